@@ -1,0 +1,58 @@
+//! A process written by hand: a state machine with tags and yields, without a macro.
+//!
+//! ```text
+//! cargo run --example by_hand
+//! ```
+//!
+//! A step receives what has arrived and writes what it wants done, each under a tag of its own choosing. Answers carry
+//! the same tag, in whatever order they come.
+
+use std::error::Error;
+use std::time::Duration;
+
+use postroom::ProcessError;
+use postroom::prelude::*;
+
+const SLOW: u64 = 1;
+const FAST: u64 = 2;
+
+#[derive(Default)]
+struct Race {
+    started: bool,
+    finished: Vec<&'static str>,
+}
+
+impl Process for Race {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        if !self.started {
+            self.started = true;
+            out.after(Duration::from_millis(50), SLOW);
+            out.after(Duration::from_millis(5), FAST);
+        }
+        while let Some(event) = events.next() {
+            match event {
+                Event::Completed { tag: SLOW, result } => result.map(|_| self.finished.push("slow"))?,
+                Event::Completed { tag: FAST, result } => result.map(|_| self.finished.push("fast"))?,
+                // A step can be woken for nothing, and told of what it did not ask for.
+                Event::Completed { .. } | Event::Message(_) | Event::Signal(_) => {}
+            }
+        }
+        if self.finished.len() == 2 {
+            out.done();
+        } else {
+            out.wait();
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        println!("closed after {:?}", self.finished);
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::new()?;
+    let race = runtime.spawn_process(Race::default()).start()?;
+    println!("ended: {}", race.join().wait());
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! One struct, several entries: what a process does is decided where it is spawned.
+//!
+//! ```text
+//! cargo run --example entries
+//! ```
+
+use std::error::Error;
+
+use postroom::prelude::*;
+
+#[process]
+#[derive(Default)]
+struct Account {
+    balance: i64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{asked} asked for, {balance} there")]
+struct Overdrawn {
+    asked: i64,
+    balance: i64,
+}
+
+#[process]
+impl Account {
+    /// A sync entry: it sets up the process, which then serves messages until it is stopped.
+    #[entry]
+    fn serve(&mut self, opening: i64) {
+        self.balance = opening;
+    }
+
+    /// An async entry: the process lives as long as the body runs, and what it returns is the result.
+    #[entry]
+    async fn drain(&mut self, from: Address<Account>, step: i64) -> Result<i64, Overdrawn> {
+        loop {
+            match from.withdraw(step).await {
+                Ok(_) => self.balance += step,
+                Err(CallError::Failed(overdrawn)) => return Err(overdrawn),
+                Err(_) => return Ok(self.balance),
+            }
+        }
+    }
+
+    #[message]
+    fn withdraw(&mut self, amount: i64) -> Result<i64, Overdrawn> {
+        if amount > self.balance {
+            return Err(Overdrawn { asked: amount, balance: self.balance });
+        }
+        self.balance -= amount;
+        Ok(self.balance)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::new()?;
+    let account = runtime.spawn(Account::default()).serve(100)?;
+    println!("left: {}", account.withdraw(30).wait()?);
+
+    let drain = runtime.spawn(Account::default()).drain(account, 20)?;
+    match drain.wait() {
+        Ok(taken) => println!("taken: {taken}"),
+        Err(error) => println!("drain ended: {error}"),
+    }
+    Ok(())
+}

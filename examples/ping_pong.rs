@@ -1,0 +1,48 @@
+//! Two processes that know of each other only by PID play ping-pong.
+//!
+//! ```text
+//! cargo run --example ping_pong
+//! ```
+//!
+//! A PID is a plain value: 16 bytes, `Copy`, printable. Any message can be sent to any PID; what the process does not
+//! understand comes to light as a dead letter.
+
+use std::error::Error;
+
+use postroom::Host;
+use postroom::prelude::*;
+
+#[process]
+struct Player {
+    host: Host,
+    sound: &'static str,
+}
+
+#[process]
+impl Player {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// Plays the ball back, until it has crossed the net `left` times more.
+    #[message]
+    fn ball(&mut self, ctx: &mut Context<Self>, from: Pid, left: u32) -> Result<(), SendError<PlayerBall>> {
+        println!("{}", self.sound);
+        if left == 0 {
+            from.stop();
+            ctx.stop();
+            return Ok(());
+        }
+        self.host.send(from, PlayerBall { from: ctx.pid(), left: left - 1 })
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::new()?;
+    let host = runtime.host();
+    let ping = runtime.spawn(Player { host, sound: "ping" }).serve()?.pid();
+    let pong = runtime.spawn(Player { host, sound: "pong" }).serve()?.pid();
+    runtime.send(ping, PlayerBall { from: pong, left: 5 })?;
+    println!("{ping} ended: {}", ping.join().wait());
+    println!("{pong} ended: {}", pong.join().wait());
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What was asked for on the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub const USAGE: &str = "usage: wordcount [--all] [PATH…]
+
+Counts the words of files, and of all files in directories, and prints the most frequent ones.
+Without a PATH it counts the text of this repository.
+
+  --all    print every word with its count, as `COUNT WORD`, in alphabetical order
+  --help   print this
+  --       what follows is a PATH, whatever it looks like";
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Options {
+    pub all: bool,
+    pub help: bool,
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum UsageError {
+    #[error("there is no option {}", option.display())]
+    UnknownOption { option: OsString },
+}
+
+impl Options {
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+        let mut options = Self::default();
+        let mut only_paths = false;
+        for argument in arguments {
+            match argument.to_str() {
+                _ if only_paths => options.paths.push(argument.into()),
+                Some("--") => only_paths = true,
+                Some("--all") => options.all = true,
+                Some("--help") => options.help = true,
+                _ if argument.as_encoded_bytes().starts_with(b"-") => {
+                    return Err(UsageError::UnknownOption { option: argument });
+                }
+                _ => options.paths.push(argument.into()),
+            }
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,157 @@
+//! A reader: turns the pieces it gets from the walker into one stream of text, a chunk at a time, as its parser asks.
+//!
+//! The stream has a newline after every piece, so that no word of one file runs into the next.
+//!
+//! A large file comes in pieces, to different readers. Each owns what lies behind the first byte that is no letter at
+//! or after its start, up to and with the first such byte at or after its end. So every byte has one owner, no word is
+//! cut, and the readers need not talk to each other to agree.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use postroom::prelude::*;
+
+use crate::collect::Collector;
+use crate::walk::{Piece, Skipped, Walker};
+use crate::{Failure, MESSAGE_LIMIT, PATIENCE};
+
+/// How far to read at a time beyond the end of a piece: the end of one word is all that is wanted there.
+const OVERRUN: u64 = 1024;
+
+/// Text for a parser. It travels to and fro: full from the reader, and empty back with the request for more.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    pub text: Vec<u8>,
+    /// The files that begin in it, and the bytes that come from files.
+    pub files: u64,
+    pub bytes: u64,
+}
+
+#[process]
+pub struct Reader {
+    walker: Address<Walker>,
+    collector: Address<Collector>,
+    piece: Option<OpenPiece>,
+}
+
+#[process]
+impl Reader {
+    pub fn new(walker: Address<Walker>, collector: Address<Collector>) -> Self {
+        Self { walker, collector, piece: None }
+    }
+
+    #[entry]
+    pub fn serve(&mut self) {}
+
+    /// Fills the chunk. It comes back empty when there is nothing left to read.
+    #[message]
+    pub async fn fill(&mut self, mut chunk: Chunk) -> Result<Chunk, Failure> {
+        chunk.text.clear();
+        chunk.text.reserve_exact(MESSAGE_LIMIT);
+        (chunk.files, chunk.bytes) = (0, 0);
+        while chunk.room() > 0 {
+            let mut piece = match self.piece.take() {
+                Some(piece) => piece,
+                None => match self.next_piece().await? {
+                    Some(piece) => {
+                        chunk.files += u64::from(piece.is_first);
+                        piece
+                    }
+                    None => break,
+                },
+            };
+            match piece.read(&mut chunk) {
+                Ok(true) => self.piece = Some(piece),
+                Ok(false) => chunk.text.push(b'\n'),
+                Err(error) => {
+                    chunk.text.push(b'\n');
+                    self.collector.skip(Skipped { path: piece.path, error }).timeout(PATIENCE).await?;
+                }
+            }
+        }
+        Ok(chunk)
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<OpenPiece>, Failure> {
+        while let Some(found) = self.walker.next().timeout(PATIENCE).await? {
+            match found.and_then(OpenPiece::open) {
+                Ok(piece) => return Ok(Some(piece)),
+                Err(skipped) => self.collector.skip(skipped).timeout(PATIENCE).await?,
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Chunk {
+    /// How many bytes there is still room for, and the newline after them.
+    fn room(&self) -> usize {
+        MESSAGE_LIMIT.saturating_sub(self.text.len() + 1)
+    }
+}
+
+/// A piece being read.
+struct OpenPiece {
+    file: File,
+    path: PathBuf,
+    /// Whether the file begins with it.
+    is_first: bool,
+    /// Whether what is read now may still belong to the owner of the piece before.
+    at_head: bool,
+    /// The bytes up to its end.
+    left: u64,
+}
+
+impl OpenPiece {
+    fn open(piece: Piece) -> Result<Self, Skipped> {
+        let Piece { path, start, end } = piece;
+        let opened = File::open(&path).and_then(|mut file| {
+            if start > 0 {
+                file.seek(SeekFrom::Start(start))?;
+            }
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => {
+                let left = end.map_or(u64::MAX, |end| end - start);
+                Ok(Self { file, path, is_first: start == 0, at_head: start > 0, left })
+            }
+            Err(error) => Err(Skipped { path, error }),
+        }
+    }
+
+    /// Appends what comes next, as far as there is room, and says whether there may be more.
+    fn read(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
+        let limit = if self.left > 0 { self.left } else { OVERRUN };
+        let limit = limit.min(chunk.room() as u64);
+        let text = &mut chunk.text;
+        let from = text.len();
+        let read = self.file.by_ref().take(limit).read_to_end(text);
+        let got = (text.len() - from) as u64;
+        let boundary = || text[from..].iter().position(|byte| !byte.is_ascii_alphabetic());
+        let mut more = got == limit;
+        if self.left == 0 {
+            if let Some(at) = boundary() {
+                text.truncate(from + at + 1);
+                more = false;
+            }
+        } else {
+            self.left -= got;
+            if self.at_head {
+                match boundary() {
+                    Some(at) => {
+                        text.drain(from..=from + at);
+                        self.at_head = false;
+                    }
+                    None => {
+                        text.truncate(from);
+                        more &= self.left > 0;
+                    }
+                }
+            }
+        }
+        chunk.bytes += (text.len() - from) as u64;
+        read.and(Ok(more))
+    }
+}

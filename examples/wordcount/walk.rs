@@ -1,0 +1,121 @@
+//! The walker: finds the files and gives them out one piece at a time, to whichever reader asks.
+//!
+//! A large file is cut into pieces, so that several readers work on it at once. The walker looks at no byte of it:
+//! `read.rs` says who counts a word that lies across a cut.
+//!
+//! A symbolic link on the command line is followed, one found on the way is not: so a walk cannot go in circles.
+
+use std::collections::VecDeque;
+use std::fs::{self, ReadDir};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use postroom::prelude::*;
+
+/// How much of a file one reader takes at a time: large enough that the cuts cost nothing, small enough that a single
+/// file of some hundred MiB keeps every core busy. A guess, which a run over one large file would settle.
+const PIECE: u64 = 16 << 20;
+
+/// A part of a file.
+#[derive(Debug)]
+pub struct Piece {
+    pub path: PathBuf,
+    pub start: u64,
+    /// `None`: up to the end of the file, wherever that is by then.
+    pub end: Option<u64>,
+}
+
+/// A file or directory that could not be read.
+#[derive(Debug)]
+pub struct Skipped {
+    pub path: PathBuf,
+    pub error: io::Error,
+}
+
+#[process]
+pub struct Walker {
+    /// Names of directories that are passed over.
+    pruned: &'static [&'static str],
+    /// What is still to do: paths as asked for, directories found, the one being listed, the rest of a large file.
+    paths: VecDeque<PathBuf>,
+    directories: Vec<PathBuf>,
+    listing: Option<(PathBuf, ReadDir)>,
+    rest: Option<(Piece, u64)>,
+}
+
+#[process]
+impl Walker {
+    pub fn new(paths: Vec<PathBuf>, pruned: &'static [&'static str]) -> Self {
+        Self { pruned, paths: paths.into(), directories: Vec::new(), listing: None, rest: None }
+    }
+
+    #[entry]
+    pub fn serve(&mut self) {}
+
+    /// The next piece, or a path that has to be skipped. `None`: that was all.
+    #[message]
+    pub fn next(&mut self) -> Option<Result<Piece, Skipped>> {
+        loop {
+            let found = if let Some((rest, length)) = self.rest.take() {
+                Ok(Some(self.cut(rest, length)))
+            } else if let Some((directory, listing)) = self.listing.take() {
+                self.list(directory, listing)
+            } else if let Some(directory) = self.directories.pop() {
+                self.open(directory)
+            } else {
+                self.start(self.paths.pop_front()?)
+            };
+            if let Some(found) = found.transpose() {
+                return Some(found);
+            }
+        }
+    }
+
+    fn start(&mut self, path: PathBuf) -> Result<Option<Piece>, Skipped> {
+        let metadata = fs::metadata(&path).map_err(Skipped::at(&path))?;
+        if metadata.is_dir() {
+            self.directories.push(path);
+            return Ok(None);
+        }
+        // What is no ordinary file, a pipe say, has no length: one piece, up to its end.
+        Ok(Some(self.cut(Piece { path, start: 0, end: None }, metadata.len())))
+    }
+
+    fn open(&mut self, directory: PathBuf) -> Result<Option<Piece>, Skipped> {
+        let listing = fs::read_dir(&directory).map_err(Skipped::at(&directory))?;
+        self.listing = Some((directory, listing));
+        Ok(None)
+    }
+
+    fn list(&mut self, directory: PathBuf, mut listing: ReadDir) -> Result<Option<Piece>, Skipped> {
+        let Some(entry) = listing.next() else { return Ok(None) };
+        let entry = entry.map_err(Skipped::at(&directory))?;
+        self.listing = Some((directory, listing));
+        let path = entry.path();
+        let metadata = entry.metadata().map_err(Skipped::at(&path))?;
+        if metadata.is_file() {
+            return Ok(Some(self.cut(Piece { path, start: 0, end: None }, metadata.len())));
+        }
+        if metadata.is_dir() && !self.pruned.iter().any(|name| entry.file_name() == *name) {
+            self.directories.push(path);
+        }
+        Ok(None)
+    }
+
+    /// Cuts a piece off the front and keeps the rest.
+    fn cut(&mut self, whole: Piece, length: u64) -> Piece {
+        let end = whole.start + PIECE;
+        if end >= length {
+            return whole;
+        }
+        self.rest = Some((Piece { path: whole.path.clone(), start: end, end: None }, length));
+        Piece { end: Some(end), ..whole }
+    }
+}
+
+impl Skipped {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self { path, error }
+    }
+}

@@ -1,0 +1,125 @@
+//! `impl Actor`: what the runtime asks of a process.
+
+use crate::client;
+use crate::deliver;
+use crate::entry;
+use crate::message::local;
+use crate::process::{Method, Process};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+
+pub(crate) fn items(process: &Process) -> TokenStream {
+    let (subject, client, points) = (&process.subject, &process.client, &process.entry_points);
+    let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
+    let (parameters, arguments, clause) = subject.generics.split_for_impl();
+
+    let (pid, spawn, entries) = (local("pid"), local("spawn"), local("entries"));
+    let (entry, inputs, package) = (local("entry"), local("inputs"), local("package"));
+    let (ctx, signal) = (local("ctx"), local("signal"));
+
+    let infos = process.entries.iter().map(|entry| entry.info(subject));
+    let messages = process.messages.iter().map(|message| {
+        let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
+        quote!(#(#cfgs)* #name)
+    });
+    let signals = process.signals.iter().filter_map(|signal| signal.listed());
+    let any_async = any_async(process);
+    let placed = entry::placed(&process.entries);
+    let starts = placed.iter().filter_map(|(index, entry)| entry.arm(index, process));
+    let is_async = process.messages.iter().filter(|message| message.method.is_async).map(|message| {
+        let (cfgs, ty) = (message.method.cfgs(), message.ty());
+        quote!(#(#cfgs)* if #package.is::<#ty>() { return true; })
+    });
+    let delivers = process.messages.iter().filter_map(|message| deliver::arm(message, subject));
+    let signal_arms = process.signals.iter().filter_map(|signal| signal.arm(subject));
+    let constructor = client::constructor(process);
+
+    // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
+    // mismatched types instead of one about messages. All of it stands at the type's name in the user's `impl`, for what
+    // the compiler says of the process as a whole, and says once.
+    quote_spanned! {subject.ident.span().resolved_at(Span::call_site())=>
+        #[automatically_derived]
+        impl #parameters #krate::Handles<#private::Never> for #ty #clause {
+            type Reply = ();
+            type Error = ::core::convert::Infallible;
+        }
+
+        #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
+        impl #parameters #krate::Actor for #ty #clause {
+            type Client = #client #arguments;
+            type Entries = #points #arguments;
+
+            const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
+            const MESSAGES: &'static [&'static str] = &[#(#messages),*];
+            const SIGNALS: &'static [&'static str] = &[#(#signals),*];
+            const ASYNC: bool = #any_async;
+
+            fn client(#pid: #krate::Pid) -> Self::Client {
+                #constructor
+            }
+
+            fn pid(client: &Self::Client) -> #krate::Pid {
+                client.pid
+            }
+
+            fn entries(#spawn: #private::SpawnCore<Self>) -> Self::Entries {
+                #points { spawn: #spawn }
+            }
+
+            fn spawn_core(#entries: &mut Self::Entries) -> &mut #private::SpawnCore<Self> {
+                &mut #entries.spawn
+            }
+
+            fn start_by_name(
+                #entry: &str,
+                #inputs: #private::Inputs,
+            ) -> ::core::result::Result<#private::Start<Self>, #private::EntryError> {
+                match #entry {
+                    #(#starts)*
+                    _ => ::core::result::Result::Err(#private::EntryError::unknown::<Self>(#entry)),
+                }
+            }
+
+            fn is_async(#package: &#krate::Package) -> bool {
+                #(#is_async)*
+                false
+            }
+
+            fn deliver<'a>(
+                &'a mut self,
+                #ctx: &'a mut #krate::Context<Self>,
+                #package: #krate::Package,
+            ) -> #private::Delivery<'a> {
+                #(#delivers)*
+                #private::Delivery::Unhandled(#package)
+            }
+
+            fn signal<'a>(
+                &'a mut self,
+                #ctx: &'a mut #krate::Context<Self>,
+                #signal: #krate::Signal,
+            ) -> ::core::result::Result<#private::Delivery<'a>, #krate::Signal> {
+                #(#signal_arms)*
+                ::core::result::Result::Err(#signal)
+            }
+        }
+    }
+}
+
+/// Whether any method has a future to keep, conditional ones counted where they are there.
+fn any_async(process: &Process) -> TokenStream {
+    let methods = process
+        .entries
+        .iter()
+        .map(|entry| &entry.method)
+        .chain(process.messages.iter().map(|message| &message.method))
+        .chain(process.signals.iter().map(|signal| &signal.method))
+        .filter(|method| method.is_async);
+    let conditions: Vec<Option<TokenStream>> = methods.map(Method::present).collect();
+    if conditions.iter().any(Option::is_none) {
+        return quote!(true);
+    }
+    quote!(false #(|| #conditions)*)
+}

@@ -1,0 +1,269 @@
+//! The arguments of a marked method: `self`, the context, what the message carries, and the reply.
+//!
+//! Rule: in this order. The context is `&mut Context<Self>`; everything carried has a name and an owned type; a reply
+//! is the last one.
+
+use crate::fault::Faults;
+use crate::generics::{occurs, without_self};
+use crate::marker::Role;
+use crate::output::{self, Output};
+use crate::owned;
+use crate::process::Subject;
+use crate::text::text;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::{Attribute, FnArg, Ident, Pat, PatType, ReceiverKind, Signature, Type};
+
+/// One thing that a message or an entry carries.
+pub(crate) struct Argument {
+    pub(crate) ident: Ident,
+    pub(crate) ty: TokenStream,
+    /// For the message's field: documentation, `#[serde(…)]`.
+    pub(crate) attrs: Vec<Attribute>,
+}
+
+/// How a method answers that does not answer by returning.
+pub(crate) enum Reply {
+    /// `reply: Reply<T>`, now or later.
+    Once { answer: Output },
+    /// `replies: Replies<T>`, many; the field of the message that carries it is named as the argument.
+    Stream { ident: Ident, item: TokenStream, ty: TokenStream },
+}
+
+#[derive(Default)]
+pub(crate) struct Arguments {
+    pub(crate) has_ctx: bool,
+    pub(crate) carried: Vec<Argument>,
+    pub(crate) reply: Option<Reply>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Receiver,
+    Context,
+    Carried,
+    Reply,
+}
+
+/// Reads the arguments and takes their attributes off, which mean nothing on a function.
+pub(crate) fn read(signature: &mut Signature, role: Role, subject: &Subject, faults: &mut Faults) -> Arguments {
+    receiver(signature, role, faults);
+    let generic = generics(signature, role, faults);
+    let mut out = Arguments::default();
+    let mut kinds = Vec::new();
+    let written = signature.clone();
+    for (at, input) in signature.inputs.iter_mut().enumerate() {
+        let FnArg::Typed(input) = input else {
+            kinds.push(Kind::Receiver);
+            continue;
+        };
+        let kind = kind(input);
+        // With its comma, so that what is left without it still reads.
+        let whole = || {
+            let comma = at.checked_sub(1).and_then(|before| written.inputs.pairs().nth(before)?.punct().map(ToTokens::to_token_stream));
+            let arg = &written.inputs[at];
+            quote!(#comma #arg)
+        };
+        match kind {
+            Kind::Receiver => {}
+            Kind::Context if out.has_ctx => faults.on(whole(), "there is one context", "remove it"),
+            Kind::Context => {
+                context(input, subject, faults);
+                out.has_ctx = true;
+            }
+            Kind::Reply if role != Role::Message => {
+                faults.on(whole(), format!("{} has no caller to reply to", role.what()), "remove it");
+            }
+            Kind::Reply if out.reply.is_some() => faults.on(whole(), "a message is answered in one way", "remove it"),
+            Kind::Reply => out.reply = reply(input, subject, faults),
+            Kind::Carried => {
+                let argument = carried(input, at, role, subject, &generic, faults);
+                out.carried.push(argument);
+            }
+        }
+        kinds.push(kind);
+    }
+    order(&written, &kinds, faults);
+    out
+}
+
+fn receiver(signature: &Signature, role: Role, faults: &mut Faults) {
+    let what = format!("{} is a method", role.what());
+    let needed = if role == Role::Entry { "`&mut self`" } else { "`&mut self` or `&self`" };
+    let Some(receiver) = signature.receiver() else {
+        let what = format!("{what}: it needs {needed}");
+        return match signature.inputs.first() {
+            Some(first) => faults.on(first, what, format!("write `&mut self, {}`", text(first))),
+            None => faults.at(signature.paren_token.span.join(), what, "write `(&mut self)`"),
+        };
+    };
+    let fault = match &receiver.kind {
+        ReceiverKind::Reference(_, None, Some(_)) => return,
+        ReceiverKind::Reference(_, None, None) if role != Role::Entry => return,
+        ReceiverKind::Reference(_, None, None) => "an entry may change the state it starts with: it takes `&mut self`".to_owned(),
+        ReceiverKind::Reference(..) => format!("{} borrows its process for as long as it runs, no lifetime needed", role.what()),
+        _ => format!("`self` by value would move the state out of its process: {} takes {needed}", role.what()),
+    };
+    faults.on(receiver, fault, "write `&mut self`");
+}
+
+/// Parameters are a fault. Returns the names that no generated type can speak of.
+fn generics(signature: &Signature, role: Role, faults: &mut Faults) -> Vec<Ident> {
+    if let Some(clause) = &signature.generics.where_clause {
+        let what = format!("{} is there for the whole process: it has no `where` of its own", role.what());
+        faults.on(clause, what, "remove it, or write it on the `impl`");
+    }
+    if signature.generics.params.is_empty() {
+        return Vec::new();
+    }
+    let names = crate::generics::names(&signature.generics).into_iter().cloned().collect::<Vec<_>>();
+    let params = &signature.generics;
+    match names.first() {
+        Some(name) => {
+            let what = format!("{} has one type: it cannot be generic by itself", role.what());
+            faults.on(quote!(#params), what, format!("name the type, or make the process generic: `impl<{name}>`"));
+        }
+        None => {
+            let what = format!("{} outlives the caller: it cannot have lifetimes", role.what());
+            faults.on(quote!(#params), what, "remove it");
+        }
+    }
+    names
+}
+
+fn kind(input: &PatType) -> Kind {
+    let named_ctx = matches!(&*input.pat, Pat::Ident(pat) if pat.ident == "ctx" || pat.ident == "context");
+    let borrowed = matches!(&*input.ty, Type::Reference(_));
+    match last_segment(&input.ty).as_deref() {
+        Some("Context") => Kind::Context,
+        Some("Reply" | "Replies") => Kind::Reply,
+        _ if named_ctx && borrowed => Kind::Context,
+        _ => Kind::Carried,
+    }
+}
+
+/// The name of a type, through references.
+fn last_segment(ty: &Type) -> Option<String> {
+    match ty {
+        Type::Reference(reference) => last_segment(&reference.elem),
+        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+        _ => None,
+    }
+}
+
+fn context(input: &mut PatType, subject: &Subject, faults: &mut Faults) {
+    let name = match &*input.pat {
+        Pat::Ident(pat) => pat.ident.clone(),
+        Pat::Wild(_) => format_ident!("_ctx"),
+        _ => format_ident!("ctx"),
+    };
+    let what = match &*input.ty {
+        Type::Reference(reference) if reference.mutability.is_some() && reference.lifetime.is_none() => match &*reference.elem {
+            Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
+                match output::arguments(path).as_slice() {
+                    [of] if text(of) == "Self" || text(of) == text(&subject.ty) => return,
+                    _ => "a method gets the context of its own process",
+                }
+            }
+            _ => "this is not the type of the context",
+        },
+        _ => "the context is borrowed mutably, for as long as the method runs",
+    };
+    faults.on(&*input, what, format!("write `{name}: &mut Context<Self>`"));
+    if let Type::Reference(reference) = &mut *input.ty
+        && let Type::Path(path) = &*reference.elem
+        && output::arguments(path).is_empty()
+        && last_segment(&reference.elem).as_deref() == Some("Context")
+    {
+        // Without its parameter the method would be wrong in itself: not to be told twice.
+        let krate = &subject.krate;
+        *reference.elem = syn::parse_quote!(#krate::Context<Self>);
+    }
+}
+
+fn reply(input: &mut PatType, subject: &Subject, faults: &mut Faults) -> Option<Reply> {
+    let (Pat::Ident(pat), Type::Path(path)) = (&*input.pat, &*input.ty) else {
+        let named = last_segment(&input.ty).unwrap_or_default();
+        faults.on(&*input, "the reply is handed over by value, under a name", format!("write `reply: {named}<()>`"));
+        return None;
+    };
+    let many = last_segment(&input.ty).as_deref() == Some("Replies");
+    let types = output::arguments(path);
+    let [answer] = types.as_slice() else {
+        let what = "the reply needs the type of the answer";
+        faults.on(path, what, format!("write `{}<()>`", if many { "Replies" } else { "Reply" }));
+        if types.is_empty() {
+            *input.ty = syn::parse_quote!(#path<()>);
+        }
+        return None;
+    };
+    let answer = owned::check(answer, "an answer", faults);
+    Some(if many {
+        let item = without_self(&answer, &subject.ty);
+        let krate = &subject.krate;
+        Reply::Stream { ident: pat.ident.clone(), ty: quote!(#krate::Replies<#item>), item }
+    } else {
+        Reply::Once { answer: Output::of(&answer, &subject.krate, &subject.ty) }
+    })
+}
+
+fn carried(
+    input: &mut PatType,
+    at: usize,
+    role: Role,
+    subject: &Subject,
+    generic: &[Ident],
+    faults: &mut Faults,
+) -> Argument {
+    let ident = match &*input.pat {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => pat.ident.clone(),
+        pattern => {
+            let word = if matches!(pattern, Pat::Wild(_)) { "_unused" } else { "input" };
+            let what = "an argument needs a name: the message's field is called by it";
+            faults.on(pattern, what, format!("write `{word}`"));
+            format_ident!("input{at}")
+        }
+    };
+    let ty = if generic.iter().any(|name| occurs(name, &input.ty.to_token_stream())) {
+        syn::parse_quote!(())
+    } else {
+        let what = if role == Role::Entry { "an entry's input" } else { "a message's argument" };
+        let ty = owned::check(&input.ty, what, faults);
+        // The method itself could not have this argument either: the compiler need not say so again.
+        if owned::is_unsized(&input.ty) {
+            *input.ty = ty.clone();
+        }
+        ty
+    };
+    if let Some(cfg) = input.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+        faults.on(cfg, "an argument cannot be conditional", "remove it, or write it on the method");
+    }
+    let (keep, attrs) = input.attrs.drain(..).partition(|attribute: &Attribute| {
+        ["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"].iter().any(|word| attribute.path().is_ident(word))
+    });
+    input.attrs = keep;
+    Argument { ident, ty: without_self(ty, &subject.ty), attrs }
+}
+
+/// The arguments of a generated method. Those of a faulty one take anything, so that its callers are not told of a
+/// mistake that is not theirs.
+pub(crate) fn parameters(method: &crate::process::Method) -> TokenStream {
+    let parameter = |argument: &Argument| {
+        let (name, ty) = (&argument.ident, &argument.ty);
+        if method.sound { quote!(#name: #ty,) } else { quote!(#name: impl ::core::marker::Sized,) }
+    };
+    method.arguments.carried.iter().map(parameter).collect()
+}
+
+fn order(written: &Signature, kinds: &[Kind], faults: &mut Faults) {
+    if kinds.is_sorted() || kinds.first() != Some(&Kind::Receiver) {
+        return;
+    }
+    let misplaced_ctx = kinds.iter().skip_while(|kind| **kind <= Kind::Context).any(|kind| *kind == Kind::Context);
+    let what = if misplaced_ctx { "the context stands right after `self`" } else { "the reply stands last" };
+    let mut sorted: Vec<_> = kinds.iter().zip(&written.inputs).collect();
+    sorted.sort_by_key(|(kind, _)| **kind);
+    let inputs = sorted.iter().map(|(_, input)| text(input)).collect::<Vec<_>>().join(", ");
+    // From the first misplaced one to the end would do; the whole list is easier to read.
+    faults.on(&written.inputs, what, format!("write `{inputs}`"));
+}

@@ -1,0 +1,108 @@
+//! The handle that an address derefs to: one method per message.
+//!
+//! Its parameters are those of the process, without bounds, so that an address can be named wherever the process can.
+
+use crate::argument::{Reply, parameters};
+use crate::entry::hidden;
+use crate::message::{Message, docs, local};
+use crate::process::{Process, Subject};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::{GenericParam, Generics, parse_quote};
+
+pub(crate) fn items(process: &Process) -> TokenStream {
+    let (subject, client) = (&process.subject, &process.client);
+    let (krate, ident) = (&subject.krate, subject.ident.unraw());
+    let unbounded = unbounded(&subject.generics);
+    let (bare_parameters, arguments, _) = unbounded.split_for_impl();
+    let (parameters, _, clause) = subject.generics.split_for_impl();
+    let marker = marker(&subject.generics);
+    let field = marker.map(|marker| quote!(, of: #marker));
+    let doc = format!("The messages of `{ident}`, as methods of its address.");
+    let hidden = hidden(process.messages.iter().map(|message| &message.method));
+    let calls = process.messages.iter().map(|message| call(message, subject));
+    let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
+    quote! {
+        #[doc = #doc]
+        #hidden
+        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
+        pub struct #client #unbounded { pid: #krate::Pid #field }
+
+        #[automatically_derived]
+        impl #bare_parameters ::core::clone::Clone for #client #arguments {
+            fn clone(&self) -> Self { *self }
+        }
+
+        #[automatically_derived]
+        impl #bare_parameters ::core::marker::Copy for #client #arguments {}
+
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
+        impl #parameters #client #arguments #clause {
+            #(#calls)*
+        }
+    }
+}
+
+/// The parameters without bounds, defaults and lifetimes.
+fn unbounded(generics: &Generics) -> Generics {
+    let mut out = Generics::default();
+    for param in &generics.params {
+        match param {
+            GenericParam::Type(param) => {
+                let ident = &param.ident;
+                out.params.push(parse_quote!(#ident: ?::core::marker::Sized));
+            }
+            GenericParam::Const(param) => {
+                let mut param = param.clone();
+                param.default = None;
+                out.params.push(GenericParam::Const(param));
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// A type that uses every type parameter and is `Send`, `Sync` and `Copy` whatever they are.
+fn marker(generics: &Generics) -> Option<TokenStream> {
+    let types: Vec<_> = generics.type_params().map(|param| &param.ident).collect();
+    (!types.is_empty())
+        .then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
+}
+
+/// The method that makes the call.
+fn call(message: &Message, subject: &Subject) -> TokenStream {
+    let (krate, method) = (&subject.krate, &message.method);
+    let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
+    let label = format!("{}::{}", subject.ident.unraw(), name.unraw());
+    let docs = docs(&method.marked.docs, &format!("Calls `{label}`."));
+    let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer());
+    let inputs = parameters(method);
+    let (gives, body) = match &method.arguments.reply {
+        Some(Reply::Stream { ident, item, .. }) => {
+            let make = if method.sound { quote!(move |#ident| #value) } else { quote!(|_| ::core::unreachable!()) };
+            (quote!(#krate::Streaming<#ty, #item>), quote!(#krate::Streaming::new(self.pid, #label, #make)))
+        }
+        _ => {
+            // A faulty `#[message(Type)]` may have no argument, or several, to pass on.
+            let value = if method.sound { value } else { quote!(::core::unreachable!()) };
+            (quote!(#krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(self.pid, #label, #value)))
+        }
+    };
+    // At the user's line, for what the compiler says about calling it.
+    let signature =
+        quote_spanned!(name.span().resolved_at(Span::call_site())=> #vis fn #name(&self, #inputs) -> #gives);
+    quote! {
+        #(#cfgs)* #docs #(#deprecated)*
+        #[allow(unused_variables, unreachable_code)]
+        #signature { #body }
+    }
+}
+
+/// `Actor::client`.
+pub(crate) fn constructor(process: &Process) -> TokenStream {
+    let (client, pid) = (&process.client, local("pid"));
+    let of = marker(&process.subject.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
+    quote!(#client { pid: #pid #of })
+}

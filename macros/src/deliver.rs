@@ -1,0 +1,68 @@
+//! `Actor::deliver`: a package is opened as each message type in turn, and handed to its method.
+
+use crate::argument::Reply;
+use crate::message::{Message, local};
+use crate::process::Subject;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+
+/// The statement that hands the package to one message method or passes it on.
+pub(crate) fn arm(message: &Message, subject: &Subject) -> Option<TokenStream> {
+    let method = &message.method;
+    if !method.sound {
+        return None;
+    }
+    let (package, caller) = (local("package"), local("caller"));
+    let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
+    let handled = handled(message, subject);
+    Some(quote! {
+        #(#cfgs)*
+        let #package = match #package.open::<#ty>() {
+            ::core::result::Result::Ok((#value, #caller)) => return #handled,
+            ::core::result::Result::Err(#package) => #package,
+        };
+    })
+}
+
+/// The delivery: done at once, or pending until the method's future is.
+fn handled(message: &Message, subject: &Subject) -> TokenStream {
+    let (method, private) = (&message.method, subject.private());
+    let (ctx, caller, out) = (local("ctx"), local("caller"), local("out"));
+    let (name, names, passed) = (&method.ident, method.names(), method.ctx(&ctx));
+    let dot_await = method.is_async.then(|| quote!(.await));
+    let run = |reply: Option<TokenStream>| quote!(Self::#name(self, #passed #(#names,)* #reply) #dot_await);
+    let body = match &method.arguments.reply {
+        Some(Reply::Once { answer }) => {
+            let reply = if answer.is_fallible() {
+                let (ok, error) = (answer.ok(), answer.error());
+                quote!(#caller.into_reply_result::<#ok, #error>())
+            } else {
+                let ok = answer.ok();
+                quote!(#caller.into_reply::<#ok>())
+            };
+            let run = run(Some(reply));
+            quote!({ #run; #private::Delivery::Done })
+        }
+        Some(Reply::Stream { ident, .. }) => {
+            let run = run(Some(quote!(#ident)));
+            quote!({ #run; #caller.answer(()) })
+        }
+        None if method.output.is_fallible() => {
+            let (run, error) = (run(None), local("error"));
+            quote!({
+                let #out = #run;
+                #caller.answer_result::<Self, _, _>(#out, |#error| #private::describe!(#error))
+            })
+        }
+        None => {
+            let run = run(None);
+            quote!({ let #out = #run; #caller.answer(#out) })
+        }
+    };
+    if !method.is_async {
+        return body;
+    }
+    // At the method's name: that is where a value that cannot wait is reported.
+    let boxed = quote_spanned!(name.span().resolved_at(Span::call_site())=> ::std::boxed::Box::pin(async move #body));
+    quote!(#private::Delivery::Pending(#boxed))
+}

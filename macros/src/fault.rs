@@ -1,0 +1,47 @@
+//! Mistakes in what the user wrote.
+//!
+//! Rule: every mistake is reported, all in one go, each on the tokens that are wrong. The first line says what is
+//! wrong, the `help` line what to write instead; its code, pasted over the marked tokens, compiles (tests/ui checks
+//! that). The user's item goes out all the same, so that nothing else in the program breaks.
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use std::fmt::Display;
+use syn::Error;
+
+#[derive(Default)]
+pub(crate) struct Faults {
+    errors: Vec<Error>,
+}
+
+impl Faults {
+    /// A mistake that covers all of `tokens`.
+    pub(crate) fn on(&mut self, tokens: impl ToTokens, what: impl Display, help: impl Display) {
+        self.errors.push(Error::new_spanned(tokens, message(what, help)));
+    }
+
+    /// A mistake at one place.
+    pub(crate) fn at(&mut self, span: Span, what: impl Display, help: impl Display) {
+        self.errors.push(Error::new(span, message(what, help)));
+    }
+
+    /// What a parser had to say.
+    pub(crate) fn parse(&mut self, error: Error) {
+        self.errors.push(error);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.errors.len()
+    }
+
+    pub(crate) fn to_tokens(&self) -> TokenStream {
+        let mut errors = self.errors.iter().cloned();
+        let Some(mut all) = errors.next() else { return TokenStream::new() };
+        errors.for_each(|error| all.combine(error));
+        all.into_compile_error()
+    }
+}
+
+fn message(what: impl Display, help: impl Display) -> String {
+    format!("{what}\nhelp: {help}")
+}

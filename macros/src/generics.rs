@@ -1,0 +1,144 @@
+//! Which type and const parameters of a process a message type needs, and what `Self` stands for outside the impl.
+//!
+//! Both work on tokens: a parameter is used where its name stands and is not the tail of a path.
+
+use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::punctuated::Punctuated;
+use syn::{GenericParam, Generics, Token, TypeParamBound, WherePredicate};
+
+/// The parameters that occur in `tokens`, with the bounds that speak of these only.
+pub(crate) fn used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
+    let names = names(generics);
+    let (kept, dropped): (Vec<&Ident>, Vec<&Ident>) = names.into_iter().partition(|name| occurs(name, tokens));
+    let speaks_of_kept_only =
+        |bound: TokenStream| !contains_self(&bound) && !dropped.iter().any(|name| occurs(name, &bound));
+
+    let mut out = Generics::default();
+    for param in &generics.params {
+        let (GenericParam::Type(_) | GenericParam::Const(_)) = param else { continue };
+        if !kept.iter().any(|name| param_name(param) == Some(name)) {
+            continue;
+        }
+        let mut param = param.clone();
+        if let GenericParam::Type(param) = &mut param {
+            param.bounds = retain(&param.bounds, |bound| speaks_of_kept_only(bound.to_token_stream()));
+            (param.attrs, param.default) = (Vec::new(), None);
+        }
+        out.params.push(param);
+    }
+    for predicate in generics.where_clause.iter().flat_map(|clause| &clause.predicates) {
+        let WherePredicate::Type(of_type) = predicate else { continue };
+        let tokens = of_type.bounded_ty.to_token_stream();
+        if !kept.iter().any(|name| occurs(name, &tokens)) || !speaks_of_kept_only(tokens) {
+            continue;
+        }
+        let mut of_type = of_type.clone();
+        of_type.bounds = retain(&of_type.bounds, |bound| speaks_of_kept_only(bound.to_token_stream()));
+        out.make_where_clause().predicates.push(WherePredicate::Type(of_type));
+    }
+    out
+}
+
+fn retain(
+    bounds: &Punctuated<TypeParamBound, Token![+]>,
+    keep: impl Fn(&TypeParamBound) -> bool,
+) -> Punctuated<TypeParamBound, Token![+]> {
+    bounds.iter().filter(|bound| keep(bound)).cloned().collect()
+}
+
+fn param_name(param: &GenericParam) -> Option<&Ident> {
+    match param {
+        GenericParam::Type(param) => Some(&param.ident),
+        GenericParam::Const(param) => Some(&param.ident),
+        _ => None,
+    }
+}
+
+/// Names of the type and const parameters.
+pub(crate) fn names(generics: &Generics) -> Vec<&Ident> {
+    generics.params.iter().filter_map(param_name).collect()
+}
+
+/// Whether `name` stands in `tokens` other than as the tail of a path.
+pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
+    let mut colons = 0;
+    tokens.clone().into_iter().any(|token| {
+        let found = match &token {
+            TokenTree::Ident(ident) => colons < 2 && ident == name,
+            TokenTree::Group(group) => occurs(name, &group.stream()),
+            _ => false,
+        };
+        colons = match token {
+            TokenTree::Punct(punct) if punct.as_char() == ':' => colons + 1,
+            _ => 0,
+        };
+        found
+    })
+}
+
+fn contains_self(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "Self",
+        TokenTree::Group(group) => contains_self(&group.stream()),
+        _ => false,
+    })
+}
+
+/// `tokens` with `Self` replaced by the type it stands for, `Self::` by `<the type>::`.
+pub(crate) fn without_self(tokens: impl ToTokens, process: &TokenStream) -> TokenStream {
+    let mut tokens = tokens.into_token_stream().into_iter().peekable();
+    let mut out = TokenStream::new();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Ident(ident) if ident == "Self" => {
+                let in_path = matches!(tokens.peek(), Some(TokenTree::Punct(punct))
+                    if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
+                out.extend(if in_path { quote!(<#process>) } else { process.clone() });
+            }
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), without_self(group.stream(), process));
+                inner.set_span(group.span());
+                out.extend([TokenTree::Group(inner)]);
+            }
+            other => out.extend([other]),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::text;
+    use syn::parse_quote;
+
+    fn used(generics: Generics, tokens: TokenStream) -> String {
+        let used = used_in(&generics, &tokens);
+        let (_, _, clause) = used.split_for_impl();
+        text(quote!(#used #clause))
+    }
+
+    #[test]
+    fn keeps_only_what_occurs() {
+        let generics: Generics = parse_quote!(<K: Hash + Into<V>, V: Clone, const N: usize>);
+        assert_eq!(used(generics.clone(), quote!(key: K)), "<K: Hash>");
+        assert_eq!(used(generics.clone(), quote!(key: K, value: Option<V>)), "<K: Hash + Into<V>, V: Clone>");
+        assert_eq!(used(generics.clone(), quote!(bytes: [u8; N])), "<const N: usize>");
+        assert_eq!(used(generics, quote!(other: module::K)), "");
+    }
+
+    #[test]
+    fn keeps_only_clauses_that_speak_of_what_occurs() {
+        let mut generics: Generics = parse_quote!(<K, V>);
+        generics.where_clause = Some(parse_quote!(where K: Hash + Into<V>, V: Send, Vec<K>: Debug, Self: Sized));
+        assert_eq!(used(generics, quote!(K)), "<K> where K: Hash, Vec<K>: Debug");
+    }
+
+    #[test]
+    fn replaces_self() {
+        let process = quote!(Account<T>);
+        assert_eq!(text(without_self(quote!(Vec<Self>), &process)), "Vec<Account<T>>");
+        assert_eq!(text(without_self(quote!([u8; Self::SIZE]), &process)), "[u8; <Account<T>>::SIZE]");
+    }
+}

@@ -1,0 +1,112 @@
+//! The macros of Postroom. Use them through the crate `postroom`, which documents what they generate by its traits.
+//!
+//! From reading to writing: `marker` finds the methods that matter, `argument`, `owned` and `output` check their
+//! signatures, `message`, `entry` and `signal` hold what was read, `client`, `deliver` and `actor` write it out, all
+//! put together in `process`. `declare` is the struct half, `main_fn` is `#[postroom::main]`.
+
+mod actor;
+mod argument;
+mod client;
+mod declare;
+mod deliver;
+mod entry;
+mod fault;
+mod generics;
+mod main_fn;
+mod marker;
+mod message;
+mod naming;
+mod options;
+mod output;
+mod owned;
+mod process;
+mod signal;
+mod suggest;
+mod text;
+
+use fault::Faults;
+use proc_macro::TokenStream;
+use proc_macro2::{Span, TokenStream as TokenStream2};
+use quote::quote;
+use syn::Item;
+
+/// Makes a process of a struct or an enum and its `impl` block. It stands on both.
+///
+/// On the type: the options `name = "Text"` (for starts by name; otherwise the type's), `on_error = "end"` (a sent
+/// message that fails ends the process) or `"report"` (the default: it is reported and the process lives), and
+/// `crate = path` (where `postroom` is).
+///
+/// On the `impl`: methods marked `#[entry]`, `#[message]` or `#[signal]` get their types and calls; they and all others
+/// stay ordinary methods. The option is `crate = path`.
+#[proc_macro_attribute]
+pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
+    let options = TokenStream2::from(options);
+    let original = TokenStream2::from(item.clone());
+    let mut faults = Faults::default();
+    let what = match syn::parse::<Item>(item) {
+        Ok(Item::Struct(item)) => return declare::of_struct(options, item).into(),
+        Ok(Item::Enum(item)) => return declare::of_enum(options, item).into(),
+        Ok(Item::Impl(item)) => return process::expand(options, item).into(),
+        Ok(Item::Union(_)) => "a union",
+        Ok(Item::Trait(_)) => "a trait",
+        Ok(Item::Fn(_)) => "a function",
+        Ok(Item::Mod(_)) => "a module",
+        Ok(Item::Type(_)) => "a type alias",
+        Ok(Item::Const(_)) => "a constant",
+        Ok(Item::Static(_)) => "a static",
+        Ok(_) => "this item",
+        Err(error) => {
+            faults.parse(error);
+            let faults = faults.to_tokens();
+            return quote!(#original #faults).into();
+        }
+    };
+    faults.at(Span::call_site(), format!("`#[process]` goes on a struct, an enum or their `impl` block, not on {what}"), "remove it");
+    let faults = faults.to_tokens();
+    quote!(#original #faults).into()
+}
+
+/// Marks a method, inside a `#[process] impl`, that the process can be started at.
+#[proc_macro_attribute]
+pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
+    outside("entry", item)
+}
+
+/// Marks a method, inside a `#[process] impl`, that is called by sending a message.
+#[proc_macro_attribute]
+pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
+    outside("message", item)
+}
+
+/// Marks a method, inside a `#[process] impl`, for something the runtime says.
+#[proc_macro_attribute]
+pub fn signal(_: TokenStream, item: TokenStream) -> TokenStream {
+    outside("signal", item)
+}
+
+/// `#[process]` takes these attributes off the methods it reads; one that is expanded stands elsewhere.
+fn outside(name: &str, item: TokenStream) -> TokenStream {
+    let mut faults = Faults::default();
+    faults.at(
+        Span::call_site(),
+        format!("`#[{name}]` goes on a method inside a `#[process] impl`"),
+        "write `#[process]` above the `impl`, or remove this attribute",
+    );
+    let (item, faults) = (TokenStream2::from(item), faults.to_tokens());
+    quote!(#item #faults).into()
+}
+
+/// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
+/// &Runtime)`. Options: `workers = 4` and `crate = path`.
+#[proc_macro_attribute]
+pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
+    match syn::parse(item.clone()) {
+        Ok(item) => main_fn::expand(options.into(), item).into(),
+        Err(_) => {
+            let mut faults = Faults::default();
+            faults.at(Span::call_site(), "`#[postroom::main]` goes on a function", "remove it");
+            let (item, faults) = (TokenStream2::from(item), faults.to_tokens());
+            quote!(#item #faults).into()
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `#[entry]`, `#[message]` and `#[signal]` on a method, and where the method's other attributes go.
+//!
+//! Rule: documentation and `#[cfg]` go to the method and to everything generated for it. What stands under
+//! `#[message]`, and `#[derive]` anywhere, goes to the message type. What is about functions, and what stands above
+//! `#[message]`, stays with the method.
+
+use crate::fault::Faults;
+use syn::{Attribute, ImplItemFn, Meta, Path};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Entry,
+    Message,
+    Signal,
+}
+
+impl Role {
+    /// "an entry", "a message", "a signal".
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Entry => "an entry",
+            Self::Message => "a message",
+            Self::Signal => "a signal",
+        }
+    }
+
+    fn of(attribute: &Attribute, krate: &Path) -> Option<Self> {
+        let segments = &attribute.path().segments;
+        let named_here = segments.len() == 1
+            || segments.len() == 2
+                && (segments[0].ident == "postroom" || krate.segments.last().map(|last| &last.ident) == Some(&segments[0].ident));
+        let role = match segments.last()?.ident.to_string().as_str() {
+            "entry" => Self::Entry,
+            "message" => Self::Message,
+            "signal" => Self::Signal,
+            _ => return None,
+        };
+        named_here.then_some(role)
+    }
+}
+
+/// What a method is, and the attributes for what is generated from it.
+pub(crate) struct Marked {
+    pub(crate) role: Role,
+    pub(crate) marker: Attribute,
+    pub(crate) cfgs: Vec<Attribute>,
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) deprecated: Vec<Attribute>,
+    pub(crate) of_message: Vec<Attribute>,
+}
+
+/// Takes marker and message attributes off a method; nothing if it is a plain method.
+pub(crate) fn take(method: &mut ImplItemFn, krate: &Path, faults: &mut Faults) -> Option<Marked> {
+    let (position, role) =
+        method.attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
+    let marker = method.attrs.remove(position);
+    let owns_type = role == Role::Message && matches!(marker.meta, Meta::Path(_));
+    let mut marked =
+        Marked { role, marker, cfgs: Vec::new(), docs: Vec::new(), deprecated: Vec::new(), of_message: Vec::new() };
+    let mut own = Vec::new();
+    for (at, attribute) in method.attrs.drain(..).enumerate() {
+        if let Some(second) = Role::of(&attribute, krate) {
+            let what = if second == role { "this is said twice" } else { "a method is one thing" };
+            faults.on(&attribute, format!("{what}: this one is {} already", role.what()), "remove it");
+            continue;
+        }
+        let name = attribute.path().get_ident().map(ToString::to_string).unwrap_or_default();
+        match name.as_str() {
+            "cfg" => marked.cfgs.push(attribute.clone()),
+            "doc" => marked.docs.push(attribute.clone()),
+            "deprecated" => marked.deprecated.push(attribute.clone()),
+            "derive" if role == Role::Message && !owns_type => {
+                let what = "the message type stands elsewhere: only a type made here can get a `derive`";
+                faults.on(&attribute, what, "remove it");
+                continue;
+            }
+            "derive" if role != Role::Message => {
+                faults.on(&attribute, format!("{} has no type to derive for", role.what()), "remove it");
+                continue;
+            }
+            "derive" => {
+                marked.of_message.push(attribute);
+                continue;
+            }
+            _ if owns_type && at >= position && !is_about_functions(&attribute) => {
+                marked.of_message.push(attribute);
+                continue;
+            }
+            _ => {}
+        }
+        own.push(attribute);
+    }
+    method.attrs = own;
+    Some(marked)
+}
+
+/// Attributes that mean something on a function and nothing on a struct.
+fn is_about_functions(attribute: &Attribute) -> bool {
+    const ABOUT_FUNCTIONS: &[&str] = &[
+        "allow", "cfg_attr", "cold", "deny", "expect", "forbid", "inline", "instrument", "must_use", "rustfmt",
+        "target_feature", "track_caller", "warn",
+    ];
+    let segments = &attribute.path().segments;
+    let first = segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
+    let last = segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+    first == "clippy" || ABOUT_FUNCTIONS.contains(&first.as_str()) || ABOUT_FUNCTIONS.contains(&last.as_str())
+}

@@ -1,0 +1,91 @@
+//! Names: which types a process gets, and which names its methods cannot have.
+
+use proc_macro2::Ident;
+use quote::format_ident;
+use syn::ext::IdentExt;
+
+/// `Account` and `deposit` make `AccountDeposit`. It carries the method's span: that is where an editor goes.
+pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
+    format_ident!("{}{}", process.unraw(), camel_case(&method.unraw().to_string()), span = method.span())
+}
+
+/// The type named for a process and a word, or the second choice where a message has taken the first
+/// (a message `entries` of `Account` is `AccountEntries`).
+pub(crate) fn handle_type(process: &Ident, words: [&str; 2], taken: &[Ident]) -> Ident {
+    let first = format_ident!("{}{}", process.unraw(), words[0], span = process.span());
+    if taken.contains(&first) { format_ident!("{}{}", process.unraw(), words[1], span = process.span()) } else { first }
+}
+
+fn camel_case(snake: &str) -> String {
+    snake
+        .split('_')
+        .flat_map(|word| {
+            let mut letters = word.chars();
+            letters.next().into_iter().flat_map(char::to_uppercase).chain(letters)
+        })
+        .collect()
+}
+
+/// Methods that every address has already, of its own or by a common trait: a message of that name would never be
+/// reached by `address.name()`.
+const ON_ADDRESSES: &[&str] = &["pid", "narrow"];
+
+/// Methods of the spawn builder: an entry of that name would never be reached by `spawn(…).name()`.
+const ON_SPAWNS: &[&str] = &["named", "linked", "monitored", "owned", "mailbox", "label", "value"];
+
+/// Methods of traits that addresses and spawn builders have or may get.
+const OF_TRAITS: &[&str] = &[
+    "as_mut", "as_ref", "borrow", "borrow_mut", "clamp", "clone", "clone_from", "clone_into", "cmp", "deref", "deref_mut",
+    "drop", "eq", "fmt", "from", "ge", "gt", "hash", "into", "into_future", "le", "lt", "max", "min", "ne", "partial_cmp",
+    "to_owned", "to_string", "try_from", "try_into", "type_id",
+];
+
+/// Why a message cannot have this name, if so.
+pub(crate) fn reserved_for_messages(name: &str) -> Option<&'static str> {
+    reserved(name, ON_ADDRESSES, "every address has a method of its own of that name")
+}
+
+/// Why an entry cannot have this name, if so.
+pub(crate) fn reserved_for_entries(name: &str) -> Option<&'static str> {
+    reserved(name, ON_SPAWNS, "it is an option of `spawn`")
+}
+
+fn reserved(name: &str, own: &[&str], why: &'static str) -> Option<&'static str> {
+    if own.contains(&name) {
+        Some(why)
+    } else if OF_TRAITS.contains(&name) {
+        Some("it is a method of a common trait")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_messages_for_process_and_method() {
+        let account = format_ident!("Account");
+        assert_eq!(message_type(&account, &format_ident!("deposit")), "AccountDeposit");
+        assert_eq!(message_type(&account, &format_ident!("close_all_2")), "AccountCloseAll2");
+        assert_eq!(message_type(&account, &format_ident!("_hidden")), "AccountHidden");
+        assert_eq!(message_type(&account, &format_ident!("r#move")), "AccountMove");
+        assert_eq!(message_type(&format_ident!("r#Account"), &format_ident!("über")), "AccountÜber");
+    }
+
+    #[test]
+    fn a_message_may_take_the_name_of_a_handle() {
+        let (account, entries) = (format_ident!("Account"), format_ident!("AccountEntries"));
+        assert_eq!(handle_type(&account, ["Entries", "EntryPoints"], &[]), "AccountEntries");
+        assert_eq!(handle_type(&account, ["Entries", "EntryPoints"], &[entries]), "AccountEntryPoints");
+    }
+
+    #[test]
+    fn reserves_what_would_shadow() {
+        assert!(reserved_for_messages("pid").is_some() && reserved_for_messages("clone").is_some());
+        assert!(reserved_for_messages("named").is_none() && reserved_for_messages("stop").is_none());
+        assert!(reserved_for_entries("named").is_some() && reserved_for_entries("into").is_some());
+        assert!(reserved_for_entries("pid").is_none());
+    }
+}

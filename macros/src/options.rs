@@ -1,0 +1,191 @@
+//! The options in `#[process(…)]` and `#[postroom::main(…)]`: `key = value`, separated by commas.
+
+use crate::fault::Faults;
+use crate::suggest;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Expr, Ident, Lit, LitStr, Path, Token, parse_quote};
+
+struct Setting {
+    key: Ident,
+    value: Option<Expr>,
+}
+
+impl Parse for Setting {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let key = input.call(Ident::parse_any)?;
+        let value = if input.parse::<Option<Token![=]>>()?.is_none() {
+            None
+        } else if key == "crate" && !input.peek(syn::LitStr) {
+            // A bare `crate` is a path here, which an expression cannot be.
+            let path = input.call(Path::parse_mod_style)?;
+            Some(parse_quote!(#path))
+        } else {
+            Some(input.parse()?)
+        };
+        Ok(Self { key, value })
+    }
+}
+
+fn settings(tokens: TokenStream, faults: &mut Faults) -> Vec<Setting> {
+    match Punctuated::<Setting, Token![,]>::parse_terminated.parse2(tokens) {
+        Ok(settings) => settings.into_iter().collect(),
+        Err(error) => {
+            faults.at(error.span(), "options are written `key = value`", "write `name = \"Text\"`");
+            Vec::new()
+        }
+    }
+}
+
+fn unknown(setting: &Setting, attribute: &str, known: &[&str], faults: &mut Faults) {
+    let Setting { key, value } = setting;
+    let what = format!("{attribute} has no option `{key}`; it has {}", suggest::list(known));
+    match suggest::nearest(&key.to_string(), known) {
+        Some(meant) => faults.on(key, what, format!("write `{meant}`")),
+        None => faults.on(quote!(#key #value), what, "remove it"),
+    }
+}
+
+/// Options of `#[process]` on a struct or enum.
+pub(crate) struct Declaration {
+    pub(crate) krate: Path,
+    pub(crate) name: Option<LitStr>,
+    pub(crate) ends_on_error: bool,
+}
+
+impl Declaration {
+    pub(crate) fn read(tokens: TokenStream, faults: &mut Faults) -> Self {
+        let mut out = Self { krate: default_crate(), name: None, ends_on_error: false };
+        for setting in settings(tokens, faults) {
+            match setting.key.to_string().as_str() {
+                "crate" => out.krate = path(&setting, out.krate, faults),
+                "name" => out.name = name(&setting, faults),
+                "on_error" => out.ends_on_error = ends_on_error(&setting, faults),
+                _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error"], faults),
+            }
+        }
+        out
+    }
+}
+
+fn name(setting: &Setting, faults: &mut Faults) -> Option<LitStr> {
+    match text_of(setting) {
+        Some(text) if !text.value().is_empty() => Some(text.clone()),
+        Some(text) => {
+            faults.on(text, "a process is started by its name: the name cannot be empty", "write `\"Account\"`");
+            None
+        }
+        None => {
+            missing(setting, "`name` is a text", "name = \"Account\"", "\"Account\"", faults);
+            None
+        }
+    }
+}
+
+fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
+    const KNOWN: &[&str] = &["end", "report"];
+    match text_of(setting) {
+        Some(text) if text.value() == "end" => true,
+        Some(text) if text.value() == "report" => false,
+        Some(text) => {
+            let meant = suggest::nearest(&text.value(), KNOWN).unwrap_or("end");
+            let what = format!("`on_error` cannot be {:?}: a process can `\"end\"` or `\"report\"` and live", text.value());
+            faults.on(text, what, format!("write `{meant:?}`"));
+            false
+        }
+        None => {
+            missing(setting, "`on_error` is `\"end\"` or `\"report\"`", "on_error = \"end\"", "\"end\"", faults);
+            false
+        }
+    }
+}
+
+/// Options of `#[process]` on an impl block: the path of the crate.
+pub(crate) fn of_impl(tokens: TokenStream, faults: &mut Faults) -> Path {
+    let mut krate = default_crate();
+    for setting in settings(tokens, faults) {
+        match setting.key.to_string().as_str() {
+            "crate" => krate = path(&setting, krate, faults),
+            key @ ("name" | "on_error") => {
+                let what = format!("the option `{key}` belongs to `#[process]` on the struct");
+                faults.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
+            }
+            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate"], faults),
+        }
+    }
+    krate
+}
+
+/// Options of `#[postroom::main]`.
+pub(crate) struct Main {
+    pub(crate) krate: Path,
+    pub(crate) workers: Option<Expr>,
+}
+
+impl Main {
+    pub(crate) fn read(tokens: TokenStream, faults: &mut Faults) -> Self {
+        let mut out = Self { krate: default_crate(), workers: None };
+        for setting in settings(tokens, faults) {
+            match setting.key.to_string().as_str() {
+                "crate" => out.krate = path(&setting, out.krate, faults),
+                "workers" => out.workers = workers(setting, faults),
+                _ => unknown(&setting, "`#[postroom::main]`", &["crate", "workers"], faults),
+            }
+        }
+        out
+    }
+}
+
+fn workers(setting: Setting, faults: &mut Faults) -> Option<Expr> {
+    match &setting.value {
+        Some(Expr::Lit(literal)) => match &literal.lit {
+            Lit::Int(number) if number.base10_digits() == "0" => {
+                faults.on(number, "without workers nothing runs", "write `1`");
+                return None;
+            }
+            Lit::Int(_) => {}
+            other => {
+                faults.on(other, "`workers` is a number", "write `2`");
+                return None;
+            }
+        },
+        Some(_) => {}
+        None => missing(&setting, "`workers` needs a number", "workers = 2", "2", faults),
+    }
+    setting.value
+}
+
+fn default_crate() -> Path {
+    parse_quote!(::postroom)
+}
+
+fn path(setting: &Setting, fallback: Path, faults: &mut Faults) -> Path {
+    match &setting.value {
+        Some(Expr::Path(path)) => path.path.clone(),
+        _ => {
+            missing(setting, "`crate` is a path without quotes", "crate = ::postroom", "::postroom", faults);
+            fallback
+        }
+    }
+}
+
+fn text_of(setting: &Setting) -> Option<&LitStr> {
+    match &setting.value {
+        Some(Expr::Lit(literal)) => match &literal.lit {
+            Lit::Str(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A value of the wrong kind, or none.
+fn missing(setting: &Setting, what: &str, whole: &str, value: &str, faults: &mut Faults) {
+    match &setting.value {
+        Some(wrong) => faults.on(wrong, what, format!("write `{value}`")),
+        None => faults.on(&setting.key, what, format!("write `{whole}`")),
+    }
+}

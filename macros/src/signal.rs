@@ -1,0 +1,96 @@
+//! `#[signal]`: a method for something the runtime says. Which one is known by the type of its argument.
+
+use crate::fault::Faults;
+use crate::message::local;
+use crate::output::Output;
+use crate::process::{Method, Subject};
+use crate::suggest;
+use crate::text::text;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::Meta;
+
+/// What the runtime says.
+const KINDS: &[&str] = &["Cancel", "Down", "Exit"];
+
+pub(crate) struct SignalMethod {
+    pub(crate) method: Method,
+    kind: Option<&'static str>,
+}
+
+impl SignalMethod {
+    pub(crate) fn check(mut method: Method, others: &[Self], faults: &mut Faults) -> Self {
+        let before = faults.count();
+        if !matches!(method.marked.marker.meta, Meta::Path(_)) {
+            let what = "`#[signal]` has no options: the argument's type says which signal it is";
+            faults.on(&method.marked.marker, what, "write `#[signal]`");
+        }
+        if !matches!(method.output, Output::Unit) {
+            faults.on(&method.returns, "a signal has no caller: there is nobody to give this to", "remove it");
+        }
+        let kind = kind(&method, method.sound, faults);
+        let conditional = method.present().is_some();
+        let same = others.iter().find(|other| kind.is_some() && other.kind == kind);
+        if let (Some(kind), Some(same)) = (kind, same)
+            && !(conditional && same.method.present().is_some())
+        {
+            let what = format!("`{kind}` is handled by `{}` already", same.method.ident);
+            faults.on(&method.marked.marker, what, "remove it, and call this method from there");
+        }
+        method.sound &= faults.count() == before;
+        Self { method, kind }
+    }
+
+    /// The name of the signal, for `SIGNALS`.
+    pub(crate) fn listed(&self) -> Option<TokenStream> {
+        let (cfgs, kind) = (self.method.cfgs(), self.kind?);
+        Some(quote!(#(#cfgs)* #kind))
+    }
+
+    /// The statement in `Actor::signal` that hands the signal to the method or passes it on.
+    pub(crate) fn arm(&self, subject: &Subject) -> Option<TokenStream> {
+        let [argument] = self.method.arguments.carried.as_slice() else { return None };
+        if !self.method.sound {
+            return None;
+        }
+        let (ctx, signal) = (local("ctx"), local("signal"));
+        let (private, name, cfgs) = (subject.private(), &self.method.ident, self.method.cfgs());
+        let (value, ty) = (&argument.ident, &argument.ty);
+        let passed = self.method.ctx(&ctx);
+        let call = quote!(Self::#name(self, #passed #value));
+        let done = quote!(#private::Delivery::Done);
+        let handled = if self.method.is_async {
+            let at = name.span().resolved_at(Span::call_site());
+            let boxed = quote_spanned!(at=> ::std::boxed::Box::pin(async move { #call.await; #done }));
+            quote!(#private::Delivery::Pending(#boxed))
+        } else {
+            quote!({ #call; #done })
+        };
+        Some(quote! {
+            #(#cfgs)*
+            let #signal = match <#ty as #private::SignalKind>::from_signal(#signal) {
+                ::core::result::Result::Ok(#value) => return ::core::result::Result::Ok(#handled),
+                ::core::result::Result::Err(#signal) => #signal,
+            };
+        })
+    }
+}
+
+fn kind(method: &Method, sound: bool, faults: &mut Faults) -> Option<&'static str> {
+    let known = suggest::list(KINDS);
+    let [argument] = method.arguments.carried.as_slice() else {
+        if sound {
+            let what = format!("a signal method takes one signal: {known}");
+            faults.on(&method.ident, what, format!("write `{}(&mut self, cancel: Cancel)`, or another of them", method.ident));
+        }
+        return None;
+    };
+    let written = text(&argument.ty);
+    let last = written.rsplit("::").next().unwrap_or_default().to_owned();
+    let found = KINDS.iter().find(|kind| **kind == last).copied();
+    if found.is_none() && sound {
+        let meant = suggest::nearest(&last, KINDS).unwrap_or("Cancel");
+        faults.on(&argument.ty, format!("`{written}` is no signal; there are {known}"), format!("write `{meant}`"));
+    }
+    found
+}

@@ -1,0 +1,175 @@
+//! Typed addresses.
+
+use super::call::{Call, send};
+use super::definition::{Actor, Handles};
+use crate::errors::SendError;
+use crate::pid::Pid;
+use std::convert::Infallible;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// The address of a process of type `P`: its PID, with a method for each of its messages.
+///
+/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended comes back. The type is checked again at
+/// delivery, so that no address, however it was made, can be wrong about a process in a way that matters.
+///
+/// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done with
+/// its [`Pid`].
+pub struct Address<P: Actor> {
+    client: P::Client,
+}
+
+impl<P: Actor> Address<P> {
+    pub(crate) fn new(pid: Pid) -> Self {
+        Self { client: P::client(pid) }
+    }
+
+    /// The PID of the process.
+    pub fn pid(self) -> Pid {
+        P::pid(&self.client)
+    }
+
+    /// An address for one type of message, whatever else the process understands.
+    pub fn narrow<M: Send + 'static>(self) -> Recipient<M, P::Reply, P::Error>
+    where
+        P: Handles<M>,
+    {
+        Recipient { pid: self.pid(), types: PhantomData }
+    }
+}
+
+impl<P: Actor> Deref for Address<P> {
+    type Target = P::Client;
+
+    fn deref(&self) -> &P::Client {
+        &self.client
+    }
+}
+
+impl<P: Actor> Clone for Address<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Actor> Copy for Address<P> {}
+
+impl<P: Actor> PartialEq for Address<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid() == other.pid()
+    }
+}
+
+impl<P: Actor> Eq for Address<P> {}
+
+impl<P: Actor> Hash for Address<P> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid().hash(state);
+    }
+}
+
+impl<P: Actor> From<Address<P>> for Pid {
+    fn from(address: Address<P>) -> Self {
+        address.pid()
+    }
+}
+
+impl<P: Actor> fmt::Debug for Address<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", P::NAME, self.pid())
+    }
+}
+
+/// The same as the PID.
+impl<P: Actor> fmt::Display for Address<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pid().fmt(f)
+    }
+}
+
+/// The address of whatever process understands messages of type `M`, answering with `T` or failing with `E`.
+pub struct Recipient<M, T = (), E = Infallible> {
+    pid: Pid,
+    types: PhantomData<fn(M) -> (T, E)>,
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
+    /// The PID of the process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Sends `message` and expects no answer.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended.
+    pub fn send(&self, message: M) -> Result<(), SendError<M>> {
+        send(self.pid, message)
+    }
+
+    /// A call with `message`.
+    pub fn call(&self, message: M) -> Call<M, T, E> {
+        Call::new(self.pid, std::any::type_name::<M>(), message)
+    }
+}
+
+impl<M, T, E> Clone for Recipient<M, T, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M, T, E> Copy for Recipient<M, T, E> {}
+
+impl<M, T, E> PartialEq for Recipient<M, T, E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid == other.pid
+    }
+}
+
+impl<M, T, E> Eq for Recipient<M, T, E> {}
+
+impl<M, T, E> Hash for Recipient<M, T, E> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid.hash(state);
+    }
+}
+
+impl<M, T, E> fmt::Debug for Recipient<M, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recipient<{}>{}", std::any::type_name::<M>(), self.pid)
+    }
+}
+
+impl<P: Handles<M>, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
+    fn from(address: Address<P>) -> Self {
+        address.narrow()
+    }
+}
+
+/// Whatever a message of type `M` can be sent to: a PID (checked at delivery), or an address of a process that has a
+/// method for it (checked by the compiler).
+pub trait SendTo<M> {
+    /// The PID.
+    fn target(&self) -> Pid;
+}
+
+impl<M> SendTo<M> for Pid {
+    fn target(&self) -> Pid {
+        *self
+    }
+}
+
+impl<M, P: Handles<M>> SendTo<M> for Address<P> {
+    fn target(&self) -> Pid {
+        self.pid()
+    }
+}
+
+impl<M, T, E> SendTo<M> for Recipient<M, T, E> {
+    fn target(&self) -> Pid {
+        self.pid
+    }
+}

@@ -1,0 +1,368 @@
+//! The calling end of a call.
+
+use super::outcome::OutsideCall;
+use super::waits::{self, Answer, Owner, WaitKey};
+use crate::caller::Caller;
+use crate::clock::Moment;
+use crate::errors::{CallError, CommandError, SendError, SendFailure};
+use crate::oneshot::Oneshot;
+use crate::package::Package;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use crate::relay::{deliver, route, this_node};
+use crate::table::TABLE;
+use std::convert::Infallible;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How long a call waits if nothing else is said.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A message that is ready to go: to be sent, or to be answered. `M` is its type, `T` and `E` what comes back.
+///
+/// Nothing has happened yet: finish it with `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain
+/// thread).
+///
+/// A call waits for [`DEFAULT_TIMEOUT`] unless told otherwise, and never longer than whoever called the method that makes
+/// it. Dropping a call that waits cancels it: its answer will be thrown away.
+#[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
+pub struct Call<M, T = (), E = Infallible> {
+    pid: Pid,
+    method: &'static str,
+    message: M,
+    limit: Limit,
+    answer: PhantomData<fn() -> (T, E)>,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    Default,
+    After(Duration),
+    At(Moment),
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
+        Self { pid, method, message, limit: Limit::Default, answer: PhantomData }
+    }
+
+    /// Whom it goes to.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The message.
+    pub fn message(&self) -> &M {
+        &self.message
+    }
+
+    /// The message, without sending it.
+    pub fn into_message(self) -> M {
+        self.message
+    }
+
+    /// The method that is called, as `Type::method`.
+    pub fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// Waits that long for the answer instead.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limit = Limit::After(timeout);
+        self
+    }
+
+    /// Waits until then for the answer instead.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.limit = Limit::At(Moment::from_instant(deadline));
+        self
+    }
+
+    /// Sends the message and expects no answer.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended.
+    #[inline]
+    pub fn send(self) -> Result<(), SendError<M>> {
+        send(self.pid, self.message)
+    }
+
+    /// Sends the message later, without an answer. If the process has ended by then, the message is dropped.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended already.
+    pub fn send_after(self, delay: Duration) -> Result<(), SendError<M>> {
+        let Self { pid, message, .. } = self;
+        if delay.is_zero() {
+            return send(pid, message);
+        }
+        let due = Moment::now().after(delay);
+        // In a cell, so that it comes back if nobody keeps the time there.
+        let cell = Arc::new(std::sync::Mutex::new(Some(message)));
+        let inside = cell.clone();
+        let taken = later(pid, due, Box::new(move || {
+            if let Some(message) = crate::sync::lock(&inside).take() {
+                // A process that has ended needs no message; it is dropped as it would be in the mailbox.
+                let _refused = send(pid, message);
+            }
+        }));
+        match taken {
+            None => Ok(()),
+            Some(reason) => match crate::sync::lock(&cell).take() {
+                Some(message) => Err(SendError { message, reason }),
+                None => unreachable!("a timer that was refused does nothing"),
+            },
+        }
+    }
+
+    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended already. A period of zero is taken as one millisecond.
+    pub fn send_every(self, period: Duration) -> Result<(), SendError<M>>
+    where
+        M: Clone,
+    {
+        let Self { pid, message, .. } = self;
+        let period = period.max(Duration::from_millis(1));
+        let copy = message.clone();
+        match repeat(pid, copy, Moment::now().after(period), period) {
+            Some(reason) => Err(SendError { message, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks the thread until the answer is there. In async code, await the call instead; inside a process this blocks a
+    /// worker.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn wait(self) -> Result<T, CallError<E>> {
+        let deadline = self.due();
+        let call = Arc::new(OutsideCall(Oneshot::new()));
+        let caller = Caller::outside(call.clone(), deadline);
+        if let Err(error) = post(self.pid, self.message, caller) {
+            return Err(error.into());
+        }
+        let until = deadline.map(|deadline| Instant::now() + deadline.since(Moment::now()));
+        let answer = call.0.wait(until.filter(|_| deadline != Some(Moment::NEVER)));
+        call.0.abandon();
+        answer.map_or(Err(CallError::Timeout), unpack)
+    }
+
+    /// Sends the message; the answer goes to the continuation of that number.
+    pub(crate) fn begin_then(self, continuation: usize) {
+        let deadline = self.due();
+        let caller = waits::with(|waits| {
+            let key = waits.add_continuation(continuation);
+            let caller = waits.caller(key, deadline);
+            if caller.is_none() {
+                // Driven by hand: there is nobody who could bring an answer.
+                waits.ready.push_back((continuation, Err(CommandError::Call(CallError::Dropped))));
+            }
+            caller
+        });
+        if let Some(caller) = caller.flatten() {
+            // A refusal answers the caller, hence the continuation.
+            let _refused = post(self.pid, self.message, caller);
+        }
+    }
+
+    /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
+    fn due(&self) -> Option<Moment> {
+        let own = match self.limit {
+            Limit::Default => waits::coarse_now().after(DEFAULT_TIMEOUT),
+            Limit::After(timeout) => Moment::now().after(timeout),
+            Limit::At(deadline) => deadline,
+        };
+        let inherited = waits::deadline();
+        Some(inherited.map_or(own, |inherited| inherited.min(own)))
+    }
+}
+
+/// Sends `message` to `pid`.
+#[inline]
+pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
+    let sent = if pid.node() == this_node() {
+        deliver(pid, Payload::new(message), None)
+    } else {
+        route(Package::new(pid, message))
+    };
+    sent.map_err(|refused| take_back(refused.package, refused.reason))
+}
+
+/// The message of a package that was refused.
+fn take_back<M: Send + 'static>(package: Package, reason: SendFailure) -> SendError<M> {
+    let (_, payload, caller) = package.into_parts();
+    if let Some(caller) = caller {
+        caller.fail(CallError::Gone(crate::exit::ExitReason::Gone));
+    }
+    match payload.take() {
+        Ok(message) => SendError { message, reason },
+        Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
+    }
+}
+
+/// Sends `message` with someone who waits for the answer.
+fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
+    let sent = route(Package::from_parts(pid, Payload::new(message), Some(caller)));
+    sent.map_err(|refused| take_back(refused.package, refused.reason))
+}
+
+/// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.
+fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<SendFailure> {
+    let Some(slot) = TABLE.living(pid) else { return Some(SendFailure::Gone(pid)) };
+    let kept = slot.home().is_some_and(|home| home.keeper.later(due, action));
+    (!kept).then_some(SendFailure::NoTimer(pid))
+}
+
+fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: Duration) -> Option<SendFailure> {
+    later(pid, due, Box::new(move || {
+        let next = message.clone();
+        if send(pid, message).is_ok() {
+            // Counted from when it was due, so that the rate holds; what was missed is not made up for.
+            let due = due.after(period).max(Moment::now());
+            let _ended = repeat(pid, next, due, period);
+        }
+    }))
+}
+
+/// Turns what came back into what the method returned.
+pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Result<T, CallError<E>> {
+    match answer {
+        Ok(payload) => match payload.take::<Result<T, E>>() {
+            Ok(result) => result.map_err(CallError::Failed),
+            // A method that cannot fail answers whoever expected an error all the same.
+            Err(payload) => match payload.take::<Result<T, Infallible>>() {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(never)) => match never {},
+                Err(_) => Err(CallError::Unhandled),
+            },
+        },
+        Err(CommandError::Call(error)) => Err(error.widen()),
+        Err(_) => Err(CallError::Dropped),
+    }
+}
+
+/// A call that waits for its answer. Dropped, it is cancelled.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct CallFuture<M, T = (), E = Infallible>(Stage<M, T, E>);
+
+enum Stage<M, T, E> {
+    Ready(Option<Call<M, T, E>>),
+    Process(WaitKey, Owner),
+    Outside(Arc<OutsideCall>),
+    Over,
+}
+
+impl<M, T, E> Unpin for CallFuture<M, T, E> {}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Call<M, T, E> {
+    type Output = Result<T, CallError<E>>;
+    type IntoFuture = CallFuture<M, T, E>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        CallFuture(Stage::Ready(Some(self)))
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFuture<M, T, E> {
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Stage::Ready(call) = &mut this.0 {
+            let Some(call) = call.take() else { return Poll::Pending };
+            match begin(call) {
+                Ok(stage) => this.0 = stage,
+                Err(error) => {
+                    this.0 = Stage::Over;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        let answer = match &this.0 {
+            Stage::Process(key, owner) => {
+                let waker = waits::foreign_waker(context, *owner);
+                let polled = waits::with(|waits| waits.is_of(*owner).then(|| waits.poll(*key, waker))).flatten();
+                match polled {
+                    Some(Poll::Pending) => return Poll::Pending,
+                    Some(Poll::Ready(answer)) => answer,
+                    // Taken out of the process that it belongs to: its answer goes there, not here.
+                    None => None,
+                }
+            }
+            Stage::Outside(call) => match call.0.poll(context.waker()) {
+                Poll::Ready(answer) => Some(answer),
+                Poll::Pending => return Poll::Pending,
+            },
+            Stage::Ready(_) | Stage::Over => return Poll::Pending,
+        };
+        this.0 = Stage::Over;
+        Poll::Ready(answer.map_or(Err(CallError::Dropped), unpack))
+    }
+}
+
+/// Sends the message, from inside a process or from outside.
+fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
+    call: Call<M, T, E>,
+) -> Result<Stage<M, T, E>, CallError<E>> {
+    let deadline = call.due();
+    let inside = waits::with(|waits| {
+        let owner = waits.owner();
+        owner?;
+        let key = waits.add_future();
+        waits.caller(key, deadline).map(|caller| (key, owner, caller))
+    });
+    if let Some((key, owner, caller)) = inside.flatten() {
+        // A refusal answers the caller, hence the row, which is not looked at any more.
+        if let Err(error) = post(call.pid, call.message, caller) {
+            let _unseen = waits::with(|waits| waits.forget(key));
+            return Err(error.into());
+        }
+        return Ok(Stage::Process(key, owner));
+    }
+    let outside = Arc::new(OutsideCall(Oneshot::new()));
+    let caller = Caller::outside(outside.clone(), deadline);
+    post(call.pid, call.message, caller)?;
+    if let Some(deadline) = deadline.filter(|&deadline| deadline < Moment::NEVER) {
+        let waits = Arc::downgrade(&outside);
+        // Where nobody keeps the time, the process has ended and has answered.
+        let _kept = later(call.pid, deadline, Box::new(move || {
+            if let Some(call) = waits.upgrade() {
+                call.0.put(Err(CommandError::Call(CallError::Timeout)));
+            }
+        }));
+    }
+    Ok(Stage::Outside(outside))
+}
+
+impl<M, T, E> Drop for CallFuture<M, T, E> {
+    fn drop(&mut self) {
+        match &self.0 {
+            Stage::Process(key, owner) => {
+                let _unseen = waits::with(|waits| waits.is_of(*owner).then(|| waits.forget(*key)));
+            }
+            Stage::Outside(call) => call.0.abandon(),
+            Stage::Ready(_) | Stage::Over => {}
+        }
+    }
+}
+
+impl<M, T, E> std::fmt::Debug for Call<M, T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CallFuture")
+    }
+}

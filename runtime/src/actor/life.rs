@@ -1,0 +1,101 @@
+//! The life of a process, through its PID.
+
+use super::outcome::Ending;
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::oneshot::Oneshot;
+use crate::pid::Pid;
+use crate::process::control::{Control, Join};
+use crate::relay::this_node;
+use crate::scheduler::shutdown::tell;
+use crate::table::{Slot, TABLE};
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+impl Pid {
+    fn slot_of(self) -> Option<&'static Slot> {
+        if self.node() == this_node() { TABLE.living(self) } else { None }
+    }
+
+    /// Whether the process lives, as far as this node knows.
+    pub fn is_alive(self) -> bool {
+        self.slot_of().is_some()
+    }
+
+    /// Asks the process to end when it has seen all that was sent before. Never refused by a full mailbox. Gives whether
+    /// it lived.
+    ///
+    /// What arrives later is dead letters. A process in an async entry sees the request when it takes messages.
+    pub fn stop(self) -> bool {
+        let Some(slot) = self.slot_of() else { return false };
+        slot.post(Kind::Stop, self.generation(), ptr::null_mut(), None).is_ok()
+    }
+
+    /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`] decides
+    /// itself; any other one ends, with this reason, when its present method is done or awaits. Gives whether it lived.
+    ///
+    /// [`Cancel`]: crate::Cancel
+    pub fn cancel(self, reason: impl Into<ExitReason>) -> bool {
+        self.control(Control::Cancel(reason.into()))
+    }
+
+    /// Ends the process before its next message. Its state is dropped and closed as ever; it is not asked. Gives whether
+    /// it lived.
+    pub fn kill(self) -> bool {
+        self.control(Control::Kill)
+    }
+
+    fn control(self, control: Control) -> bool {
+        let Some(slot) = self.slot_of() else { return false };
+        tell(slot, self.generation(), control);
+        true
+    }
+
+    /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on a
+    /// plain thread. The result is why it ended: [`ExitReason::Gone`] if it had ended before it was asked.
+    pub fn join(self) -> Ended {
+        let ending = Arc::new(Ending(Oneshot::new()));
+        let join = Join::new(ending.clone());
+        // Dropped if the process does not live: that tells the waiter.
+        if let Some(slot) = self.slot_of() {
+            tell(slot, self.generation(), Control::Join(join));
+        }
+        Ended(ending)
+    }
+}
+
+/// The end of a process, to be waited for.
+#[must_use = "await it, or call `.wait()`"]
+pub struct Ended(Arc<Ending>);
+
+impl Ended {
+    /// Blocks the thread until the process has ended.
+    pub fn wait(self) -> ExitReason {
+        self.0.0.wait(None).map_or(ExitReason::Gone, |(reason, _)| reason)
+    }
+
+    /// The same, for a while. `None`: it has not ended yet.
+    pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
+        let deadline = Instant::now().checked_add(timeout);
+        self.0.0.wait(deadline).map(|(reason, _)| reason)
+    }
+}
+
+impl Future for Ended {
+    type Output = ExitReason;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ExitReason> {
+        self.0.0.poll(context.waker()).map(|(reason, _)| reason)
+    }
+}
+
+impl std::fmt::Debug for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ended")
+    }
+}
+

@@ -1,0 +1,103 @@
+//! The called end of a call.
+
+use super::definition::{Declared, Delivery};
+use super::waits;
+use crate::caller::Caller;
+use crate::errors::ProcessError;
+use crate::package::Package;
+use crate::payload::Payload;
+use std::convert::Infallible;
+use std::fmt;
+
+/// Whoever may wait for the answer to the message that is handled now. For generated code.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Asked {
+    caller: Option<Caller>,
+    message: &'static str,
+}
+
+impl Package {
+    /// Opens the package for its method: from here on the process acts within the caller's deadline. For generated code.
+    #[doc(hidden)]
+    #[inline]
+    pub fn open<M: Send + 'static>(self) -> Result<(M, Asked), Self> {
+        let (message, mut caller) = self.split::<M>()?;
+        if let Some(caller) = &mut caller {
+            waits::set_deadline(caller.deadline());
+        }
+        Ok((message, Asked { caller, message: std::any::type_name::<M>() }))
+    }
+}
+
+impl Asked {
+    /// Answers with what the method returned.
+    #[inline]
+    pub fn answer<T: Send + 'static>(self, value: T) -> Delivery<'static> {
+        if let Some(caller) = self.caller {
+            caller.answer(Payload::new(Ok::<T, Infallible>(value)));
+            waits::set_deadline(None);
+        }
+        Delivery::Done
+    }
+
+    /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it is
+    /// reported, and ends the process if that is how it was declared.
+    pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
+        self,
+        result: Result<T, E>,
+        describe: impl FnOnce(&E) -> String,
+    ) -> Delivery<'static> {
+        if let Some(caller) = self.caller {
+            caller.answer(Payload::new(result));
+            waits::set_deadline(None);
+            return Delivery::Done;
+        }
+        let Err(error) = result else { return Delivery::Done };
+        let error = describe(&error);
+        let pid = crate::scheduler::thread::current_pid();
+        tracing::warn!(?pid, process = P::NAME, message = self.message, %error, "a message that was sent failed");
+        if P::ENDS_ON_ERROR { Delivery::Failed(ProcessError::new(error)) } else { Delivery::Done }
+    }
+
+    /// The right to answer later.
+    pub fn into_reply<T: Send + 'static>(self) -> Reply<T> {
+        Reply { caller: self.caller, wrap: |value| Payload::new(Ok::<T, Infallible>(value)) }
+    }
+
+    /// The right to answer later, with a result.
+    pub fn into_reply_result<T: Send + 'static, E: Send + 'static>(self) -> Reply<Result<T, E>> {
+        Reply { caller: self.caller, wrap: Payload::new }
+    }
+}
+
+/// The right, and the duty, to answer a call later: keep it, hand it on, send it to any thread.
+///
+/// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with the
+/// exit reason if the process ends with it in hand. A message that was sent, not called, comes with a reply that goes
+/// nowhere.
+#[must_use = "dropping a reply fails its caller"]
+pub struct Reply<T> {
+    caller: Option<Caller>,
+    wrap: fn(T) -> Payload,
+}
+
+impl<T: Send + 'static> Reply<T> {
+    /// Answers.
+    pub fn send(self, value: T) {
+        if let Some(caller) = self.caller {
+            caller.answer((self.wrap)(value));
+        }
+    }
+
+    /// Whether nobody waits for the answer: the message was sent, not called, or the caller has given up.
+    pub fn is_abandoned(&mut self) -> bool {
+        self.caller.as_mut().is_none_or(Caller::is_abandoned)
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("has_caller", &self.caller.is_some()).finish()
+    }
+}

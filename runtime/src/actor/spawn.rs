@@ -1,0 +1,269 @@
+//! How a process is spawned: options, then the entry by its name.
+
+use super::address::Address;
+use super::context::Context;
+use super::definition::Actor;
+use super::entry::{EntryFuture, Start, pending};
+use super::machine::{KindOf, Machine};
+use super::outcome::Ending;
+use crate::errors::{InitError, RunError, SpawnError};
+use crate::exit::ExitReason;
+use crate::oneshot::Oneshot;
+use crate::payload::{Payload, Payloads};
+use crate::pid::Pid;
+use crate::process::Process;
+use crate::process::control::EndWaiter;
+use crate::scheduler::birth::{Birth, First, Options};
+use crate::scheduler::host::Host;
+use crate::table::ProcessKind;
+use std::any::TypeId;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+/// A process that is about to be spawned: say what it should have, then call one of its entries by name.
+///
+/// A sync entry gives the process's [`Address`], an async one a [`Running`], from which its result can be had.
+#[must_use = "nothing is spawned until an entry is called, such as `.serve(…)`"]
+pub struct Spawn<P: Actor> {
+    entries: P::Entries,
+}
+
+/// What a spawn consists of, inside the entries that the macro generates.
+#[doc(hidden)]
+pub struct SpawnCore<P: Actor> {
+    host: &'static Host,
+    place: &'static Location<'static>,
+    process: Cell<Option<P>>,
+    options: RefCell<Options>,
+}
+
+impl<P: Actor> Spawn<P> {
+    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self {
+        let (process, options) = (Cell::new(Some(process)), RefCell::default());
+        Self { entries: P::entries(SpawnCore { host, place, process, options }) }
+    }
+
+    fn option(mut self, set: impl FnOnce(&mut Options)) -> Self {
+        set(P::spawn_core(&mut self.entries).options.get_mut());
+        self
+    }
+
+    /// Registers the process under a name on its host. The name is free before anyone hears of the process's end.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        self.option(|options| options.name = Some(name.into()))
+    }
+
+    /// Gives the process a text that people see in [`info`](Pid::info) and in statistics.
+    pub fn label(self, label: impl Into<Arc<str>>) -> Self {
+        self.option(|options| options.label = Some(label.into()))
+    }
+
+    /// Gives the process, and all that it spawns, a value to be had with [`Context::value`].
+    pub fn value<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.option(|options| {
+            options.values.insert(TypeId::of::<T>(), Arc::new(value));
+        })
+    }
+
+    /// Starts at an entry that is known by its text only.
+    pub(crate) fn start_by_name(mut self, entry: &str, inputs: super::entry::Inputs) -> Result<Pid, SpawnError> {
+        let start = P::start_by_name(entry, inputs)?;
+        P::spawn_core(&mut self.entries).start(start)
+    }
+}
+
+impl<P: Actor> Deref for Spawn<P> {
+    type Target = P::Entries;
+
+    fn deref(&self) -> &P::Entries {
+        &self.entries
+    }
+}
+
+impl<P: Actor> SpawnCore<P> {
+    fn birth(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> Birth {
+        let options = self.options.take();
+        Birth { kind: KindOf::<P>::KIND, entry: &P::ENTRIES[entry].name, place: self.place, options, result }
+    }
+
+    fn take(&self) -> Result<P, SpawnError> {
+        self.process.take().ok_or(SpawnError::Used)
+    }
+
+    /// Starts at sync entry number `entry`.
+    pub fn start_sync(
+        &self,
+        entry: usize,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
+    ) -> Result<Address<P>, SpawnError> {
+        let machine = Machine::new(self.take()?);
+        let name = P::ENTRIES[entry].name;
+        let birth = self.birth(entry, None);
+        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, name, begin))?;
+        Ok(Address::new(pid))
+    }
+
+    /// Starts at async entry number `entry`.
+    pub fn start_async<T: Send + 'static, E: Send + 'static>(
+        &self,
+        entry: usize,
+        begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E>,
+    ) -> Result<Running<P, T, E>, SpawnError> {
+        let machine = Machine::new(self.take()?);
+        let name = P::ENTRIES[entry].name;
+        let ending = Arc::new(Ending(Oneshot::new()));
+        let birth = self.birth(entry, Some(ending.clone()));
+        let begin = |process, context| pending(begin(process, context));
+        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, name, begin))?;
+        Ok(Running { pid, ending, types: PhantomData })
+    }
+
+    fn start(&self, start: Start<P>) -> Result<Pid, SpawnError> {
+        let machine = Machine::new(self.take()?);
+        self.host.spawn(self.birth(start.index(), None), machine, |machine, ctx| machine.start(ctx, start))
+    }
+}
+
+/// A process in an async entry, and the right to the entry's result. Dropping it leaves the process alone.
+pub struct Running<P: Actor, T = (), E = Infallible> {
+    pid: Pid,
+    ending: Arc<Ending>,
+    types: PhantomData<fn() -> (P, T, E)>,
+}
+
+impl<P: Actor, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
+    /// The address of the process.
+    pub fn address(&self) -> Address<P> {
+        Address::new(self.pid)
+    }
+
+    /// The PID of the process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Blocks the thread until the process has ended, and gives the result of the entry.
+    ///
+    /// # Errors
+    /// The entry's own error, or why the process ended without a result.
+    pub fn wait(self) -> Result<T, RunError<E>> {
+        match self.ending.0.wait(None) {
+            Some((reason, result)) => outcome(reason, result),
+            None => Err(RunError::Ended(ExitReason::Gone)),
+        }
+    }
+
+    /// The same, for a while; the running process comes back if it has not ended by then.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Result<T, RunError<E>>, Self> {
+        match self.ending.0.wait(Instant::now().checked_add(timeout)) {
+            Some((reason, result)) => Ok(outcome(reason, result)),
+            None => Err(self),
+        }
+    }
+}
+
+fn outcome<T: Send + 'static, E: Send + 'static>(reason: ExitReason, result: Option<Payload>) -> Result<T, RunError<E>> {
+    match result.map(Payload::take::<Result<T, E>>) {
+        Some(Ok(result)) => result.map_err(RunError::Failed),
+        _ => Err(RunError::Ended(reason)),
+    }
+}
+
+impl<P: Actor, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
+    type Output = Result<T, RunError<E>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.ending.0.poll(context.waker()).map(|(reason, result)| outcome(reason, result))
+    }
+}
+
+/// A hand-written [`Process`] that is about to be spawned.
+#[must_use = "nothing is spawned until `.start(…)`"]
+pub struct SpawnProcess<P: Process> {
+    host: &'static Host,
+    place: &'static Location<'static>,
+    process: P,
+    options: Options,
+}
+
+impl<P: Process> SpawnProcess<P> {
+    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self {
+        Self { host, place, process, options: Options::default() }
+    }
+
+    /// As [`Spawn::named`].
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// As [`Spawn::label`].
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.options.label = Some(label.into());
+        self
+    }
+
+    /// As [`Spawn::value`].
+    pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.options.values.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Starts at the first of the process's entries, without inputs.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn start(self) -> Result<Pid, SpawnError> {
+        let entry = self.process.entries().first().copied().unwrap_or("main");
+        self.start_at(entry, Payloads::new())
+    }
+
+    /// Starts at `entry`.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
+        const KIND_UNKNOWN: &&str = &"?";
+        let known = self.process.entries().iter().find(|known| **known == entry);
+        let kind = KindOfProcess::<P>::KIND;
+        let birth = Birth { kind, entry: known.unwrap_or(KIND_UNKNOWN), place: self.place, options: self.options, result: None };
+        self.host.spawn(birth, self.process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
+    }
+}
+
+/// What is known of a hand-written process.
+struct KindOfProcess<P>(PhantomData<P>);
+
+impl<P: Process> KindOfProcess<P> {
+    const KIND: &'static ProcessKind = &ProcessKind { name: std::any::type_name::<P>, type_id: TypeId::of::<P>() };
+}
+
+impl<P: Actor> fmt::Debug for Spawn<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spawn<{}>", P::NAME)
+    }
+}
+
+impl<P: Process> fmt::Debug for SpawnProcess<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SpawnProcess<{}>", std::any::type_name::<P>())
+    }
+}
+
+impl<P: Actor, T, E> fmt::Debug for Running<P, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Running<{}>{}", P::NAME, self.pid)
+    }
+}

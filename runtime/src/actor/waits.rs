@@ -1,0 +1,440 @@
+//! What a process waits for, and how it finds its way back.
+//!
+//! Every call, timer and command that a process awaits is a row of a table of its own, under a tag that its answer brings
+//! back. The table travels: it lies in the process's machine between steps, and with the thread while a step runs, so that
+//! a future finds the table of the process that polls it without a lock, a reference or a lifetime.
+//!
+//! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel for
+//! each call would cost more than the call.
+
+use crate::caller::{Caller, Ticket};
+use crate::clock::Moment;
+use crate::errors::{CallError, CommandError};
+use crate::exit::{ExitReason, Signal};
+use crate::package::Package;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use crate::scheduler::host::Host;
+use crate::scheduler::thread::with_current;
+use crate::scheduler::timers::TimerKey;
+use crate::table::{Slot, TABLE};
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+
+pub(crate) type Answer = Result<Payload, CommandError>;
+
+/// The tag of the timer that all deadlines of a process share.
+const DEADLINES: u64 = u64::MAX;
+
+/// The life that a table belongs to; `None` for a machine that is driven by hand.
+pub(crate) type Owner = Option<(&'static Slot, u64)>;
+
+/// Names a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitKey {
+    row: u32,
+    serial: u32,
+}
+
+impl WaitKey {
+    pub(crate) fn tag(self) -> u64 {
+        u64::from(self.serial) << 32 | u64::from(self.row)
+    }
+
+    fn of(tag: u64) -> Self {
+        Self { row: tag as u32, serial: (tag >> 32) as u32 }
+    }
+}
+
+struct Wait {
+    serial: u32,
+    state: State,
+    deadline: Option<Moment>,
+    ticket: Option<Ticket>,
+    timer: Option<TimerKey>,
+}
+
+enum State {
+    /// A future waits. Its waker, if that is not the process's own.
+    Future(Option<Waker>),
+    /// The answer is there, and the future has not been polled since.
+    Answered(Answer),
+    /// A continuation of that number runs with the answer.
+    Continuation(usize),
+}
+
+/// A future that runs beside the process's methods.
+struct Beside {
+    future: Pin<Box<dyn Future<Output = Payload> + Send>>,
+    wish: Arc<Wish>,
+    continuation: usize,
+}
+
+/// Whether a future that runs beside wants to be polled.
+struct Wish {
+    wanted: AtomicBool,
+    waker: Waker,
+}
+
+impl Wake for Wish {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.wanted.store(true, Ordering::Release);
+        self.waker.wake_by_ref();
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Waits {
+    owner: Owner,
+    rows: Slab<Wait>,
+    serial: u32,
+    /// When the shared timer is due.
+    armed: Option<(Moment, TimerKey)>,
+    /// Continuations that can run.
+    pub(crate) ready: VecDeque<(usize, Answer)>,
+    beside: Slab<Option<Beside>>,
+    /// A message that the process has asked for, and signals that a method wants.
+    pub(crate) inbox: VecDeque<Package>,
+    pub(crate) signals: VecDeque<Signal>,
+    /// Whether something in the process wants the next message.
+    pub(crate) wants_message: bool,
+    /// Messages that selective receives have set aside.
+    pub(crate) aside: VecDeque<Package>,
+    /// That the process was cancelled, and why.
+    pub(crate) cancelled: Option<ExitReason>,
+    /// How many futures wait for the cancellation, and who is to be woken then.
+    pub(crate) awaits_cancel: usize,
+    pub(crate) cancel_wakers: Vec<Waker>,
+    /// How many futures may not be cut short by the cancellation.
+    pub(crate) shields: usize,
+    /// That the process is to end.
+    pub(crate) end: Option<ExitReason>,
+    /// The same, once the last of those futures is over.
+    pub(crate) end_after_shield: Option<ExitReason>,
+}
+
+/// What a thread knows of the process that it runs.
+struct Active {
+    owner: Owner,
+    /// Made when it is needed: many processes never wait for anything but messages.
+    waits: Option<Box<Waits>>,
+}
+
+thread_local! {
+    static ACTIVE: RefCell<Option<Active>> = const { RefCell::new(None) };
+    /// When whoever called the method that runs now stops waiting.
+    static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
+}
+
+/// Runs `body` with `waits` as the calling thread's table.
+#[inline]
+pub(crate) fn enter<R>(waits: &mut Option<Box<Waits>>, owner: Owner, body: impl FnOnce() -> R) -> R {
+    struct Leave<'a> {
+        place: &'a mut Option<Box<Waits>>,
+        outer: Option<Active>,
+    }
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            *self.place = ACTIVE.replace(self.outer.take()).and_then(|active| active.waits);
+        }
+    }
+    let outer = ACTIVE.replace(Some(Active { owner, waits: waits.take() }));
+    let _leave = Leave { place: waits, outer };
+    body()
+}
+
+/// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of processes.
+/// `look` must not run foreign code.
+pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
+    let with = |active: &RefCell<Option<Active>>| {
+        let mut active = active.try_borrow_mut().ok()?;
+        let Active { owner, waits } = active.as_mut()?;
+        Some(look(waits.get_or_insert_with(|| Box::new(Waits { owner: *owner, ..Waits::default() }))))
+    };
+    ACTIVE.try_with(with).ok().flatten()
+}
+
+/// The same, if the process has a table.
+#[inline]
+pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
+    let peek = |active: &RefCell<Option<Active>>| Some(look(active.try_borrow_mut().ok()?.as_mut()?.waits.as_mut()?));
+    ACTIVE.try_with(peek).ok().flatten()
+}
+
+/// When whoever called the method that runs now stops waiting.
+pub(crate) fn deadline() -> Option<Moment> {
+    DEADLINE.get()
+}
+
+/// Says when whoever called the method that runs now stops waiting. Gives what was said before.
+#[inline]
+pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
+    DEADLINE.replace(deadline)
+}
+
+/// The host that the calling thread runs processes of.
+fn host() -> Option<&'static Host> {
+    with_current(|context| context.map(|context| context.host))
+}
+
+/// Now, to within some steps: what a deadline is counted from.
+pub(crate) fn coarse_now() -> Moment {
+    with_current(|context| context.map(|context| context.now.get())).unwrap_or_else(Moment::now)
+}
+
+impl Waits {
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Whether this is the table of that life.
+    pub(crate) fn is_of(&self, owner: Owner) -> bool {
+        match (self.owner, owner) {
+            (Some((slot, generation)), Some((other, other_generation))) => {
+                ptr::eq(slot, other) && generation == other_generation
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    fn add(&mut self, state: State) -> WaitKey {
+        self.serial = self.serial.wrapping_add(1);
+        if self.serial == u32::MAX {
+            // Its tags could be mistaken for that of the deadlines.
+            self.serial = 1;
+        }
+        let serial = self.serial;
+        let row = self.rows.insert(Wait { serial, state, deadline: None, ticket: None, timer: None });
+        WaitKey { row: row as u32, serial }
+    }
+
+    /// A row for a future.
+    pub(crate) fn add_future(&mut self) -> WaitKey {
+        self.add(State::Future(None))
+    }
+
+    /// A row for a continuation.
+    pub(crate) fn add_continuation(&mut self, number: usize) -> WaitKey {
+        self.add(State::Continuation(number))
+    }
+
+    fn get(&mut self, key: WaitKey) -> Option<&mut Wait> {
+        self.rows.get_mut(key.row as usize).filter(|wait| wait.serial == key.serial)
+    }
+
+    /// A caller that answers the row, and must do so before `deadline`.
+    pub(crate) fn caller(&mut self, key: WaitKey, deadline: Option<Moment>) -> Option<Caller> {
+        let (slot, generation) = self.owner?;
+        let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
+        let wait = self.get(key)?;
+        wait.ticket = Some(ticket);
+        wait.deadline = deadline;
+        if let Some(deadline) = deadline {
+            self.arm(deadline);
+        }
+        Some(caller)
+    }
+
+    /// Answers the row when `due`.
+    pub(crate) fn set_timer(&mut self, key: WaitKey, due: Moment) {
+        let (Some((slot, generation)), Some(host)) = (self.owner, host()) else { return };
+        let tag = key.tag();
+        let timer = host.set_timer(due, Box::new(move || crate::scheduler::step::complete(slot, generation, tag)));
+        if let Some(wait) = self.get(key) {
+            wait.timer = Some(timer);
+        }
+    }
+
+    /// Sees to it that the shared timer fires at `due` or before.
+    fn arm(&mut self, due: Moment) {
+        let Some(host) = host() else { return };
+        match self.armed {
+            Some((armed, _)) if armed <= due => return,
+            Some((_, key)) => {
+                host.timers.cancel(key);
+            }
+            None => {}
+        }
+        let Some((slot, generation)) = self.owner else { return };
+        let fire = move || crate::scheduler::step::complete(slot, generation, DEADLINES);
+        self.armed = Some((due, host.set_timer(due, Box::new(fire))));
+    }
+
+    /// An answer has come. Gives a waker that the caller must wake.
+    #[must_use = "the waker must be woken"]
+    pub(crate) fn answer(&mut self, tag: u64, answer: Answer) -> Vec<Waker> {
+        if tag == DEADLINES {
+            return self.expire();
+        }
+        self.answer_row(WaitKey::of(tag), answer).into_iter().collect()
+    }
+
+    fn answer_row(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
+        let wait = self.get(key)?;
+        match &mut wait.state {
+            State::Future(waker) => {
+                let waker = waker.take();
+                wait.state = State::Answered(answer);
+                waker
+            }
+            // A row is answered once; what comes later belongs to nobody.
+            State::Answered(_) => None,
+            State::Continuation(number) => {
+                let number = *number;
+                self.rows.remove(key.row as usize);
+                self.ready.push_back((number, answer));
+                None
+            }
+        }
+    }
+
+    /// Answers what is over its deadline, and arms the timer for what is not.
+    fn expire(&mut self) -> Vec<Waker> {
+        self.armed = None;
+        let now = Moment::now();
+        let late = |wait: &Wait| wait.deadline.is_some_and(|deadline| deadline <= now);
+        let unanswered = |wait: &Wait| !matches!(wait.state, State::Answered(_));
+        let expired: Vec<WaitKey> = self
+            .rows
+            .iter()
+            .filter(|(_, wait)| late(wait) && unanswered(wait))
+            .map(|(row, wait)| WaitKey { row: row as u32, serial: wait.serial })
+            .collect();
+        let mut wakers = Vec::new();
+        for key in expired {
+            if let Some(wait) = self.get(key) {
+                wait.deadline = None;
+                if let Some(ticket) = wait.ticket.take() {
+                    ticket.abandon();
+                }
+            }
+            wakers.extend(self.answer_row(key, Err(CommandError::Call(CallError::Timeout))));
+        }
+        let next = self.rows.iter().filter(|(_, wait)| unanswered(wait)).filter_map(|(_, wait)| wait.deadline).min();
+        if let Some(next) = next {
+            self.arm(next);
+        }
+        wakers
+    }
+
+    /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes.
+    pub(crate) fn poll(&mut self, key: WaitKey, waker: Option<Waker>) -> Poll<Option<Answer>> {
+        let Some(wait) = self.get(key) else { return Poll::Ready(None) };
+        if let State::Future(kept) = &mut wait.state {
+            *kept = waker;
+            return Poll::Pending;
+        }
+        match self.rows.remove(key.row as usize).state {
+            State::Answered(answer) => Poll::Ready(Some(answer)),
+            State::Future(_) | State::Continuation(_) => Poll::Ready(None),
+        }
+    }
+
+    /// The future of a row is gone. Gives an answer that nobody looked at, to be dropped when the table is not in use.
+    pub(crate) fn forget(&mut self, key: WaitKey) -> Option<Answer> {
+        self.get(key)?;
+        let wait = self.rows.remove(key.row as usize);
+        if let Some(ticket) = wait.ticket {
+            ticket.abandon();
+        }
+        if let (Some(timer), Some(host)) = (wait.timer, host()) {
+            host.timers.cancel(timer);
+        }
+        match wait.state {
+            State::Answered(answer) => Some(answer),
+            State::Future(_) | State::Continuation(_) => None,
+        }
+    }
+
+    /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
+    pub(crate) fn run_beside(&mut self, future: Pin<Box<dyn Future<Output = Payload> + Send>>, continuation: usize) {
+        let wish = Arc::new(Wish { wanted: AtomicBool::new(true), waker: waker_of(self.owner) });
+        self.beside.insert(Some(Beside { future, wish, continuation }));
+    }
+
+    /// How many futures run beside.
+    pub(crate) fn beside(&self) -> usize {
+        self.beside.len()
+    }
+
+    /// Whether the process waits for nothing and has nothing to do.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let nothing_waits = self.rows.is_empty() && self.beside.is_empty();
+        nothing_waits && self.ready.is_empty() && self.signals.is_empty() && self.inbox.is_empty() && self.end.is_none()
+    }
+}
+
+/// Polls those futures beside the process's methods that want it.
+pub(crate) fn poll_beside() {
+    let mut row = 0;
+    loop {
+        // Taken out while it is polled: its code may look at the table.
+        let next = with(|waits| {
+            while row < waits.beside.capacity() {
+                let place = waits.beside.get_mut(row);
+                row += 1;
+                if let Some(place) = place
+                    && place.as_ref().is_some_and(|beside| beside.wish.wanted.swap(false, Ordering::AcqRel))
+                {
+                    return place.take();
+                }
+            }
+            None
+        });
+        let Some(mut beside) = next.flatten() else { return };
+        let waker = Waker::from(beside.wish.clone());
+        let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        with(|waits| match poll {
+            Poll::Ready(output) => {
+                waits.beside.remove(row - 1);
+                waits.ready.push_back((beside.continuation, Ok(output)));
+            }
+            Poll::Pending => waits.beside[row - 1] = Some(beside),
+        });
+    }
+}
+
+/// The waker of a process: its slot and generation, in the place of an address. It owns nothing, so it is free to clone,
+/// and it may be woken long after the process is gone.
+pub(crate) fn waker_of(owner: Owner) -> Waker {
+    let Some((slot, generation)) = owner else { return Waker::noop().clone() };
+    let word = u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation;
+    let data = ptr::without_provenance::<()>(word as usize);
+    // SAFETY: the functions of the table own nothing and take any data.
+    unsafe { Waker::new(data, &VTABLE) }
+}
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
+
+fn wake(data: *const ()) {
+    let word = data.addr() as u64;
+    let (slot, generation) = ((word >> crate::pid::GENERATION_BITS) as u32, word & crate::pid::LAST_GENERATION);
+    if let Some(slot) = TABLE.slot(slot) {
+        slot.wake(generation);
+    }
+}
+
+/// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
+pub(crate) fn foreign_waker(context: &Context<'_>, owner: Owner) -> Option<Waker> {
+    let own = waker_of(owner);
+    (!context.waker().will_wake(&own)).then(|| context.waker().clone())
+}
+
+/// The life that `pid` names.
+pub(crate) fn owner_of(pid: Option<Pid>) -> Owner {
+    let pid = pid?;
+    TABLE.slot(pid.slot()).map(|slot| (slot, pid.generation()))
+}

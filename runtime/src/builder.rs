@@ -1,0 +1,157 @@
+//! Everything that can be chosen about a runtime, before it starts.
+
+use crate::command::{Command, Completion};
+use crate::dead_letter::DeadLetter;
+use crate::errors::BuildError;
+use crate::relay::{new_host, this_node};
+use crate::runtime::{Host, Runtime};
+use crate::scheduler::dispatch::Handlers;
+use crate::scheduler::hooks::{Hook, Hooks};
+use crate::scheduler::host::{Config, Host as Scheduler};
+use crate::scheduler::idle::MAX_WORKERS;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The environment variable that says how many workers a runtime has, unless its builder does.
+const WORKERS: &str = "POSTROOM_WORKERS";
+
+/// How long a shutdown waits if nothing else is said.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A runtime to be.
+#[must_use = "nothing runs until `.build()`"]
+pub struct Builder {
+    name: Arc<str>,
+    workers: Option<usize>,
+    limit: Option<usize>,
+    seed: Option<u64>,
+    deadline: Duration,
+    paused: bool,
+    handlers: Handlers,
+    hooks: Hooks,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// The defaults: a worker for each core, no limits.
+    pub fn new() -> Self {
+        Self {
+            name: "postroom".into(),
+            workers: None,
+            limit: None,
+            seed: None,
+            deadline: DEADLINE,
+            paused: false,
+            handlers: Handlers::default(),
+            hooks: Hooks::default(),
+        }
+    }
+
+    /// The name of the host, which its threads carry too.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How many steps run at once at most, whatever `POSTROOM_WORKERS` says. From 1 to 1,024.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// How many processes may live at once. A spawn beyond that is refused.
+    pub fn process_limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// What random choices are drawn from, so that they can be drawn again.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How long a shutdown waits for processes to end before it kills them.
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Starts no workers yet: what is spawned runs after [`Runtime::resume`].
+    pub fn paused(mut self) -> Self {
+        self.paused = true;
+        self
+    }
+
+    /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
+    /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the first.
+    pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
+        self.handlers.add(handle);
+        self
+    }
+
+    /// Someone to be told of each start and end.
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.hooks.hooks.push(Box::new(hook));
+        self
+    }
+
+    /// Who is shown the messages that nobody will handle any more. A panic in it is contained.
+    pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
+        self.hooks.dead_letter = Some(Box::new(hook));
+        self
+    }
+
+    /// Starts the runtime.
+    ///
+    /// # Errors
+    /// For a number of workers that is none, a limit of zero, or threads that the system does not give.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let workers = self.count_workers()?;
+        if self.limit == Some(0) {
+            return Err(BuildError::Limit);
+        }
+        let scheduler = Scheduler::new(Config {
+            name: self.name,
+            node: this_node(),
+            number: new_host(),
+            workers,
+            seed: self.seed.unwrap_or_else(crate::random::entropy),
+            limit: self.limit,
+            dispatcher: self.handlers.freeze(),
+            hooks: self.hooks,
+        });
+        let runtime = Runtime::of(Host::new(scheduler), self.deadline);
+        if !self.paused {
+            runtime.resume()?;
+        }
+        Ok(runtime)
+    }
+
+    fn count_workers(&self) -> Result<usize, BuildError> {
+        let refuse = |from, came| Err(BuildError::Workers { from, came, most: MAX_WORKERS });
+        if let Some(workers) = self.workers {
+            let fits = (1..=MAX_WORKERS).contains(&workers);
+            return if fits { Ok(workers) } else { refuse("the builder", workers.to_string()) };
+        }
+        match std::env::var_os(WORKERS) {
+            None => Ok(std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_WORKERS))),
+            Some(text) => match text.to_str().and_then(|text| text.trim().parse().ok()) {
+                Some(workers) if (1..=MAX_WORKERS).contains(&workers) => Ok(workers),
+                _ => refuse(WORKERS, text.to_string_lossy().chars().take(80).collect()),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("name", &self.name).field("workers", &self.workers).finish_non_exhaustive()
+    }
+}

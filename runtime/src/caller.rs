@@ -1,0 +1,242 @@
+//! Who waits for the answer to a call, as the called side holds it.
+//!
+//! A [`Caller`] is one node: eight bytes in a message, and the very node that the answer travels back in. Until then its
+//! payload says who asked. Answering consumes it; dropping it unanswered tells the caller so, hence a caller always hears.
+//!
+//! A caller that gives up cannot reach into the called process, so it marks the node (see [`Ticket`]): nodes are never
+//! freed, `next` of a node that waits for an answer holds a number that is given out once in the life of the program, and
+//! the mark is a compare-and-swap from that number.
+
+use crate::clock::Moment;
+use crate::errors::{CallError, CommandError};
+use crate::exit::ExitReason;
+use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::sync::{Arc, AtomicU64, Ordering};
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+/// A process that calls: its slot, seen from below.
+pub(crate) trait Port: Send + Sync {
+    /// Takes the answer for the life `generation`, in the node that was sent with the call.
+    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut Node, result: Result<Payload, CommandError>);
+}
+
+/// A caller that is no process: a thread, or a task of another executor.
+pub(crate) trait Outside: Send + Sync {
+    /// Takes the answer.
+    fn answer(&self, result: Result<Payload, CommandError>);
+
+    /// Whether nobody waits any more.
+    fn is_abandoned(&self) -> bool;
+}
+
+enum Asker {
+    Process { port: &'static dyn Port, generation: u64 },
+    Outside(Arc<dyn Outside>),
+}
+
+/// What is in the node until the answer is.
+struct Call {
+    asker: Asker,
+    deadline: Option<Moment>,
+}
+
+const _: () = assert!(size_of::<Call>() <= 32, "held in the node, without a box");
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Caller(ManuallyDrop<NodeBox>);
+
+/// The calling side's half: it can say that the answer is not wanted any more.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    node: NonNull<Node>,
+    number: usize,
+}
+
+// SAFETY: a ticket touches only the atomic `next` of a node, and nodes are never freed.
+unsafe impl Send for Ticket {}
+// SAFETY: as above.
+unsafe impl Sync for Ticket {}
+
+/// Bit 0 of a number tells it from an address, bit 1 says that the answer is not wanted any more.
+const WANTED: usize = 1;
+const UNWANTED: usize = 3;
+
+/// How many call numbers a thread draws at a time.
+const NUMBERS: u64 = 1 << 20;
+
+thread_local! {
+    static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
+    /// Why the process that this thread is taking apart ended.
+    static ENDING: RefCell<Option<ExitReason>> = const { RefCell::new(None) };
+    /// Callers that were dropped by a panic: they are told once it is known what it said.
+    static ORPHANS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
+    /// Whether this thread collects orphans.
+    static COLLECTS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn number() -> usize {
+    static BLOCKS: AtomicU64 = AtomicU64::new(0);
+    let next = NEXT_NUMBER.get();
+    let next = if next % NUMBERS == 0 { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
+    NEXT_NUMBER.set(next + 1);
+    (next as usize) << 2
+}
+
+impl Caller {
+    /// A process that will find the answer under `tag` in its control lane.
+    pub(crate) fn process(port: &'static dyn Port, generation: u64, tag: u64, deadline: Option<Moment>) -> (Self, Ticket) {
+        Self::new(Call { asker: Asker::Process { port, generation }, deadline }, tag)
+    }
+
+    /// A caller that is no process.
+    pub(crate) fn outside(outside: Arc<dyn Outside>, deadline: Option<Moment>) -> Self {
+        Self::new(Call { asker: Asker::Outside(outside), deadline }, 0).0
+    }
+
+    fn new(call: Call, tag: u64) -> (Self, Ticket) {
+        let word = ptr::without_provenance_mut(tag as usize);
+        let node = pool::node(Letter { kind: Kind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
+        let number = number();
+        node.next().store(ptr::without_provenance_mut(number | WANTED), Ordering::Relaxed);
+        let ticket = Ticket { node: node.as_ptr(), number };
+        (Self(ManuallyDrop::new(node)), ticket)
+    }
+
+    /// The word of a message that carries this caller.
+    #[inline]
+    pub(crate) fn into_word(self) -> *mut Node {
+        let this = ManuallyDrop::new(self);
+        this.0.as_ptr().as_ptr()
+    }
+
+    /// # Safety
+    /// `word` is null or came from `into_word`, and is turned back once.
+    #[inline]
+    pub(crate) unsafe fn from_word(word: *mut Node) -> Option<Self> {
+        // SAFETY: as the caller promises.
+        NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
+    }
+
+    /// Whether the answer is not wanted any more.
+    pub(crate) fn is_abandoned(&mut self) -> bool {
+        if self.0.next().load(Ordering::Relaxed).addr() & UNWANTED == UNWANTED {
+            return true;
+        }
+        self.look(|call| match &call.asker {
+            Asker::Process { .. } => false,
+            Asker::Outside(outside) => outside.is_abandoned(),
+        })
+    }
+
+    /// When the caller stops waiting.
+    pub(crate) fn deadline(&mut self) -> Option<Moment> {
+        self.look(|call| call.deadline)
+    }
+
+    fn look<R>(&mut self, look: impl FnOnce(&mut Call) -> R) -> R {
+        let mut letter = self.0.take();
+        let result = letter.payload.as_mut().and_then(Payload::get_mut::<Call>).map(look);
+        self.0.put(letter);
+        result.unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
+    }
+
+    /// Gives the caller its answer.
+    #[inline]
+    pub(crate) fn answer(self, value: Payload) {
+        self.finish(Ok(value));
+    }
+
+    /// Tells the caller that there will be no answer.
+    pub(crate) fn fail(self, error: CallError) {
+        self.finish(Err(CommandError::Call(error)));
+    }
+
+    /// Tells the process that yielded a command what became of it.
+    pub(crate) fn fail_command(self, error: CommandError) {
+        self.finish(Err(error));
+    }
+
+    #[inline]
+    fn finish(self, result: Result<Payload, CommandError>) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so the node is taken once.
+        let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
+        let letter = node.take();
+        let Some(Ok(call)) = letter.payload.map(Payload::take::<Call>) else {
+            unreachable!("an unanswered caller's node holds its call")
+        };
+        match call.asker {
+            Asker::Process { port, generation } => port.answer(node, generation, letter.word, result),
+            Asker::Outside(outside) => {
+                pool::recycle(node);
+                outside.answer(result);
+            }
+        }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // SAFETY: `self` is being dropped, so its node is taken once.
+        let this = Self(ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.0) }));
+        if std::thread::panicking() && COLLECTS.try_with(Cell::get).unwrap_or(false) {
+            // Told by whoever catches the panic, in `blame`.
+            let orphan = ManuallyDrop::new(this);
+            let word = orphan.0.as_ptr();
+            let _ = ORPHANS.try_with(|orphans| {
+                // SAFETY: `orphan` is never dropped, so the node has one owner.
+                let node = unsafe { NodeBox::from_raw(word) };
+                orphans.borrow_mut().push(Self(ManuallyDrop::new(node)));
+            });
+            return;
+        }
+        let reason = ENDING.try_with(|ending| ending.borrow().clone()).ok().flatten();
+        this.fail(reason.map_or(CallError::Dropped, CallError::Gone));
+    }
+}
+
+impl Ticket {
+    /// Says that the answer is not wanted any more, if it has not come.
+    pub(crate) fn abandon(&self) {
+        let wanted = ptr::without_provenance_mut(self.number | WANTED);
+        let unwanted = ptr::without_provenance_mut(self.number | UNWANTED);
+        // SAFETY: nodes are never freed.
+        let next = unsafe { &(*self.node.as_ptr()).next };
+        // Fails if the answer is on its way: then the node's `next` is an address or another call's number.
+        let _ = next.compare_exchange(wanted, unwanted, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// From here on this thread keeps the callers that a panic drops, for [`blame`].
+pub(crate) fn collect_orphans() {
+    COLLECTS.set(true);
+}
+
+/// Tells the callers that a panic dropped why the process ended.
+pub(crate) fn blame(reason: &ExitReason) {
+    blame_with(|| CommandError::Call(CallError::Gone(reason.clone())));
+}
+
+/// Tells the callers that a panic dropped what it was.
+pub(crate) fn blame_with(error: impl Fn() -> CommandError) {
+    // Taken out first: telling one may drop others.
+    let orphans = ORPHANS.take();
+    orphans.into_iter().for_each(|orphan| orphan.fail_command(error()));
+}
+
+/// Runs `body`, in which a process is taken apart: whoever it leaves unanswered learns why it ended.
+pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
+    struct Restore(Option<ExitReason>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ENDING.set(self.0.take());
+        }
+    }
+    let _restore = Restore(ENDING.replace(Some(reason.clone())));
+    body()
+}

@@ -1,0 +1,454 @@
+//! What goes wrong between processes: each error says what was expected, what came, and what to do.
+
+use crate::exit::ExitReason;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use std::convert::Infallible;
+use std::fmt;
+
+/// Why a call got no answer. `E` is the error of the called method.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError<E = Infallible> {
+    /// The method returned this error.
+    #[error("{0}")]
+    Failed(E),
+    /// The process is dead, or died before it answered.
+    #[error("the called process ended before it answered ({0})")]
+    Gone(ExitReason),
+    /// The deadline passed. The answer, should it come, is dropped.
+    #[error("no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for")]
+    Timeout,
+    /// The mailbox was full.
+    #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
+    Full,
+    /// The call would have waited for itself.
+    #[error("the call would wait for itself: {0}")]
+    Cycle(Cycle),
+    /// The process dropped the call without answering it.
+    #[error("the called process dropped the call without an answer")]
+    Dropped,
+    /// The process has no method for a message of this type, or answers it with another type.
+    #[error("the called process does not understand the message, or answers it with another type")]
+    Unhandled,
+    /// The runtime is shutting down.
+    #[error("the runtime is shutting down")]
+    Shutdown,
+}
+
+impl<E> CallError<E> {
+    /// Whether the same call may well succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Timeout | Self::Full | Self::Dropped)
+    }
+
+    /// The error of the called method, if it was that.
+    pub fn failed(self) -> Option<E> {
+        match self {
+            Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl CallError {
+    /// The same, for a call that could have failed with an `E`.
+    pub(crate) fn widen<E>(self) -> CallError<E> {
+        match self {
+            Self::Failed(never) => match never {},
+            Self::Gone(reason) => CallError::Gone(reason),
+            Self::Timeout => CallError::Timeout,
+            Self::Full => CallError::Full,
+            Self::Cycle(cycle) => CallError::Cycle(cycle),
+            Self::Dropped => CallError::Dropped,
+            Self::Unhandled => CallError::Unhandled,
+            Self::Shutdown => CallError::Shutdown,
+        }
+    }
+}
+
+/// Why an entry gave no result. `E` is the error of the entry.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError<E = Infallible> {
+    /// The entry returned this error.
+    #[error("{0}")]
+    Failed(E),
+    /// The process ended otherwise.
+    #[error("the process ended without a result ({0})")]
+    Ended(ExitReason),
+}
+
+/// A ring of calls in which everyone waits for the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    /// Who waits, and the method that it called; the last waits for the first.
+    pub calls: Vec<(Pid, &'static str)>,
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (pid, method) in &self.calls {
+            write!(f, "{pid} calls {method}, ")?;
+        }
+        f.write_str("which waits for the first")
+    }
+}
+
+/// A message that was refused; it comes back whole.
+#[derive(Clone, PartialEq)]
+pub struct SendError<M> {
+    /// The message.
+    pub message: M,
+    /// Why it was refused.
+    pub reason: SendFailure,
+}
+
+/// Why a message was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendFailure {
+    /// The process has ended, or its PID was never given out.
+    #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
+    Gone(Pid),
+    /// The PID belongs to a node that this program has no way to.
+    #[error("{0} lives on a node that this program is not connected to; connect the router to it")]
+    UnknownNode(Pid),
+    /// The PID belongs to a host that this program does not have.
+    #[error("{0} lives on a host that this program does not have")]
+    UnknownHost(Pid),
+    /// The mailbox is full.
+    #[error("the mailbox of {0} is full; try again later, or wait for room with `send_wait`")]
+    Full(Pid),
+    /// A timer was asked for, and there is no runtime to keep it.
+    #[error("{0} is run by no scheduler, so nobody can keep the time for it; send at once instead")]
+    NoTimer(Pid),
+}
+
+impl<M> fmt::Debug for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendError")
+            .field("message", &std::any::type_name::<M>())
+            .field("reason", &self.reason)
+            .finish()
+    }
+}
+
+impl<M> fmt::Display for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a message was refused: {}", self.reason)
+    }
+}
+
+impl<M> std::error::Error for SendError<M> {}
+
+impl<M, E> From<SendError<M>> for CallError<E> {
+    fn from(error: SendError<M>) -> Self {
+        match error.reason {
+            SendFailure::Full(_) => Self::Full,
+            _ => Self::Gone(ExitReason::Gone),
+        }
+    }
+}
+
+/// Why a process could not be spawned. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The runtime is shutting down.
+    #[error("the runtime is shutting down and takes no new processes")]
+    Shutdown,
+    /// The entry, or `init`, failed or panicked.
+    #[error("the process could not start: {0}")]
+    Init(#[from] InitError),
+    /// A start hook refused it.
+    #[error("a start hook refused the process: {0}")]
+    Refused(String),
+    /// As many processes live as the host allows.
+    #[error("{limit} processes live, as many as the host allows; raise `process_limit`, or wait for one to end")]
+    Limit {
+        /// How many may live.
+        limit: usize,
+    },
+    /// The builder had been used already.
+    #[error("this spawn has been started already; call `spawn` again for another process")]
+    Used,
+    /// Another process has the name.
+    #[error("the name `{name}` belongs to {holder}; choose another name, or send to that process")]
+    Name {
+        /// The name.
+        name: String,
+        /// Who has it.
+        holder: Pid,
+    },
+    /// All 2^28 slots are in use.
+    #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
+    Slots,
+    /// Processes spawned each other from their `init` too deep.
+    #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
+    Depth {
+        /// How deep.
+        depth: usize,
+    },
+}
+
+/// Why a process did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InitError {
+    /// There is no such entry, or the inputs do not fit it.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The entry failed.
+    #[error("{0}")]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+    /// The entry panicked.
+    #[error("{0}")]
+    Panicked(crate::exit::Panic),
+    /// It had been started before.
+    #[error("the process has been started already; `init` is called once")]
+    Twice,
+}
+
+impl InitError {
+    /// The error of an entry that failed.
+    pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Why an entry could not be started by its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// There is no such entry.
+    #[error("`{process}` has no entry `{entry}`; it has {}{}", list(has), did_you_mean(entry, has))]
+    Unknown {
+        /// The process type.
+        process: String,
+        /// The entry asked for.
+        entry: String,
+        /// The entries there are.
+        has: Vec<String>,
+    },
+    /// The wrong number of inputs.
+    #[error("`{process}::{entry}` takes {} ({}), not {came}", count(*expected), list(inputs))]
+    Count {
+        /// The process type.
+        process: String,
+        /// The entry.
+        entry: String,
+        /// How many inputs it takes.
+        expected: usize,
+        /// How many came.
+        came: usize,
+        /// The inputs it takes, with their types.
+        inputs: Vec<String>,
+    },
+    /// An input of the wrong type.
+    #[error("input `{input}` of `{process}::{entry}` is a `{expected}`, and {came} cannot be turned into one without loss")]
+    Type {
+        /// The process type.
+        process: String,
+        /// The entry.
+        entry: String,
+        /// The input.
+        input: String,
+        /// Its type.
+        expected: String,
+        /// What came instead.
+        came: String,
+    },
+}
+
+/// Why a process could not be started by name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// No process type is registered under that name.
+    #[error("no process type `{name}` is registered; there {}{}", are(has), did_you_mean(name, has))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names that are registered.
+        has: Vec<String>,
+    },
+    /// The inputs are no JSON array.
+    #[error("the inputs are not a JSON array: {0}")]
+    Json(String),
+    /// It could not be spawned; the entry and its inputs are checked there.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+impl From<EntryError> for SpawnError {
+    fn from(error: EntryError) -> Self {
+        Self::Init(error.into())
+    }
+}
+
+/// Why a process ended itself in a step: any error, or a text.
+#[derive(Debug)]
+pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
+
+impl ProcessError {
+    /// An error that says `what`.
+    pub fn new(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(what.into())
+    }
+
+    pub(crate) fn into_reason(self) -> ExitReason {
+        ExitReason::error(self.0)
+    }
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for ProcessError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+/// Why a yield failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// Nobody handles this type of command.
+    #[error("no handler for the command `{command}`; give the builder one with `.handler::<{command}>(…)`")]
+    Unregistered {
+        /// The type of the command.
+        command: &'static str,
+    },
+    /// The handler dropped its completion.
+    #[error("the handler of the command dropped its completion unanswered")]
+    Dropped,
+    /// The handler failed.
+    #[error("{0}")]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+    /// The handler panicked.
+    #[error("the handler of the command panicked: {0}")]
+    Panicked(String),
+    /// A call that was yielded got no answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// A package that a [`Receiver`](crate::relay::Receiver) refused; it comes back whole.
+#[derive(Debug, thiserror::Error)]
+#[error("a package was refused: {reason}")]
+pub struct Refused {
+    /// The package.
+    pub package: crate::package::Package,
+    /// Why.
+    pub reason: SendFailure,
+}
+
+/// A PID that is not of the asked type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// No such process lives.
+    #[error("{0} is no living process")]
+    Gone(Pid),
+    /// The process is of another type.
+    #[error("{pid} is a `{found}`, not a `{expected}`")]
+    Type {
+        /// The PID.
+        pid: Pid,
+        /// What it was taken for.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+}
+
+/// Why a runtime could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The number of workers is no number of workers.
+    #[error("{from} asks for `{came}` workers; give it a whole number from 1 to {most}")]
+    Workers {
+        /// Who asks.
+        from: &'static str,
+        /// What was asked for.
+        came: String,
+        /// The most there can be.
+        most: usize,
+    },
+    /// The process limit is zero.
+    #[error("a process limit of 0 would let nothing run; give a limit of at least 1, or none")]
+    Limit,
+    /// The system did not give the threads.
+    #[error("the worker threads could not be started: {0}")]
+    Threads(std::io::Error),
+}
+
+/// Why a shutdown was not waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// It was asked for inside one of the processes that it would have to wait for.
+    #[error("a process cannot wait for the shutdown of its own runtime; the shutdown has begun without being waited for")]
+    FromInside,
+}
+
+/// What a payload was, for people: its value where that is known, else its type.
+pub(crate) fn describe(payload: &Payload) -> String {
+    format!("a `{}`", payload.type_name())
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_string(),
+        names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn are(names: &[String]) -> String {
+    match names {
+        [] => "are none; register it with `runtime.register::<Type>()`".to_string(),
+        [name] => format!("is `{name}`"),
+        names => format!("are {}", list(names)),
+    }
+}
+
+fn count(inputs: usize) -> String {
+    match inputs {
+        0 => "no input".to_string(),
+        1 => "1 input".to_string(),
+        inputs => format!("{inputs} inputs"),
+    }
+}
+
+/// `; did you mean …?`, or nothing.
+pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
+    let near = names.iter().map(|known| (distance(name, known), known)).min();
+    match near {
+        Some((distance, known)) if distance <= 1 + name.len() / 4 => format!("; did you mean `{known}`?"),
+        _ => String::new(),
+    }
+}
+
+/// The least number of insertions, deletions and replacements between two names (Levenshtein's), cut off for long texts.
+fn distance(one: &str, other: &str) -> usize {
+    if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
+        return usize::MAX;
+    }
+    let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.chars().flat_map(char::to_lowercase).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for (column, &there) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != there);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}

@@ -1,0 +1,178 @@
+//! Why a process ended, and what the runtime says to one that lives.
+
+use crate::pid::Pid;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a process ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ExitReason {
+    /// It was done, or it was asked to [`stop`](Pid::stop).
+    Normal,
+    /// Its host went down, or it was cancelled without a reason of its own.
+    Shutdown,
+    /// It was cancelled, and this is what was said.
+    Cancelled(Arc<str>),
+    /// It was killed.
+    Killed,
+    /// A step failed.
+    Error(Arc<dyn Error + Send + Sync>),
+    /// It panicked.
+    Panic(Arc<Panic>),
+    /// A process that it was linked to failed.
+    Linked {
+        /// The process that failed.
+        pid: Pid,
+        /// Why that one ended.
+        reason: Arc<ExitReason>,
+    },
+    /// The connection to its node was lost.
+    NodeLost,
+    /// It had ended before anyone asked; why is not known any more.
+    Gone,
+}
+
+const _: () = assert!(size_of::<ExitReason>() <= 32);
+
+impl ExitReason {
+    /// Whether nothing went wrong: done, stopped, or shut down.
+    pub fn is_normal(&self) -> bool {
+        matches!(self, Self::Normal | Self::Shutdown)
+    }
+
+    /// The reason that an error of this kind makes.
+    pub fn error(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Error(Arc::from(error.into()))
+    }
+}
+
+impl fmt::Display for ExitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Normal => f.write_str("normal"),
+            Self::Shutdown => f.write_str("shutdown"),
+            Self::Cancelled(reason) => write!(f, "cancelled: {reason}"),
+            Self::Killed => f.write_str("killed"),
+            Self::Error(error) => write!(f, "error: {error}"),
+            Self::Panic(panic) => write!(f, "{panic}"),
+            Self::Linked { pid, reason } => write!(f, "linked process {pid} ended: {reason}"),
+            Self::NodeLost => f.write_str("its node was lost"),
+            Self::Gone => f.write_str("it had ended before"),
+        }
+    }
+}
+
+/// Two reasons are equal if they are of one kind and say the same.
+impl PartialEq for ExitReason {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Linked { pid, reason }, Self::Linked { pid: other_pid, reason: other_reason }) => {
+                pid == other_pid && reason == other_reason
+            }
+            (Self::Cancelled(one), Self::Cancelled(other)) => one == other,
+            (Self::Error(one), Self::Error(other)) => one.to_string() == other.to_string(),
+            (Self::Panic(one), Self::Panic(other)) => one == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+/// What `cancel("…")` says.
+impl From<&str> for ExitReason {
+    fn from(reason: &str) -> Self {
+        Self::Cancelled(reason.into())
+    }
+}
+
+impl From<String> for ExitReason {
+    fn from(reason: String) -> Self {
+        Self::Cancelled(reason.into())
+    }
+}
+
+/// A panic that ended a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panic {
+    /// What was said.
+    pub message: String,
+    /// File, line and column, where the panic happened; empty if another panic hook hides it.
+    pub place: String,
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panic: {}", self.message)?;
+        if !self.place.is_empty() {
+            write!(f, " at {}", self.place)?;
+        }
+        Ok(())
+    }
+}
+
+/// Something that the runtime says to a process.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Signal {
+    /// The process was asked to end, and may clean up first.
+    Cancel(Cancel),
+    /// A process that this one monitors has ended.
+    Down(Down),
+    /// A process that this one is linked to has failed.
+    Exit(Exit),
+}
+
+/// The process was asked to end, by [`Pid::cancel`] or because its host goes down.
+///
+/// A process with a `#[signal]` method for this decides itself; any other one ends with the reason in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cancel {
+    /// Why.
+    pub reason: ExitReason,
+}
+
+/// A monitored process has ended, its state has been dropped and its names are free.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Down {
+    /// Which process.
+    pub pid: Pid,
+    /// Why it ended.
+    pub reason: ExitReason,
+}
+
+/// A linked process has failed, and this process traps exits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exit {
+    /// Which process.
+    pub pid: Pid,
+    /// Why it ended.
+    pub reason: ExitReason,
+}
+
+/// A type that a `#[signal]` method can take.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is nothing that the runtime says",
+    note = "a `#[signal]` method takes a `Cancel`, a `Down` or an `Exit`"
+)]
+pub trait SignalKind: Sized {
+    /// This signal, if it is one of this kind.
+    ///
+    /// # Errors
+    /// The signal, if it is of another kind.
+    fn from_signal(signal: Signal) -> Result<Self, Signal>;
+}
+
+macro_rules! signal_kind {
+    ($($kind:ident)*) => {$(
+        impl SignalKind for $kind {
+            fn from_signal(signal: Signal) -> Result<Self, Signal> {
+                match signal {
+                    Signal::$kind(said) => Ok(said),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+signal_kind!(Cancel Down Exit);

@@ -1,0 +1,133 @@
+//! Postroom is an actor runtime: annotate a struct with `#[process]`, give it entries and messages, spawn as many as you
+//! like, and send to them by address or by PID.
+//!
+//! ```
+//! use postroom::prelude::*;
+//!
+//! #[process]
+//! struct Account { balance: i64 }
+//!
+//! #[process]
+//! impl Account {
+//!     /// An entry: spawn with it, and the process serves messages until it is stopped.
+//!     #[entry]
+//!     fn serve(&mut self, opening: i64) { self.balance = opening; }
+//!
+//!     /// A message with its reply.
+//!     #[message]
+//!     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+//! }
+//!
+//! let runtime = Runtime::new()?;
+//! let account = runtime.spawn(Account { balance: 0 }).serve(100)?;
+//! account.deposit(20).send()?; // fire and forget
+//! assert_eq!(account.deposit(5).wait()?, 125); // a call
+//! runtime.send(account.pid(), AccountDeposit { amount: 5 })?; // by PID, any message type
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Under it a work-stealing scheduler runs each process as a state machine, one step at a time, never two at once. The
+//! [guide](https://docs.rs/postroom) in the repository's `book` folder explains both.
+//!
+//! # Features
+//! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");
+#[cfg(panic = "abort")]
+compile_error!("postroom contains panics in processes by unwinding; build without `panic = \"abort\"`");
+
+mod actor;
+mod builder;
+mod caller;
+mod clock;
+mod command;
+mod dead_letter;
+mod errors;
+mod exit;
+mod mailbox;
+mod oneshot;
+mod package;
+mod panics;
+mod payload;
+mod pid;
+mod process;
+mod random;
+mod registry;
+mod relay;
+mod runtime;
+mod scheduler;
+mod sync;
+mod table;
+
+pub use actor::address::{Address, Recipient, SendTo};
+pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
+pub use actor::context::{CallThen, Context, Interval, Missed, RunThen};
+pub use actor::definition::{Actor, Declared, EntryInfo, Handles, InputInfo};
+pub use actor::life::Ended;
+pub use actor::machine::Machine;
+pub use actor::reply::Reply;
+pub use actor::spawn::{Running, Spawn, SpawnProcess};
+pub use actor::stream::{Replies, ReplyStream, Streaming};
+pub use builder::Builder;
+pub use command::{Command, Completion};
+pub use dead_letter::{DeadLetter, DeadLetterReason};
+pub use errors::{
+    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, Refused, RunError,
+    SendError, SendFailure, ShutdownError, SpawnError, StartError,
+};
+pub use exit::{Cancel, Down, Exit, ExitReason, Panic, Signal, SignalKind};
+pub use package::Package;
+pub use payload::{Payload, Payloads};
+pub use pid::{NodeId, ParsePidError, Pid};
+pub use process::{Event, Events, InitContext, Process, StepOutput};
+pub use relay::{Node, Receiver, Router, this_node};
+pub use runtime::{Host, Runtime};
+pub use scheduler::hooks::{Hook, Started};
+pub use scheduler::shutdown::ShutdownReport;
+
+pub use postroom_macros::{entry, main, message, process, signal};
+
+/// What a program that uses processes wants in scope.
+pub mod prelude {
+    pub use crate::payloads;
+    pub use crate::{
+        Address, Call, CallError, Cancel, Context, Down, Event, Events, Exit, ExitReason, InitContext, Package, Payload,
+        Payloads, Pid, Process, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError,
+        StepOutput,
+    };
+    pub use crate::{entry, message, process, signal};
+}
+
+/// For generated code only: no promise is made about what is here.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::actor::definition::{Actor, Declared, Delivery, EntryInfo, Handles, InputInfo, Never};
+    #[cfg(feature = "serde")]
+    pub use crate::actor::entry::TakeJson;
+    pub use crate::actor::entry::{
+        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, ErrorText, Fallible, InitOutcome, InputOf, Inputs, Start,
+        TakeValue, Wire, wire, wire_result,
+    };
+    pub use crate::actor::reply::Asked;
+    pub use crate::errors::EntryError;
+    pub use crate::actor::spawn::SpawnCore;
+    pub use crate::{__describe as describe, __take_input as take_input};
+
+    /// Without the feature `serde` there is nothing to take from JSON.
+    #[cfg(not(feature = "serde"))]
+    pub trait TakeJson {}
+
+    /// The runtime of `#[postroom::main]`.
+    pub fn main_runtime(workers: Option<usize>) -> crate::Runtime {
+        let builder = crate::Builder::new();
+        let builder = match workers {
+            Some(workers) => builder.workers(workers),
+            None => builder,
+        };
+        builder.build().unwrap_or_else(|error| {
+            eprintln!("{error}");
+            std::process::exit(2)
+        })
+    }
+}

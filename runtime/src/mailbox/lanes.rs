@@ -1,0 +1,426 @@
+//! The two lanes of one mailbox, and the token that says who may run its process.
+//!
+//! # The token
+//!
+//! The exclusive right to run, end, bury or re-use a slot is one token. It is always in exactly one of four places, and
+//! the two words below say in which:
+//!
+//! | where the token is | `tail` | `control` | taken by |
+//! |---|---|---|---|
+//! | a thread or a run queue | no mark | no WAIT | - |
+//! | laid down, process idle | IDLE | no WAIT | whoever pushes anything |
+//! | laid down, process waits for control only | no mark | WAIT | whoever pushes control |
+//! | laid down, slot without a process | DEAD | no WAIT | whoever pushes anything, or starts a process there |
+//!
+//! Bits of `tail` (the rest is the address of the last node pushed; nodes are 64 bytes apart):
+//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the unmarked address.
+//!   Cleared by whoever takes the token: a data push by its one exchange, anyone else by compare-and-swap.
+//! * bit 1, DEAD: the same, for a slot whose process has ended. Never set together with IDLE.
+//!
+//! Bits of `control` (the rest is the address of the newest node of a stack, or null):
+//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the push or wake that takes the token.
+//! * bit 1, WOKEN: a future of the process was woken. Set by [`Lanes::wake`], cleared by the holder with the whole word.
+//!   Never set together with WAIT.
+//!
+//! # Why no wake is lost and none is doubled
+//!
+//! *Data*: one exchange both queues the node and tells what mark stood there. If there was one, the pusher has the token;
+//! if there was none, the token's holder has not laid it down, and cannot without seeing the new node: its
+//! compare-and-swap expects the address of the last node that it has consumed.
+//!
+//! *Control, process waits*: WAIT and the stack are one word, so the same holds.
+//!
+//! *Control, process idle or slot dead*: two words. The pusher (1) pushes, (2) looks at `tail` and tries once to take the
+//! token there. The holder (3) lays the mark down in `tail`, (4) looks at `control` and, if there is something, tries once
+//! to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the node, and the
+//! compare-and-swap on the mark has one winner.
+//!
+//! A token taken back at (4) is a *fresh* token: between (3) and (4) others may have run the process, ended it and given
+//! the slot to another one. Nothing read before (3) may be trusted after it.
+//!
+//! A consumer that meets a node whose sender has been preempted between its exchange and its link gets [`Pop::Busy`]: it
+//! puts its process back in line instead of spinning.
+//!
+//! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail that makes one exchange decide the wake is from
+//! Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a count of
+//! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
+
+use super::node::{Letter, Node, NodeBox, take_in_place};
+use crate::sync::{AtomicPtr, Ordering, OwnedCell, fence_for_models};
+use std::ptr::{self, NonNull};
+
+const IDLE: usize = 1;
+const DEAD: usize = 2;
+const WAIT: usize = 1;
+const WOKEN: usize = 2;
+const MARKS: usize = 3;
+
+/// What a push, a wake or a look back found: who has the token now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a token that was taken must be used"]
+pub(crate) enum Claim {
+    /// Somebody else has it.
+    Nothing,
+    /// The caller has it: the process was idle or waiting and is to be scheduled.
+    Process,
+    /// The caller has it: the slot carries no process.
+    Grave,
+}
+
+/// What the data lane had.
+#[derive(Debug)]
+pub(crate) enum Pop {
+    /// A letter, and the node that is free for it.
+    Letter(Letter, NodeBox),
+    /// Nothing.
+    Empty,
+    /// Something, but its sender has not finished: look again later.
+    Busy,
+}
+
+/// What became of a mark that the holder wanted to lay down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the token may still be held"]
+pub(crate) enum Lay {
+    /// It was not laid: something has arrived. The caller still has the token.
+    Refused,
+    /// The token is laid down, or somebody else has it already.
+    Gone,
+    /// It was laid and taken back: the caller has a fresh token, and must find out what it is for.
+    Back(Claim),
+}
+
+/// Everything that was in the control lane, oldest first.
+#[derive(Debug)]
+pub(crate) struct Controls {
+    first: *mut Node,
+    /// The newest; meaningless while `first` is null.
+    last: *mut Node,
+    /// Whether a future of the process was woken.
+    pub(crate) woken: bool,
+}
+
+/// The lanes of one mailbox. See the module.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    tail: AtomicPtr<Node>,
+    control: AtomicPtr<Node>,
+    /// The node last consumed, which stays in the data lane as its empty first. Belongs to the token's holder; null
+    /// until the slot is used for the first time.
+    head: OwnedCell<*mut Node>,
+}
+
+// SAFETY: the two atomics are shared; `head`, and through it the content of queued nodes, belongs to the token's holder.
+unsafe impl Send for Lanes {}
+// SAFETY: as above.
+unsafe impl Sync for Lanes {}
+
+fn marks(pointer: *mut Node) -> usize {
+    pointer.addr() & MARKS
+}
+
+fn bare(pointer: *mut Node) -> *mut Node {
+    pointer.map_addr(|address| address & !MARKS)
+}
+
+fn marked(pointer: *mut Node, mark: usize) -> *mut Node {
+    pointer.map_addr(|address| address | mark)
+}
+
+impl Lanes {
+    /// Lanes of a slot that was never used: dead, and without a first node.
+    pub(crate) fn unused() -> Self {
+        Self {
+            tail: AtomicPtr::new(marked(ptr::null_mut(), DEAD)),
+            control: AtomicPtr::new(ptr::null_mut()),
+            head: OwnedCell::new(ptr::null_mut()),
+        }
+    }
+
+    /// Queues `node` in the data lane. The slot must have been used ([`Lanes::prepare`]) since it was made.
+    #[inline]
+    pub(crate) fn push_data(&self, node: NodeBox) -> Claim {
+        node.next().store(ptr::null_mut(), Ordering::Relaxed);
+        let node = node.into_raw().as_ptr();
+        // Release: the node's content goes before it. Acquire: what the one that laid a mark down did goes before us.
+        let before = self.tail.swap(node, Ordering::AcqRel);
+        // SAFETY: the slot has been used, so `before` is the address of a node; nodes are never freed.
+        unsafe { (*bare(before)).next.store(node, Ordering::Release) };
+        match marks(before) {
+            0 => Claim::Nothing,
+            IDLE => Claim::Process,
+            _ => Claim::Grave,
+        }
+    }
+
+    /// Pushes `node` to the control lane.
+    pub(crate) fn push_control(&self, node: NodeBox) -> Claim {
+        let pointer = node.as_ptr().as_ptr();
+        let mut current = self.control.load(Ordering::Relaxed);
+        loop {
+            node.next().store(bare(current), Ordering::Relaxed);
+            let new = marked(pointer, marks(current) & WOKEN);
+            match self.control.compare_exchange_weak(current, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(changed) => current = changed,
+            }
+        }
+        let _queued = node.into_raw();
+        self.claim_after_control(current)
+    }
+
+    /// Says that a future of the process can make progress. Any number of wakes before the next look are one.
+    pub(crate) fn wake(&self) -> Claim {
+        let mut current = self.control.load(Ordering::Relaxed);
+        loop {
+            if marks(current) & WOKEN != 0 {
+                // The process has not looked since an earlier wake, and its next look sees whatever that one and this
+                // one announce: the exchange below it reads this word, or a later one.
+                let seen = self.control.compare_exchange(current, current, Ordering::SeqCst, Ordering::Relaxed);
+                match seen {
+                    Ok(_) => return Claim::Nothing,
+                    Err(changed) => current = changed,
+                }
+                continue;
+            }
+            let new = marked(bare(current), WOKEN);
+            match self.control.compare_exchange_weak(current, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return self.claim_after_control(current),
+                Err(changed) => current = changed,
+            }
+        }
+    }
+
+    /// `before` is the control word that the caller has just replaced.
+    fn claim_after_control(&self, before: *mut Node) -> Claim {
+        if marks(before) & WAIT != 0 {
+            return Claim::Process;
+        }
+        fence_for_models();
+        self.claim()
+    }
+
+    /// Tries once to take a token that was laid down in `tail`.
+    pub(crate) fn claim(&self) -> Claim {
+        let tail = self.tail.load(Ordering::SeqCst);
+        let mark = marks(tail);
+        if mark == 0 || self.tail.compare_exchange(tail, bare(tail), Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Claim::Nothing;
+        }
+        if mark == IDLE { Claim::Process } else { Claim::Grave }
+    }
+
+    /// Where the process is: (idle, waiting for control, something queued). A glance from outside, stale at once.
+    pub(crate) fn glance(&self) -> (bool, bool) {
+        let idle = marks(self.tail.load(Ordering::Relaxed)) & IDLE != 0;
+        let waits = marks(self.control.load(Ordering::Relaxed)) & WAIT != 0;
+        (idle, waits)
+    }
+
+    /// Whether anything is in the control lane.
+    #[inline]
+    pub(crate) fn has_control(&self) -> bool {
+        !self.control.load(Ordering::Relaxed).is_null()
+    }
+}
+
+/// What only the token's holder may do.
+///
+/// # Safety
+/// Of each: the caller holds the token of these lanes.
+impl Lanes {
+    /// Gives a slot that was never used its first node, made by `node`.
+    pub(crate) unsafe fn prepare(&self, node: impl FnOnce() -> NodeBox) {
+        self.head.with_mut(|head| {
+            // SAFETY: `head` belongs to the holder.
+            let head = unsafe { &mut *head };
+            if head.is_null() {
+                let node = node();
+                node.next().store(ptr::null_mut(), Ordering::Relaxed);
+                *head = node.into_raw().as_ptr();
+                // Nobody else writes `tail` now: no PID of this slot has ever been given out.
+                self.tail.store(*head, Ordering::Release);
+            }
+        });
+    }
+
+    /// Takes the oldest letter out of the data lane.
+    #[inline]
+    pub(crate) unsafe fn pop_data(&self) -> Pop {
+        // SAFETY: `head` belongs to the holder.
+        let head = self.head.with(|head| unsafe { *head });
+        // SAFETY: a used slot's head is a node, and nodes are never freed.
+        let next = unsafe { (*head).next.load(Ordering::Acquire) };
+        let Some(first) = NonNull::new(next) else {
+            let empty = bare(self.tail.load(Ordering::Acquire)) == head;
+            return if empty { Pop::Empty } else { Pop::Busy };
+        };
+        // SAFETY: linked, so its content was published before the link that was acquired above, and is the holder's.
+        let letter = unsafe { take_in_place(first) };
+        // SAFETY: `head` belongs to the holder.
+        self.head.with_mut(|place| unsafe { *place = next });
+        // SAFETY: a node that has a successor is touched by no sender any more; it leaves the lane here.
+        let free = unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) };
+        Pop::Letter(letter, free)
+    }
+
+    /// The address of the data lane's first node, which is the one last consumed.
+    pub(crate) unsafe fn first(&self) -> *mut Node {
+        // SAFETY: `head` belongs to the holder.
+        self.head.with(|head| unsafe { *head })
+    }
+
+    /// Whether the data lane is empty.
+    #[inline]
+    pub(crate) unsafe fn is_data_empty(&self) -> bool {
+        // SAFETY: `head` belongs to the holder.
+        let head = self.head.with(|head| unsafe { *head });
+        bare(self.tail.load(Ordering::Relaxed)) == head
+    }
+
+    /// Takes everything out of the control lane.
+    pub(crate) unsafe fn take_control(&self) -> Controls {
+        let taken = self.control.swap(ptr::null_mut(), Ordering::AcqRel);
+        let last = bare(taken);
+        let mut first = ptr::null_mut();
+        let mut rest = last;
+        while !rest.is_null() {
+            // SAFETY: the exchange made the whole stack the holder's.
+            let next = unsafe { &(*rest).next };
+            let following = next.load(Ordering::Relaxed);
+            next.store(first, Ordering::Relaxed);
+            first = rest;
+            rest = following;
+        }
+        Controls { first, last, woken: marks(taken) & WOKEN != 0 }
+    }
+
+    /// Lays the token down until anything arrives.
+    pub(crate) unsafe fn lay_idle(&self) -> Lay {
+        // SAFETY: the caller holds the token.
+        unsafe { self.lay(IDLE) }
+    }
+
+    /// Lays the token down until a process starts in this slot or a late sender passes by.
+    pub(crate) unsafe fn lay_dead(&self) -> Lay {
+        // SAFETY: the caller holds the token.
+        unsafe { self.lay(DEAD) }
+    }
+
+    unsafe fn lay(&self, mark: usize) -> Lay {
+        // SAFETY: `head` belongs to the holder.
+        let head = self.head.with(|head| unsafe { *head });
+        if self.tail.compare_exchange(head, marked(head, mark), Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Lay::Refused;
+        }
+        fence_for_models();
+        if self.control.load(Ordering::SeqCst).is_null() {
+            return Lay::Gone;
+        }
+        match self.claim() {
+            Claim::Nothing => Lay::Gone,
+            claim => Lay::Back(claim),
+        }
+    }
+
+    /// Lays the token down until something arrives in the control lane.
+    pub(crate) unsafe fn lay_wait(&self) -> Lay {
+        let wait = marked(ptr::null_mut(), WAIT);
+        match self.control.compare_exchange(ptr::null_mut(), wait, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Lay::Gone,
+            Err(_) => Lay::Refused,
+        }
+    }
+}
+
+impl Controls {
+    /// Nothing.
+    pub(crate) const fn none() -> Self {
+        Self { first: ptr::null_mut(), last: ptr::null_mut(), woken: false }
+    }
+
+    /// The oldest node that is left.
+    pub(crate) fn pop(&mut self) -> Option<NodeBox> {
+        let node = NonNull::new(self.first)?;
+        // SAFETY: the list was taken whole out of its lane, so its nodes are owned by it.
+        self.first = unsafe { (*node.as_ptr()).next.load(Ordering::Relaxed) };
+        // SAFETY: as above, and the node leaves the list here.
+        Some(unsafe { NodeBox::from_raw(node) })
+    }
+
+    /// Adds a node behind the newest.
+    pub(crate) fn push(&mut self, node: NodeBox) {
+        node.next().store(ptr::null_mut(), Ordering::Relaxed);
+        let node = node.into_raw().as_ptr();
+        if self.first.is_null() {
+            self.first = node;
+        } else {
+            // SAFETY: the list owns its nodes, and is not empty.
+            unsafe { (*self.last).next.store(node, Ordering::Relaxed) };
+        }
+        self.last = node;
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+}
+
+// SAFETY: the list owns its nodes, which are `Send`.
+unsafe impl Send for Controls {}
+
+/// What the holder of the token may do while a step runs: take things out of the lanes.
+#[derive(Debug)]
+pub(crate) struct Holder<'a>(&'a Lanes);
+
+impl<'a> Holder<'a> {
+    /// # Safety
+    /// The caller holds the token of `lanes` for as long as the value lives, and uses it through nothing else meanwhile.
+    #[inline]
+    pub(crate) unsafe fn new(lanes: &'a Lanes) -> Self {
+        Self(lanes)
+    }
+
+    /// Takes the oldest letter out of the data lane; its node goes back to the pool.
+    #[inline]
+    pub(crate) fn pop_data(&mut self) -> Option<Letter> {
+        // SAFETY: this stands for the token.
+        match unsafe { self.0.pop_data() } {
+            Pop::Letter(letter, free) => {
+                super::pool::recycle(free);
+                Some(letter)
+            }
+            Pop::Empty | Pop::Busy => None,
+        }
+    }
+
+    /// Whether the data lane is empty.
+    #[inline]
+    pub(crate) fn is_data_empty(&self) -> bool {
+        // SAFETY: this stands for the token.
+        unsafe { self.0.is_data_empty() }
+    }
+
+    /// Whether anything is in the control lane.
+    #[inline]
+    pub(crate) fn has_control(&self) -> bool {
+        self.0.has_control()
+    }
+
+    /// Takes everything out of the control lane.
+    #[inline]
+    pub(crate) fn take_control(&mut self) -> Controls {
+        if !self.0.has_control() {
+            return Controls::none();
+        }
+        // SAFETY: this stands for the token.
+        unsafe { self.0.take_control() }
+    }
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        Self::none()
+    }
+}

@@ -1,0 +1,165 @@
+//! The cell that one thing sent travels in: 64 bytes, one cache line, recycled and never given back.
+//!
+//! Who may touch what, and when:
+//! * `content` belongs to whoever owns the node: the sender until it is pushed, then the one that holds the receiver's
+//!   token, from the moment that the node's predecessor links to it.
+//! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
+//!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::caller`); since the memory of
+//!   nodes is never returned, whoever holds a stale pointer to one may still look at `next`, and at nothing else.
+
+use crate::payload::Payload;
+use crate::sync::{AtomicPtr, OwnedCell};
+use std::ptr::{self, NonNull};
+
+/// What kind of thing a node carries. The first two travel in the data lane, the others in the control lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A message; `word` is the caller that waits for its answer, or null.
+    Message = 0,
+    /// A request to stop once everything before it has been seen.
+    Stop = 1,
+    /// The result of a yield; `word` is its tag.
+    Completed = 2,
+    /// The failure of a yield; `word` is its tag.
+    Failed = 3,
+    /// Something that the runtime says.
+    Signal = 4,
+    /// A call that waits for its answer; the node is in no lane.
+    Call = 5,
+}
+
+/// What is in a node. `generation` names the life of the slot that it was sent to: a receiver that finds another one
+/// there was not meant.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) kind: Kind,
+    pub(crate) generation: u64,
+    pub(crate) word: *mut Node,
+    pub(crate) payload: Option<Payload>,
+}
+
+struct Content {
+    /// Generation, and the kind above it.
+    mark: u64,
+    word: *mut Node,
+    payload: Option<Payload>,
+}
+
+/// See the module.
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    pub(crate) next: AtomicPtr<Node>,
+    content: OwnedCell<Content>,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Node>() == 64);
+
+// SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at a
+// time; what it holds is `Send`.
+unsafe impl Send for Node {}
+// SAFETY: as above; `next` is atomic.
+unsafe impl Sync for Node {}
+
+const KIND_SHIFT: u32 = crate::pid::GENERATION_BITS;
+
+impl Node {
+    /// A node that carries nothing.
+    pub(crate) fn empty() -> Self {
+        Self {
+            next: AtomicPtr::new(ptr::null_mut()),
+            content: OwnedCell::new(Content { mark: 0, word: ptr::null_mut(), payload: None }),
+        }
+    }
+
+    /// # Safety
+    /// The caller owns the node's content, which carries nothing.
+    #[inline]
+    unsafe fn put(&self, letter: Letter) {
+        let mark = letter.generation | (letter.kind as u64) << KIND_SHIFT;
+        let content = Content { mark, word: letter.word, payload: letter.payload };
+        // SAFETY: owned by the caller; what it overwrites is an empty content, which needs no drop.
+        self.content.with_mut(|place| unsafe { place.write(content) });
+    }
+
+    /// # Safety
+    /// The caller owns the node's content.
+    #[inline]
+    unsafe fn take(&self) -> Letter {
+        self.content.with_mut(|place| {
+            // SAFETY: owned by the caller, so nobody else reads or writes it now.
+            let content = unsafe { &mut *place };
+            let kind = match content.mark >> KIND_SHIFT {
+                0 => Kind::Message,
+                1 => Kind::Stop,
+                2 => Kind::Completed,
+                3 => Kind::Failed,
+                4 => Kind::Signal,
+                _ => Kind::Call,
+            };
+            let generation = content.mark & crate::pid::LAST_GENERATION;
+            Letter { kind, generation, word: content.word, payload: content.payload.take() }
+        })
+    }
+}
+
+/// A node that belongs to its holder alone and is in no queue.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct NodeBox(NonNull<Node>);
+
+// SAFETY: a node is `Send`, and this is its only owner.
+unsafe impl Send for NodeBox {}
+// SAFETY: a shared reference gives nothing but the pointer.
+unsafe impl Sync for NodeBox {}
+
+impl NodeBox {
+    /// # Safety
+    /// `node` is valid for the rest of the program, in no queue, and owned by nobody else.
+    #[inline]
+    pub(crate) unsafe fn from_raw(node: NonNull<Node>) -> Self {
+        Self(node)
+    }
+
+    /// Gives up ownership without giving the node back.
+    #[inline]
+    pub(crate) fn into_raw(self) -> NonNull<Node> {
+        self.0
+    }
+
+    /// Where the node is. Only its `next` may be looked at through this.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> NonNull<Node> {
+        self.0
+    }
+
+    /// The word that links nodes in a queue, free for other uses while the node is in none.
+    #[inline]
+    pub(crate) fn next(&self) -> &AtomicPtr<Node> {
+        // SAFETY: nodes are never freed.
+        unsafe { &(*self.0.as_ptr()).next }
+    }
+
+    /// Puts `letter` into a node that carries nothing.
+    #[inline]
+    pub(crate) fn put(&mut self, letter: Letter) {
+        // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
+        unsafe { (*self.0.as_ptr()).put(letter) }
+    }
+
+    /// Takes out what the node carries.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Letter {
+        // SAFETY: this is the node's only owner.
+        unsafe { (*self.0.as_ptr()).take() }
+    }
+}
+
+/// # Safety
+/// `node` is valid and the caller owns its content, though not the node (it stays in a queue as its first, empty one).
+#[inline]
+pub(crate) unsafe fn take_in_place(node: NonNull<Node>) -> Letter {
+    // SAFETY: as the caller promises.
+    unsafe { (*node.as_ptr()).take() }
+}

@@ -1,0 +1,111 @@
+//! One value, handed over once, to a thread that blocks or a task that awaits.
+
+use crate::sync::{Arc, Mutex, lock, park, unpark};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// See the module.
+pub(crate) struct Oneshot<T>(Mutex<State<T>>);
+
+enum State<T> {
+    Empty(Option<Waker>),
+    Full(T),
+    /// Taken, or not wanted any more.
+    Over,
+}
+
+impl<T> Oneshot<T> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State::Empty(None)))
+    }
+
+    /// Hands the value over. A second one is dropped.
+    pub(crate) fn put(&self, value: T) {
+        let mut state = lock(&self.0);
+        let waker = match &mut *state {
+            State::Empty(waker) => waker.take(),
+            State::Full(_) | State::Over => return,
+        };
+        *state = State::Full(value);
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes the value if it is there.
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut state = lock(&self.0);
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Full(value) => Some(value),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    /// Says that nobody wants the value any more.
+    pub(crate) fn abandon(&self) {
+        let before = std::mem::replace(&mut *lock(&self.0), State::Over);
+        drop(before);
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(*lock(&self.0), State::Over)
+    }
+
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
+        // Cloned outside the lock: cloning and dropping a waker may run anything.
+        let new = waker.clone();
+        let mut state = lock(&self.0);
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Full(value) => Poll::Ready(value),
+            State::Empty(old) => {
+                *state = State::Empty(Some(new));
+                drop(state);
+                drop(old);
+                Poll::Pending
+            }
+            State::Over => Poll::Pending,
+        }
+    }
+
+    /// Blocks the thread until the value is there, or until `deadline`.
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Option<T> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        loop {
+            if let Poll::Ready(value) = self.poll(&waker) {
+                return Some(value);
+            }
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return None,
+                rest => park(rest),
+            }
+        }
+    }
+}
+
+/// Wakes a thread.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        unpark(&self.0);
+    }
+}
+
+/// Runs `future` on the calling thread until it is ready.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => park(None),
+        }
+    }
+}

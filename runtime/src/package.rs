@@ -1,0 +1,109 @@
+//! A message on its way or just arrived: what it is, whom it is for, and who waits for an answer.
+
+use crate::caller::Caller;
+use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
+use crate::errors::CallError;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use std::fmt;
+use std::mem::ManuallyDrop;
+
+/// A message with its address, and the caller that waits for an answer if there is one.
+///
+/// A package that a process drops unopened is a dead letter, and its caller is told that nobody understood it.
+pub struct Package {
+    to: Pid,
+    payload: ManuallyDrop<Payload>,
+    caller: Option<Caller>,
+}
+
+impl Package {
+    /// A message for `to`, of any type.
+    pub fn new<M: Send + 'static>(to: Pid, message: M) -> Self {
+        Self::from_parts(to, Payload::new(message), None)
+    }
+
+    #[inline]
+    pub(crate) fn from_parts(to: Pid, payload: Payload, caller: Option<Caller>) -> Self {
+        Self { to, payload: ManuallyDrop::new(payload), caller }
+    }
+
+    #[inline]
+    pub(crate) fn into_parts(self) -> (Pid, Payload, Option<Caller>) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so the payload is taken once.
+        (this.to, unsafe { ManuallyDrop::take(&mut this.payload) }, this.caller.take())
+    }
+
+    /// Whom it is for.
+    pub fn to(&self) -> Pid {
+        self.to
+    }
+
+    /// Whether the message is an `M`.
+    #[inline]
+    pub fn is<M: 'static>(&self) -> bool {
+        self.payload.is::<M>()
+    }
+
+    /// The name of the message's type, for messages to people.
+    pub fn type_name(&self) -> &'static str {
+        self.payload.type_name()
+    }
+
+    /// Whether someone waits for an answer.
+    pub fn has_caller(&self) -> bool {
+        self.caller.is_some()
+    }
+
+    /// The message, if it is an `M`. A caller is told that its call was dropped; use [`Package::answer`] to answer it.
+    ///
+    /// # Errors
+    /// The package, if the message is of another type.
+    pub fn take<M: Send + 'static>(self) -> Result<M, Self> {
+        self.split().map(|(message, _caller)| message)
+    }
+
+    /// The message, if it is an `M`, handled by `handle`, whose result goes to the caller if there is one.
+    ///
+    /// # Errors
+    /// The package, if the message is of another type.
+    pub fn answer<M: Send + 'static, T: Send + 'static>(self, handle: impl FnOnce(M) -> T) -> Result<(), Self> {
+        self.split::<M>().map(|(message, caller)| {
+            let answer = handle(message);
+            if let Some(caller) = caller {
+                caller.answer(Payload::new(Ok::<T, std::convert::Infallible>(answer)));
+            }
+        })
+    }
+
+    #[inline]
+    pub(crate) fn split<M: Send + 'static>(self) -> Result<(M, Option<Caller>), Self> {
+        if !self.is::<M>() {
+            return Err(self);
+        }
+        let (to, payload, caller) = self.into_parts();
+        payload.take().map(|message| (message, caller)).map_err(|payload| Self::from_parts(to, payload, None))
+    }
+}
+
+impl Drop for Package {
+    fn drop(&mut self) {
+        if let Some(caller) = self.caller.take() {
+            caller.fail(CallError::Unhandled);
+        }
+        // SAFETY: the package is being dropped, so the payload is taken once.
+        let message = unsafe { ManuallyDrop::take(&mut self.payload) };
+        bring(DeadLetter { to: self.to, message, reason: DeadLetterReason::Unhandled });
+    }
+}
+
+impl fmt::Debug for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Package")
+            .field("to", &self.to)
+            .field("message", &self.type_name())
+            .field("has_caller", &self.has_caller())
+            .finish()
+    }
+}

@@ -1,0 +1,58 @@
+//! What a panic said, and where.
+//!
+//! A panic's place is told only to the program's panic hook. The first runtime of a program puts one before whatever hook
+//! there is: while a process runs, it notes the place, and leaves the report to the runtime (one `tracing` event with PID,
+//! type, entry, message and place) if anyone listens to such events; if nobody does, and for every other panic, it calls
+//! the hook that it found.
+
+use crate::exit::Panic;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether what this thread runs now is contained.
+    static CONTAINED: Cell<bool> = const { Cell::new(false) };
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Puts the runtime's hook before the program's, once.
+pub(crate) fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let contained = CONTAINED.try_with(Cell::get).unwrap_or(false);
+            if contained {
+                let place = info.location().map(ToString::to_string).unwrap_or_default();
+                let _ = PLACE.try_with(|slot| slot.replace(place));
+            }
+            if !contained || !tracing::enabled!(tracing::Level::ERROR) {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Runs user code; a panic in it is an error.
+#[inline]
+pub(crate) fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
+    let outer = CONTAINED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    CONTAINED.set(outer);
+    result.map_err(|payload| {
+        let message = message(&*payload);
+        // The payload's own drop is user code too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        Panic { message, place: PLACE.take() }
+    })
+}
+
+/// The text of a panic.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
+    match payload.downcast_ref::<&str>() {
+        Some(text) => (*text).to_string(),
+        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a value that is no text".to_string()),
+    }
+}

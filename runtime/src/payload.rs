@@ -1,0 +1,232 @@
+//! Values whose type is known only at run time: what messages, inputs, commands and results are carried in.
+//!
+//! A [`Payload`] holds a value of up to four words in place and a larger one in a box, so that a message of ordinary
+//! size costs no allocation. The type travels as the address of a table; equality is decided by `TypeId`, because the
+//! address of such a table is not unique across a program's codegen units.
+//!
+//! The module is the only place where values lose and regain their types; all its `unsafe` rests on one rule, kept by
+//! [`Payload::new`]: *`data` holds a valid `T` (in place or by its box) exactly when `table` is the one made for `T`*.
+
+use std::any::TypeId;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+/// How many bytes are held without a box.
+const INLINE_BYTES: usize = 4 * size_of::<usize>();
+
+type Data = MaybeUninit<[usize; 4]>;
+
+/// What is known of the type of a value.
+struct Table {
+    type_id: TypeId,
+    type_name: fn() -> &'static str,
+    /// Ends the value in the data, wherever it is kept.
+    drop: unsafe fn(*mut Data),
+}
+
+struct TableOf<T>(T);
+
+impl<T: Send + 'static> TableOf<T> {
+    const IN_PLACE: bool = size_of::<T>() <= INLINE_BYTES && align_of::<T>() <= align_of::<Data>();
+    const TABLE: &'static Table =
+        &Table { type_id: TypeId::of::<T>(), type_name: std::any::type_name::<T>, drop: Self::drop_value };
+
+    /// # Safety
+    /// `data` holds a valid `T`, which is not used afterwards.
+    unsafe fn drop_value(data: *mut Data) {
+        if Self::IN_PLACE {
+            // SAFETY: by the caller's promise a valid `T` lies at the start of `data`, which is aligned for it.
+            unsafe { data.cast::<T>().drop_in_place() }
+        } else {
+            // SAFETY: by the caller's promise `data` holds the pointer of a `Box<T>` that nobody else owns.
+            drop(unsafe { Box::from_raw(data.cast::<*mut T>().read()) });
+        }
+    }
+}
+
+/// A value of any type that may go to another thread.
+///
+/// 40 bytes; values of up to 32 bytes are held in place, larger ones in a box.
+///
+/// ```
+/// use postroom::Payload;
+///
+/// let payload = Payload::new(7_i64);
+/// assert!(payload.is::<i64>());
+/// let payload = payload.take::<String>().unwrap_err(); // another type: the payload comes back
+/// assert_eq!(payload.take::<i64>().ok(), Some(7));
+/// ```
+pub struct Payload {
+    table: &'static Table,
+    data: Data,
+}
+
+const _: () = assert!(size_of::<Payload>() == 40);
+
+// SAFETY: `new` takes only values that are `Send`, and a payload gives no shared access to its value.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    /// Packs `value`.
+    #[inline]
+    pub fn new<T: Send + 'static>(value: T) -> Self {
+        let mut data = Data::uninit();
+        if TableOf::<T>::IN_PLACE {
+            // SAFETY: `data` is large enough and aligned for a `T` (that is what IN_PLACE says).
+            unsafe { data.as_mut_ptr().cast::<T>().write(value) };
+        } else {
+            // SAFETY: `data` is large enough and aligned for a pointer.
+            unsafe { data.as_mut_ptr().cast::<*mut T>().write(Box::into_raw(Box::new(value))) };
+        }
+        Self { table: TableOf::<T>::TABLE, data }
+    }
+
+    /// Whether the value is a `T`.
+    #[inline]
+    pub fn is<T: 'static>(&self) -> bool {
+        self.table.type_id == TypeId::of::<T>()
+    }
+
+    pub(crate) fn type_id(&self) -> TypeId {
+        self.table.type_id
+    }
+
+    /// The name of the value's type, for messages to people.
+    pub fn type_name(&self) -> &'static str {
+        (self.table.type_name)()
+    }
+
+    /// Unpacks the value if it is a `T`.
+    ///
+    /// # Errors
+    /// The payload itself, untouched, if its value is of another type.
+    #[inline]
+    pub fn take<T: Send + 'static>(self) -> Result<T, Self> {
+        if !self.is::<T>() {
+            return Err(self);
+        }
+        let mut this = ManuallyDrop::new(self);
+        let data = this.data.as_mut_ptr();
+        Ok(if TableOf::<T>::IN_PLACE {
+            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; `this` is never dropped, so it is moved once.
+            unsafe { data.cast::<T>().read() }
+        } else {
+            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its box.
+            *unsafe { Box::from_raw(data.cast::<*mut T>().read()) }
+        })
+    }
+
+    /// A look at the value if it is a `T`. The value may not be `Sync`, so the look is exclusive.
+    pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
+        if !self.is::<T>() {
+            return None;
+        }
+        let data = self.data.as_mut_ptr();
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer, and `&mut self` is exclusive.
+        Some(unsafe { if TableOf::<T>::IN_PLACE { &mut *data.cast::<T>() } else { &mut **data.cast::<*mut T>() } })
+    }
+}
+
+impl Drop for Payload {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `data` holds a value of the table's type, and the payload is not used after this.
+        unsafe { (self.table.drop)(&raw mut self.data) }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({})", self.type_name())
+    }
+}
+
+/// The inputs of an entry that is started by name, in order. Made by [`payloads!`](crate::payloads).
+#[derive(Debug, Default)]
+pub struct Payloads(Vec<Payload>);
+
+impl Payloads {
+    /// No inputs.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a value at the end.
+    pub fn push<T: Send + 'static>(&mut self, value: T) {
+        self.0.push(Payload::new(value));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<Vec<Payload>> for Payloads {
+    fn from(payloads: Vec<Payload>) -> Self {
+        Self(payloads)
+    }
+}
+
+impl FromIterator<Payload> for Payloads {
+    fn from_iter<I: IntoIterator<Item = Payload>>(payloads: I) -> Self {
+        Self(payloads.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Payloads {
+    type Item = Payload;
+    type IntoIter = std::vec::IntoIter<Payload>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Packs values as the inputs of an entry: `payloads![100, "text".to_string()]`.
+///
+/// Whole numbers are converted to the input's type where nothing is lost, and a `&'static str` to `String`.
+#[macro_export]
+macro_rules! payloads {
+    ($($value:expr),* $(,)?) => {
+        $crate::Payloads::from(::std::vec![$($crate::Payload::new($value)),*])
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[derive(Debug, PartialEq)]
+    #[repr(align(64))]
+    struct Aligned(u8);
+
+    #[test]
+    fn values_of_every_size_and_alignment_come_back() {
+        assert_eq!(Payload::new(()).take::<()>().ok(), Some(()));
+        assert_eq!(Payload::new([7_u64; 4]).take::<[u64; 4]>().ok(), Some([7; 4]));
+        assert_eq!(Payload::new([7_u64; 5]).take::<[u64; 5]>().ok(), Some([7; 5]));
+        assert_eq!(Payload::new(Aligned(3)).take::<Aligned>().ok(), Some(Aligned(3)));
+        let mut payload = Payload::new(vec![1]);
+        payload.get_mut::<Vec<i32>>().unwrap().push(2);
+        assert!(payload.get_mut::<Vec<u32>>().is_none());
+        assert_eq!(payload.take::<Vec<i32>>().ok(), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn a_value_is_dropped_once_whether_taken_refused_or_left() {
+        let value = Arc::new(());
+        let big = || (value.clone(), [0_u64; 8]);
+        drop(Payload::new(value.clone()));
+        drop(Payload::new(big()));
+        drop(Payload::new(big()).take::<u8>());
+        drop(Payload::new(big()).take::<(Arc<()>, [u64; 8])>());
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}

@@ -1,0 +1,222 @@
+//! What names a process: sixteen bytes that are never given out twice.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+/// How many bits of a PID number the processes that one slot has carried.
+pub(crate) const GENERATION_BITS: u32 = 36;
+/// How many bits of a PID number the slots of a program.
+pub(crate) const SLOT_BITS: u32 = 28;
+const NODE_BITS: u32 = 48;
+const HOST_BITS: u32 = 16;
+
+/// The largest generation; a slot that has used it up is retired.
+pub(crate) const LAST_GENERATION: u64 = (1 << GENERATION_BITS) - 1;
+
+/// The name of a process: node, host, slot and generation in sixteen bytes.
+///
+/// A PID is `Copy`, compares and hashes as the number it is, and is never reused while its node lives: the slot of an
+/// ended process gets a new generation before anyone else can have it. Finding the process costs an index and one
+/// compare.
+///
+/// | part | bits | what it is |
+/// |---|---|---|
+/// | node | 48 | one run of one program |
+/// | host | 16 | one scheduler in that program |
+/// | slot | 28 | where the process is kept |
+/// | generation | 36 | which of the processes that were kept there |
+///
+/// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
+///
+/// ```
+/// use postroom::Pid;
+///
+/// let pid: Pid = "<7f3a.1.42.9>".parse()?;
+/// assert_eq!(pid.to_string(), "<7f3a.1.42.9>");
+/// assert!("<7f3a.1.42>".parse::<Pid>().is_err());
+/// # Ok::<(), postroom::ParsePidError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pid {
+    /// Node and host; never zero, so that `Option<Pid>` is sixteen bytes too.
+    place: NonZeroU64,
+    /// Slot and generation.
+    life: u64,
+}
+
+const _: () = assert!(size_of::<Pid>() == 16 && size_of::<Option<Pid>>() == 16);
+const _: () = assert!(SLOT_BITS + GENERATION_BITS == 64 && NODE_BITS + HOST_BITS == 64);
+
+impl Pid {
+    /// Puts a PID together. `node` is cut to 48 bits and must not be zero there; `generation` is cut to 36.
+    pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
+        debug_assert!(slot < 1 << SLOT_BITS && generation <= LAST_GENERATION);
+        let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
+        Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & LAST_GENERATION) }
+    }
+
+    /// The run of the program that the process lives in.
+    pub fn node(self) -> NodeId {
+        NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
+    }
+
+    /// The scheduler in that program.
+    pub fn host(self) -> u16 {
+        (self.place.get() & ((1 << HOST_BITS) - 1)) as u16
+    }
+
+    /// Where the process is kept.
+    pub fn slot(self) -> u32 {
+        (self.life >> GENERATION_BITS) as u32
+    }
+
+    /// Which of the processes that were kept there.
+    pub fn generation(self) -> u64 {
+        self.life & LAST_GENERATION
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}.{}.{}.{}>", self.node(), self.host(), self.slot(), self.generation())
+    }
+}
+
+impl fmt::Debug for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// One run of one program: 48 bits, never zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(NonZeroU64);
+
+impl NodeId {
+    /// The node id with this number, if it is one: not zero and below 2^48.
+    pub fn new(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).filter(|number| number.get() < 1 << NODE_BITS).map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// A node id made of `bits`, whatever they are.
+    pub(crate) fn from_random(bits: u64) -> Self {
+        Self::new(bits >> HOST_BITS).unwrap_or(Self(NonZeroU64::MIN))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeId({self})")
+    }
+}
+
+/// A text that is no PID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a PID: {what}; write it as `<node.host.slot.generation>`, as a PID prints itself")]
+pub struct ParsePidError {
+    text: String,
+    what: &'static str,
+}
+
+impl FromStr for Pid {
+    type Err = ParsePidError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // An over-long text is not repeated in the error: it may be a whole request.
+        let fail = |what| ParsePidError { text: text.chars().take(80).collect(), what };
+        let inner = text
+            .strip_prefix('<')
+            .and_then(|rest| rest.strip_suffix('>'))
+            .ok_or_else(|| fail("it does not stand between `<` and `>`"))?;
+        let mut parts = inner.split('.');
+        let mut part = |what| parts.next().filter(|part| is_plain_number(part)).ok_or_else(|| fail(what));
+        let node = part("the node is missing")?;
+        let host = part("the host is missing or no number")?;
+        let slot = part("the slot is missing or no number")?;
+        let generation = part("the generation is missing or no number")?;
+        if parts.next().is_some() {
+            return Err(fail("it has more than four parts"));
+        }
+        let node = u64::from_str_radix(node, 16).ok().and_then(NodeId::new).ok_or_else(|| fail("no such node"))?;
+        let host = host.parse().map_err(|_| fail("the host is no number below 65536"))?;
+        let slot =
+            slot.parse().ok().filter(|&slot| slot < 1 << SLOT_BITS).ok_or_else(|| fail("the slot is out of range"))?;
+        let generation = generation
+            .parse()
+            .ok()
+            .filter(|&generation| generation <= LAST_GENERATION)
+            .ok_or_else(|| fail("the generation is out of range"))?;
+        Ok(Self::new(node, host, slot, generation))
+    }
+}
+
+/// `from_str` of the number types takes a sign; a PID's parts have none.
+fn is_plain_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(feature = "serde")]
+mod serde_forms {
+    use super::{HOST_BITS, NodeId, Pid};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+    /// As text where people read the format, as two 64-bit numbers elsewhere.
+    impl Serialize for Pid {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if serializer.is_human_readable() {
+                serializer.collect_str(self)
+            } else {
+                (self.place.get(), self.life).serialize(serializer)
+            }
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Pid {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            if deserializer.is_human_readable() {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            } else {
+                let (place, life) = <(u64, u64)>::deserialize(deserializer)?;
+                NodeId::new(place >> HOST_BITS).ok_or_else(|| D::Error::custom("a PID without a node"))?;
+                let place = std::num::NonZeroU64::new(place).ok_or_else(|| D::Error::custom("a PID without a node"))?;
+                Ok(Self { place, life })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back_and_text_parses_back() {
+        for (node, host, slot, generation) in
+            [(1, 0, 0, 0), (0xffff_ffff_ffff, u16::MAX, (1 << SLOT_BITS) - 1, LAST_GENERATION), (77, 3, 4096, 1 << 35)]
+        {
+            let pid = Pid::new(NodeId::new(node).unwrap(), host, slot, generation);
+            assert_eq!((pid.node().get(), pid.host(), pid.slot(), pid.generation()), (node, host, slot, generation));
+            assert_eq!(pid.to_string().parse(), Ok(pid));
+        }
+    }
+
+    #[test]
+    fn what_is_no_pid_is_refused_with_its_reason() {
+        for text in ["", "<>", "<1.2.3>", "<1.2.3.4.5>", "<0.0.0.0>", "<1.70000.0.0>", "<1.0.268435456.0>", "<1.+0.0.0>"] {
+            assert!(text.parse::<Pid>().is_err(), "{text}");
+        }
+        assert!("<1.2.3>".parse::<Pid>().unwrap_err().to_string().contains("generation is missing"));
+    }
+}

@@ -1,0 +1,154 @@
+//! What a step hands out, and what it wants to be next.
+
+use super::Process;
+use crate::command::Command;
+use crate::exit::ExitReason;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use smallvec::SmallVec;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A command that a step handed out, with the tag that its answer will carry.
+#[derive(Debug)]
+pub(crate) struct Yield {
+    pub(crate) tag: u64,
+    pub(crate) request: Request,
+}
+
+#[derive(Debug)]
+pub(crate) enum Request {
+    Command(Payload),
+    Call(Pid, Payload),
+    Timer(Duration),
+}
+
+/// What a process wants to be after a step.
+#[derive(Default)]
+pub(crate) enum Status {
+    /// Woken by whatever arrives.
+    #[default]
+    Idle,
+    /// Run again when others have had their turn.
+    Continue,
+    /// Woken by what arrives in the control lane; a yield is outstanding.
+    Waiting,
+    /// Woken by what arrives in the control lane: a future is pending.
+    Suspended,
+    Done(Option<Payload>),
+    /// Over, for a reason of its own; the result goes to whoever waits for it.
+    Ended(ExitReason, Option<Payload>),
+    Upgrade(Box<dyn Process>),
+}
+
+/// Where a step writes what it hands out and what it wants to be next.
+///
+/// Nothing that is written here is ever dropped: yields written beside any status are dispatched, in order, and the
+/// status still holds. The last status written counts; without one the process is idle. The first two yields of a step
+/// are held without an allocation.
+pub struct StepOutput<'a> {
+    pub(crate) yields: SmallVec<[Yield; 2]>,
+    pub(crate) status: Status,
+    life: PhantomData<&'a ()>,
+}
+
+impl Default for StepOutput<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StepOutput<'_> {
+    /// An empty one, for a process that is driven by hand.
+    pub fn new() -> Self {
+        Self { yields: SmallVec::new(), status: Status::Idle, life: PhantomData }
+    }
+
+    /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this `tag`,
+    /// which the process chooses.
+    pub fn perform<C: Command>(&mut self, command: C, tag: u64) {
+        self.yields.push(Yield { tag, request: Request::Command(Payload::new(command)) });
+    }
+
+    /// Sends `message` to `pid` and gets the answer as [`Event::Completed`](super::Event::Completed) with this `tag`: a
+    /// payload that holds `Result<T, E>`, where a method that returns no `Result` has `std::convert::Infallible` as `E`.
+    pub fn call<M: Send + 'static>(&mut self, pid: Pid, message: M, tag: u64) {
+        self.yields.push(Yield { tag, request: Request::Call(pid, Payload::new(message)) });
+    }
+
+    /// Completes with `()` after `duration`: at once if that is zero, never if it is `Duration::MAX`.
+    pub fn after(&mut self, duration: Duration, tag: u64) {
+        self.yields.push(Yield { tag, request: Request::Timer(duration) });
+    }
+
+    /// The process wants to run again, when others have had their turn.
+    pub fn go_on(&mut self) {
+        self.status = Status::Continue;
+    }
+
+    /// The process has nothing to do until something arrives.
+    pub fn idle(&mut self) {
+        self.status = Status::Idle;
+    }
+
+    /// The process waits for its yields: messages do not wake it, they queue. To wait without an outstanding yield is an
+    /// error, which ends the process.
+    pub fn wait(&mut self) {
+        self.status = Status::Waiting;
+    }
+
+    /// The process is done.
+    pub fn done(&mut self) {
+        self.status = Status::Done(None);
+    }
+
+    /// The process is done, and this is its result.
+    pub fn done_with<T: Send + 'static>(&mut self, result: T) {
+        self.status = Status::Done(Some(Payload::new(result)));
+    }
+
+    /// Another definition takes this process's place, under the same PID, with its mailbox and outstanding tags. The old
+    /// one is closed and dropped, the new one is not initialised: it takes its next step.
+    pub fn upgrade(&mut self, process: impl Process) {
+        self.status = Status::Upgrade(Box::new(process));
+    }
+
+    /// How many yields were written.
+    pub fn yields(&self) -> usize {
+        self.yields.len()
+    }
+
+    /// Whether the process is done.
+    pub fn is_done(&self) -> bool {
+        matches!(self.status, Status::Done(_) | Status::Ended(..))
+    }
+
+    /// The result that the process is done with, if it is and if that is a `T`.
+    pub fn take_result<T: Send + 'static>(&mut self) -> Option<T> {
+        match &mut self.status {
+            Status::Done(result) | Status::Ended(_, result) => match result.take()?.take() {
+                Ok(value) => Some(value),
+                Err(other) => {
+                    *result = Some(other);
+                    None
+                }
+            },
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for StepOutput<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = match &self.status {
+            Status::Idle => "idle",
+            Status::Continue => "continue",
+            Status::Waiting => "waiting",
+            Status::Suspended => "suspended",
+            Status::Done(_) | Status::Ended(..) => "done",
+            Status::Upgrade(_) => "upgrade",
+        };
+        f.debug_struct("StepOutput").field("status", &status).field("yields", &self.yields).finish()
+    }
+}

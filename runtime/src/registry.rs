@@ -1,0 +1,46 @@
+//! The process types that can be started by name.
+
+use crate::actor::entry::Inputs;
+use crate::errors::{SpawnError, StartError};
+use crate::pid::Pid;
+use crate::scheduler::host::Host;
+use crate::sync::RwLock;
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::{Arc, PoisonError};
+
+type Factory = dyn Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Registry(RwLock<BTreeMap<String, Arc<Factory>>>);
+
+impl Registry {
+    /// Adds a type; one that had the name before is no longer known.
+    pub(crate) fn add(
+        &self,
+        name: String,
+        factory: impl Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync + 'static,
+    ) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
+    }
+
+    pub(crate) fn start(
+        &self,
+        host: &'static Host,
+        place: &'static Location<'static>,
+        name: &str,
+        entry: &str,
+        inputs: Inputs,
+    ) -> Result<Pid, StartError> {
+        let types = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(factory) = types.get(name).cloned() else {
+            let name = name.chars().take(80).collect();
+            return Err(StartError::Unknown { name, has: types.keys().cloned().collect() });
+        };
+        // The factory is user code, and may register others.
+        drop(types);
+        let outcome = crate::panics::contain(|| factory(host, place, entry, inputs));
+        Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
+    }
+}

@@ -1,0 +1,172 @@
+//! The relay: how a package finds its mailbox.
+//!
+//! A [`Receiver`] takes packages. The mailbox of a process is one, and so are a stand-alone [`Mailbox`](crate::Mailbox), a
+//! host (by PID), a node (by host) and the router (by node). Each hands what is not its own to nobody: it refuses, typed,
+//! with the package in the error.
+//!
+//! Sending to an address goes straight to the slot; the stations above are for whoever has a package and a PID only, for
+//! engines that bring packages from other nodes, and for tests.
+
+use crate::caller::Caller;
+use crate::errors::{Refused, SendFailure};
+use crate::mailbox::node::Kind;
+use crate::package::Package;
+use crate::payload::Payload;
+use crate::pid::{NodeId, Pid};
+use crate::sync::RwLock;
+use crate::table::{Refusal, Slot, TABLE};
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, OnceLock, PoisonError};
+
+/// Takes packages.
+pub trait Receiver: Send + Sync {
+    /// Takes `package`, which is not necessarily handled yet.
+    ///
+    /// # Errors
+    /// [`Refused`] with the package in it, if there is no one here whom it is for.
+    fn send(&self, package: Package) -> Result<(), Refused>;
+}
+
+/// Puts a message into a mailbox.
+#[inline]
+pub(crate) fn post(slot: &'static Slot, pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
+    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|Refusal(letter)| {
+        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
+        let caller = unsafe { Caller::from_word(letter.word) };
+        let payload = letter.payload.unwrap_or_else(|| Payload::new(()));
+        Refused { package: Package::from_parts(pid, payload, caller), reason: SendFailure::Gone(pid) }
+    })
+}
+
+/// Brings a package to wherever its PID says: here, or through the program's router.
+#[inline]
+pub(crate) fn route(package: Package) -> Result<(), Refused> {
+    let pid = package.to();
+    if pid.node() != this_node() {
+        return Router::of_program().send(package);
+    }
+    let (_, payload, caller) = package.into_parts();
+    deliver(pid, payload, caller)
+}
+
+/// Brings a message to a process of this program.
+#[inline]
+pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
+    match TABLE.slot(pid.slot()) {
+        Some(slot) => post(slot, pid, payload, caller),
+        None => Err(Refused { package: Package::from_parts(pid, payload, caller), reason: SendFailure::Gone(pid) }),
+    }
+}
+
+/// The mailbox that a PID names.
+impl Receiver for Pid {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let (_, payload, caller) = package.into_parts();
+        route(Package::from_parts(*self, payload, caller))
+    }
+}
+
+/// This run of this program. Drawn once, before the first PID is given out.
+pub fn this_node() -> NodeId {
+    static NODE: OnceLock<NodeId> = OnceLock::new();
+    *NODE.get_or_init(|| NodeId::from_random(crate::random::entropy()))
+}
+
+/// A node: it brings packages to its hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Node(NodeId);
+
+impl Node {
+    /// This program.
+    pub fn this() -> Self {
+        Self(this_node())
+    }
+
+    /// Its number.
+    pub fn id(self) -> NodeId {
+        self.0
+    }
+}
+
+impl Receiver for Node {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let pid = package.to();
+        if pid.node() != self.0 {
+            return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
+        }
+        if !hosts().read().unwrap_or_else(PoisonError::into_inner).contains(&pid.host()) {
+            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+        }
+        let (_, payload, caller) = package.into_parts();
+        deliver(pid, payload, caller)
+    }
+}
+
+/// The numbers of the hosts that this node has or had.
+fn hosts() -> &'static RwLock<std::collections::HashSet<u16>> {
+    static HOSTS: OnceLock<RwLock<std::collections::HashSet<u16>>> = OnceLock::new();
+    HOSTS.get_or_init(RwLock::default)
+}
+
+/// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
+/// generation, which all hosts of a program share.
+pub(crate) fn new_host() -> u16 {
+    use crate::sync::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    hosts().write().unwrap_or_else(PoisonError::into_inner).insert(number);
+    number
+}
+
+/// Brings packages to nodes: to this program by itself, to others by whatever engine was connected for them.
+#[derive(Clone, Default)]
+pub struct Router {
+    nodes: Arc<RwLock<HashMap<NodeId, Arc<dyn Receiver>>>>,
+}
+
+impl Router {
+    /// A router that knows this program only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The router that sends from this program go through.
+    pub fn of_program() -> &'static Self {
+        static ROUTER: OnceLock<Router> = OnceLock::new();
+        ROUTER.get_or_init(Self::new)
+    }
+
+    /// From here on `engine` takes the packages for `node`.
+    pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
+        self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+    }
+
+    /// From here on packages for `node` are refused. Gives whether it was connected.
+    pub fn disconnect(&self, node: NodeId) -> bool {
+        self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node).is_some()
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("Router").field("nodes", &nodes.keys().collect::<Vec<_>>()).finish()
+    }
+}
+
+impl Receiver for Router {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let pid = package.to();
+        if pid.node() == this_node() {
+            return Node::this().send(package);
+        }
+        // Cloned, so that an engine may connect and disconnect from inside its `send`.
+        let engine = self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&pid.node()).cloned();
+        match engine {
+            Some(engine) => engine.send(package),
+            None => Err(Refused { package, reason: SendFailure::UnknownNode(pid) }),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! A runtime: one host, what it was built with, and how it ends.
+
+use crate::actor::address::{Address, SendTo};
+use crate::actor::call::send;
+use crate::actor::definition::Actor;
+use crate::actor::entry::Inputs;
+use crate::actor::machine::KindOf;
+use crate::actor::spawn::{Spawn, SpawnProcess};
+use crate::builder::Builder;
+use crate::errors::{AddressError, BuildError, Refused, SendError, SendFailure, ShutdownError, StartError};
+use crate::exit::ExitReason;
+use crate::oneshot::block_on;
+use crate::package::Package;
+use crate::payload::Payloads;
+use crate::pid::Pid;
+use crate::process::Process;
+use crate::registry::Registry;
+use crate::relay::{Receiver, deliver};
+use crate::scheduler::host::Host as Scheduler;
+use crate::scheduler::shutdown::ShutdownReport;
+use crate::scheduler::thread::with_current;
+use crate::sync::{RwLock, lock};
+use crate::table::TABLE;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::panic::Location;
+use std::ptr;
+use std::sync::{OnceLock, PoisonError};
+use std::time::Duration;
+
+/// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that has
+/// been shut down refuses.
+#[derive(Clone, Copy)]
+pub struct Host(&'static Record);
+
+/// A host's scheduler, and the process types that can be started on it by name. Never freed, as the scheduler.
+pub(crate) struct Record {
+    pub(crate) scheduler: &'static Scheduler,
+    pub(crate) registry: Registry,
+}
+
+fn records() -> &'static RwLock<HashMap<usize, &'static Record>> {
+    static RECORDS: OnceLock<RwLock<HashMap<usize, &'static Record>>> = OnceLock::new();
+    RECORDS.get_or_init(RwLock::default)
+}
+
+impl Host {
+    pub(crate) fn new(scheduler: &'static Scheduler) -> Self {
+        let record: &'static Record = Box::leak(Box::new(Record { scheduler, registry: Registry::default() }));
+        let key = ptr::from_ref(scheduler).addr();
+        records().write().unwrap_or_else(PoisonError::into_inner).insert(key, record);
+        Self(record)
+    }
+
+    /// The host whose process the calling thread runs.
+    pub fn current() -> Option<Self> {
+        let scheduler = with_current(|context| context.map(|context| context.host))?;
+        let key = ptr::from_ref(scheduler).addr();
+        records().read().unwrap_or_else(PoisonError::into_inner).get(&key).copied().map(Self)
+    }
+
+    pub(crate) fn scheduler(self) -> &'static Scheduler {
+        self.0.scheduler
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        &self.0.scheduler.config.name
+    }
+
+    /// Its number in this node, as PIDs show it.
+    pub fn number(self) -> u16 {
+        self.0.scheduler.config.number
+    }
+
+    /// How many steps it runs at once at most.
+    pub fn workers(self) -> usize {
+        self.0.scheduler.workers.len()
+    }
+
+    /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
+    #[track_caller]
+    pub fn spawn<P: Actor>(self, process: P) -> Spawn<P> {
+        Spawn::new(self.0.scheduler, Location::caller(), process)
+    }
+
+    /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
+    #[track_caller]
+    pub fn spawn_process<P: Process>(self, process: P) -> SpawnProcess<P> {
+        SpawnProcess::new(self.0.scheduler, Location::caller(), process)
+    }
+
+    /// Sends a message: of any type to a PID, which is checked at delivery; of a type that it has a method for to an
+    /// address, which the compiler checks.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there.
+    pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        send(to.target(), message)
+    }
+
+    /// From here on processes of type `P` can be started under the type's name; each begins as `P::default()`.
+    pub fn register<P: Actor + Default>(self) {
+        self.register_with(P::NAME, P::default);
+    }
+
+    /// From here on processes of type `P` can be started under `name`; each begins as what `make` gives.
+    pub fn register_with<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+        self.0.registry.add(name.into(), move |host, place, entry, inputs| {
+            Spawn::new(host, place, make()).start_by_name(entry, inputs)
+        });
+    }
+
+    /// Starts a process by the name of its type and of its entry. Everything is checked before anything runs.
+    ///
+    /// # Errors
+    /// What there is instead, for an unknown type or entry and for inputs that do not fit; see [`StartError`].
+    #[track_caller]
+    pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
+        self.0.registry.start(self.0.scheduler, Location::caller(), process, entry, Inputs::values(inputs))
+    }
+
+    /// The same with the inputs as a JSON array, such as `[100, "text"]`. Each input's type must be `Deserialize`.
+    ///
+    /// # Errors
+    /// As [`Host::start`], and for a text that is no JSON array.
+    #[cfg(feature = "serde")]
+    #[track_caller]
+    pub fn start_json(self, process: &str, entry: &str, inputs: &str) -> Result<Pid, StartError> {
+        let inputs = serde_json::from_str(inputs).map_err(|error| StartError::Json(error.to_string()))?;
+        self.0.registry.start(self.0.scheduler, Location::caller(), process, entry, Inputs::json(inputs))
+    }
+
+    /// The typed address of the process with that PID.
+    ///
+    /// # Errors
+    /// If no such process lives in this program, or if it is of another type.
+    pub fn address<P: Actor>(self, pid: Pid) -> Result<Address<P>, AddressError> {
+        let kind = TABLE.living(pid).and_then(|slot| slot.card.kind()).ok_or(AddressError::Gone(pid))?;
+        // A process may have ended, and its slot been given to another, since its kind was read.
+        if !pid.is_alive() {
+            return Err(AddressError::Gone(pid));
+        }
+        if kind.type_id == KindOf::<P>::KIND.type_id {
+            Ok(Address::new(pid))
+        } else {
+            Err(AddressError::Type { pid, expected: P::NAME, found: (kind.name)() })
+        }
+    }
+
+    /// The process that was spawned with that name.
+    pub fn whereis(self, name: &str) -> Option<Pid> {
+        lock(&self.0.scheduler.names).get(name).copied()
+    }
+}
+
+/// Takes the packages for its own processes.
+impl Receiver for Host {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let pid = package.to();
+        let config = &self.0.scheduler.config;
+        if pid.node() != config.node {
+            return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
+        }
+        if pid.host() != config.number {
+            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+        }
+        let (_, payload, caller) = package.into_parts();
+        deliver(pid, payload, caller)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("name", &self.name()).field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Host {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Host {}
+
+/// A host, and the duty to shut it down: dropping the runtime does so, with the deadline that it was built with.
+///
+/// Everything that a [`Host`] can do, its runtime can. Several runtimes in one program find each other: a PID is good
+/// everywhere.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// struct Account { balance: i64 }
+///
+/// #[process]
+/// impl Account {
+///     #[entry]
+///     fn serve(&mut self, opening: i64) { self.balance = opening; }
+///     #[message]
+///     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let account = runtime.spawn(Account { balance: 0 }).serve(100)?;
+/// account.deposit(20).send()?;
+/// assert_eq!(account.deposit(5).wait()?, 125);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Runtime {
+    host: Host,
+    deadline: Duration,
+}
+
+impl Runtime {
+    /// A runtime with as many workers as the machine has cores, or as `POSTROOM_WORKERS` says.
+    ///
+    /// # Errors
+    /// If `POSTROOM_WORKERS` is nonsense, or if the threads cannot be started.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// A runtime to be, with everything that can be chosen.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn of(host: Host, deadline: Duration) -> Self {
+        Self { host, deadline }
+    }
+
+    /// Its host.
+    pub fn host(&self) -> Host {
+        self.host
+    }
+
+    /// Starts the workers of a runtime that was built paused. What was spawned before runs now.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn resume(&self) -> Result<(), BuildError> {
+        self.host.scheduler().start().map_err(BuildError::Threads)
+    }
+
+    /// Runs `future` on the calling thread until it is ready. Calls can be awaited in it.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_on(future)
+    }
+
+    /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not ended
+    /// at the deadline is killed. Returns what ended how, at the deadline at the latest, even if a step never returns.
+    ///
+    /// # Errors
+    /// From inside one of its own processes, which would have to end first: the shutdown begins, and is not waited for.
+    pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
+        let deadline = self.deadline;
+        self.shutdown_within(deadline)
+    }
+
+    /// The same with another deadline.
+    ///
+    /// # Errors
+    /// As [`Runtime::shutdown`].
+    pub fn shutdown_within(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+        let host = self.host;
+        // The report is made here, so the drop has nothing left to do.
+        let _this = std::mem::ManuallyDrop::new(self);
+        shut_down(host, deadline)
+    }
+}
+
+fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+    if Host::current() == Some(host) {
+        host.scheduler().begin_shut_down(&ExitReason::Shutdown);
+        return Err(ShutdownError::FromInside);
+    }
+    Ok(host.scheduler().shut_down(&ExitReason::Shutdown, deadline))
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        match shut_down(self.host, self.deadline) {
+            Ok(report) if !report.is_clean() => tracing::warn!(%report, "a runtime was dropped, and not all ended by itself"),
+            Ok(_) | Err(ShutdownError::FromInside) => {}
+        }
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("host", &self.host).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,209 @@
+//! How a process comes: everything that can refuse it goes first, and whatever had happened is undone.
+
+use super::hooks::Started;
+use super::host::Host;
+use super::thread::with_current;
+use crate::errors::{InitError, SpawnError};
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::process::control::EndWaiter;
+use crate::process::{InitContext, Process};
+use crate::sync::{Ordering, lock};
+use crate::table::extras::Values;
+use crate::table::{Extras, ProcessKind, TABLE, Token};
+use std::any::Any;
+use std::any::TypeId;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::ptr;
+use std::sync::Arc;
+
+/// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
+const DEPTH: usize = 64;
+
+/// What a process is spawned with.
+#[derive(Clone, Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+/// What is known of a process before it is there.
+pub(crate) struct Birth {
+    pub(crate) kind: &'static ProcessKind,
+    pub(crate) entry: &'static &'static str,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) options: Options,
+    /// Who gets the result.
+    pub(crate) result: Option<Arc<dyn EndWaiter>>,
+}
+
+/// What a process that has started does first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum First {
+    /// A step.
+    Step,
+    /// Nothing, until something arrives.
+    Rest,
+}
+
+thread_local! {
+    static NESTED: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Host {
+    /// Spawns `process` with what `start` makes of it.
+    pub(crate) fn spawn<P: Process>(
+        &'static self,
+        birth: Birth,
+        mut process: P,
+        start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
+    ) -> Result<Pid, SpawnError> {
+        let depth = NESTED.get();
+        if depth >= DEPTH {
+            return Err(SpawnError::Depth { depth });
+        }
+        if !self.take_place() {
+            return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
+        }
+        if !self.gate.enter(self.lane()) {
+            self.give_place_back();
+            return Err(SpawnError::Shutdown);
+        }
+        let Some(mut token) = TABLE.take() else {
+            self.go_back();
+            return Err(SpawnError::Slots);
+        };
+        let parent = with_current(|context| context?.process.get());
+        self.write_card(&mut token, &birth, parent);
+        let pid = token.open(self.home());
+        let started = self.describe(&token, pid);
+        let name = birth.options.name.clone();
+        let begun = self.register(&name, pid).and_then(|()| {
+            self.config.hooks.start(&started).map_err(SpawnError::Refused)?;
+            NESTED.set(depth + 1);
+            let outcome = crate::panics::contain(|| start(&mut process, &mut InitContext::of(pid, parent)));
+            NESTED.set(depth);
+            let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
+            outcome.map_err(|error| {
+                self.config.hooks.undo(&started);
+                SpawnError::Init(error)
+            })
+        });
+        let first = match begun {
+            Ok(first) => first,
+            Err(error) => {
+                if !matches!(error, SpawnError::Name { .. }) && let Some(name) = &name {
+                    self.release_name(name, pid);
+                }
+                self.bury_unborn(token, Box::new(process), &error);
+                return Err(error);
+            }
+        };
+        self.keep_extras(&mut token, pid, birth, name);
+        *token.body() = Some(Box::new(process));
+        self.begin(token, first);
+        Ok(pid)
+    }
+
+    /// Lays the token down, or queues the process for its first step.
+    fn begin(&'static self, token: Token, first: First) {
+        let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
+        let Some(token) = token else { return };
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => context.push_next(token),
+            _ => self.push_global(token),
+        });
+    }
+
+    fn write_card(&self, token: &mut Token, birth: &Birth, parent: Option<Pid>) {
+        let slot = token.slot();
+        let card = &slot.card;
+        card.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Relaxed);
+        card.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Relaxed);
+        card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Relaxed);
+        card.set_parent(parent);
+        card.outstanding.store(0, Ordering::Relaxed);
+        card.steps.store(0, Ordering::Relaxed);
+        card.messages.store(0, Ordering::Relaxed);
+        // No worker has run it: the first wake from outside goes to the global queue.
+        slot.worker.store(u16::MAX, Ordering::Relaxed);
+    }
+
+    fn register(&self, name: &Option<Arc<str>>, pid: Pid) -> Result<(), SpawnError> {
+        let Some(name) = name else { return Ok(()) };
+        match lock(&self.names).entry(name.clone()) {
+            std::collections::hash_map::Entry::Occupied(holder) => {
+                Err(SpawnError::Name { name: name.to_string(), holder: *holder.get() })
+            }
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(pid);
+                Ok(())
+            }
+        }
+    }
+
+    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, name: Option<Arc<str>>) {
+        let Birth { options: Options { label, values, .. }, result, .. } = birth;
+        let inherited = inherited_values();
+        if name.is_none() && label.is_none() && values.is_empty() && inherited.is_none() && result.is_none() {
+            return;
+        }
+        let values = match inherited {
+            Some(inherited) if values.is_empty() => Some(inherited),
+            Some(inherited) => {
+                let mut all = HashMap::clone(&inherited);
+                all.extend(values);
+                Some(Arc::new(all))
+            }
+            None => Some(values).filter(|values| !values.is_empty()).map(Arc::new),
+        };
+        let labelled = label.is_some();
+        if let Some(label) = label {
+            lock(&self.labels).insert(pid, label);
+        }
+        let extras = token.extras().get_or_insert_default();
+        **extras = Extras { result, values, name, labelled, ..Extras::default() };
+    }
+
+    /// Takes back all that had happened for a process that does not start.
+    fn bury_unborn(&'static self, mut token: Token, process: Box<dyn Process>, error: &SpawnError) {
+        let reason = ExitReason::error(error.to_string());
+        token.close();
+        if let Some(panic) = super::end::close(process, &reason) {
+            tracing::error!(%panic, "the close of a process that did not start panicked");
+        }
+        super::end::empty_unborn(&mut token, &reason);
+        token.release();
+        self.go_back();
+    }
+
+    fn go_back(&self) {
+        self.gate.leave(self.lane());
+        self.give_place_back();
+    }
+
+    /// What hooks and logs are told of a process.
+    pub(crate) fn describe(&self, token: &Token, pid: Pid) -> Started {
+        let card = &token.slot().card;
+        let (process, entry) = card.names().unwrap_or(("?", "?"));
+        Started { pid, process, entry, parent: card.parent(self.config.node) }
+    }
+}
+
+thread_local! {
+    /// The values of the process whose step this thread runs.
+    static VALUES: std::cell::RefCell<Option<Values>> = const { std::cell::RefCell::new(None) };
+}
+
+/// The values that a process spawned now inherits.
+pub(crate) fn inherited_values() -> Option<Values> {
+    VALUES.try_with(|values| values.borrow().clone()).ok().flatten()
+}
+
+/// From here on this thread runs a process with these values.
+pub(crate) fn set_values(values: Option<Values>) {
+    VALUES.set(values);
+}

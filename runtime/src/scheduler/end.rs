@@ -1,0 +1,118 @@
+//! How a process ends. The order is the promise:
+//!
+//! 1. its PID becomes unroutable: what is sent from here on comes back to its sender;
+//! 2. `close`, once, then its state is dropped;
+//! 3. its name is free;
+//! 4. what was left in its mailbox is dead letters, whose callers learn why it ended;
+//! 5. the complete hooks are called;
+//! 6. its slot can carry another process, and it is counted out;
+//! 7. whoever waited for the end is told.
+
+use super::hooks::Started;
+use super::host::Host;
+use crate::dead_letter::DeadLetterReason;
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::Control;
+use crate::sync::{Ordering, lock};
+use crate::table::extras::Body;
+use crate::table::{Extras, Token};
+
+/// Ends the process whose token this is.
+pub(crate) fn end(host: &'static Host, mut token: Token, body: Option<Body>, reason: ExitReason, result: Option<Payload>) {
+    let Some(pid) = token.pid() else { unreachable!("a process ends once") };
+    let started = host.describe(&token, pid);
+    if !reason.is_normal() {
+        report(&started, &reason);
+    }
+    token.close();
+    let panic = body.and_then(|body| close(body, &reason));
+    let reason = match panic {
+        Some(panic) => {
+            report(&started, &panic);
+            if reason.is_normal() { panic } else { reason }
+        }
+        None => reason,
+    };
+    let mut extras = token.extras().take().unwrap_or_default();
+    if let Some(name) = &extras.name {
+        host.release_name(name, pid);
+    }
+    if extras.labelled {
+        lock(&host.labels).remove(&pid);
+    }
+    empty(&mut token, &mut extras, pid, &reason);
+    host.give_place_back();
+    host.config.hooks.complete(&started, &reason);
+    let lane = host.lane();
+    token.release();
+    host.gate.leave(lane);
+    let Extras { result: waits_for_result, joined, .. } = *extras;
+    if let Some(waiter) = waits_for_result {
+        waiter.ended(&reason, result);
+    }
+    for join in joined {
+        join.tell(&reason);
+    }
+}
+
+/// Calls `close` and drops the state. Gives the panic of either.
+pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
+    crate::caller::while_ending(reason, || {
+        let closed = crate::panics::contain(|| body.close());
+        let dropped = crate::panics::contain(|| drop(body));
+        let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
+        crate::caller::blame(panic.as_ref().unwrap_or(reason));
+        panic
+    })
+}
+
+/// Turns what is left in the lanes into dead letters and joins.
+fn empty(token: &mut Token, extras: &mut Extras, pid: Pid, reason: &ExitReason) {
+    while let Some(letter) = token.hold().pop_data() {
+        let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
+        token.dead_letter(letter, DeadLetterReason::Ended, why);
+    }
+    let kept = std::mem::take(&mut extras.controls);
+    let queued = token.hold().take_control();
+    for mut controls in [kept, queued] {
+        while let Some(mut node) = controls.pop() {
+            let letter = node.take();
+            pool::recycle(node);
+            if letter.kind == Kind::Signal
+                && letter.generation == pid.generation()
+                && let Some(Ok(control)) = letter.payload.map(Payload::take::<Control>)
+            {
+                if let Control::Join(join) = control {
+                    extras.joined.push(join);
+                }
+            } else if letter.kind != Kind::Signal {
+                token.slot().home().inspect(|home| {
+                    home.late.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        }
+    }
+}
+
+/// The same for a process that did not start.
+pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
+    while let Some(letter) = token.hold().pop_data() {
+        token.dead_letter(letter, DeadLetterReason::Ended, reason);
+    }
+}
+
+/// Says once what a process ended of, if that is not the ordinary end.
+fn report(process: &Started, reason: &ExitReason) {
+    let Started { pid, process, entry, .. } = process;
+    match reason {
+        ExitReason::Panic(panic) => {
+            tracing::error!(%pid, process, entry, message = %panic.message, place = %panic.place, "process panicked");
+        }
+        ExitReason::Killed | ExitReason::Cancelled(_) => tracing::debug!(%pid, process, entry, %reason, "process ended"),
+        reason => tracing::warn!(%pid, process, entry, %reason, "process failed"),
+    }
+}

@@ -1,0 +1,276 @@
+//! Where a thread finds its next process, and how it comes to rest.
+//!
+//! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue (one,
+//! and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
+//!
+//! Three exceptions keep anyone from waiting for ever:
+//! * every [`FAIR`] steps one of the far ends comes first, in turn: global queue, own inject queue, cold end of the own
+//!   deque. So a process in one of these waits for at most `3 * FAIR` steps of the worker for each one before it;
+//! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
+//! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
+//!
+//! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
+//! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
+//! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
+//! took 9.5 µs against 4.3). Work that is found starts the count anew.
+
+use super::thread::{Context, Thread};
+use crate::clock::Moment;
+use crate::sync::{Ordering, spin};
+use crate::table::Token;
+use crossbeam_deque::Steal;
+
+/// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits three ends in turn
+/// at about that distance each.
+const FAIR: u32 = 20;
+
+/// How many steps in a row may come from the run-next slot.
+const STREAK: u32 = 64;
+
+/// How many more processes one visit to the global queue brings.
+const BATCH: usize = 16;
+
+/// The most that one theft takes. Half of a deque, but each item costs the thief a fence: a bound on the pause.
+const THEFT: usize = 256;
+
+/// How many looks without a pause.
+const TIGHT: u32 = 4;
+
+/// How many looks with a growing pause before parking.
+const SPINS: u32 = 12;
+
+/// Every how many steps the clock is read and timers are looked at.
+const CLOCK: u32 = 64;
+
+impl Context {
+    /// Runs processes until the host stops.
+    pub(crate) fn run(&self) {
+        loop {
+            let found = self.take_near().or_else(|| self.search());
+            match found {
+                Some(token) => self.turn(token),
+                None => return,
+            }
+        }
+    }
+
+    /// The next process from this thread's own queues, and the global one.
+    #[inline]
+    fn take_near(&self) -> Option<Token> {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        if tick % FAIR == 0 {
+            if tick % CLOCK < FAIR {
+                self.keep_time();
+            }
+            if let Some(token) = self.take_far(tick / FAIR) {
+                self.worker().counters.fair.add(1);
+                return Some(token);
+            }
+        }
+        let streak = self.streak.get();
+        if streak < STREAK && let Some(token) = self.thread().take_run_next() {
+            self.streak.set(streak + 1);
+            return Some(token);
+        }
+        self.streak.set(0);
+        self.deque
+            .pop()
+            .or_else(|| self.take_inject())
+            .or_else(|| self.take_global())
+            .or_else(|| self.thread().take_run_next())
+    }
+
+    /// One of the ends that nearer ones could hide for ever.
+    fn take_far(&self, turn: u32) -> Option<Token> {
+        match turn % 3 {
+            0 => self.host.global.pop(),
+            1 => self.worker().inject.pop(),
+            _ => match self.thread().stealer.steal() {
+                Steal::Success(token) => Some(token),
+                Steal::Empty | Steal::Retry => None,
+            },
+        }
+    }
+
+    fn take_inject(&self) -> Option<Token> {
+        let token = self.worker().inject.pop()?;
+        self.worker().counters.from_inject.add(1);
+        Some(token)
+    }
+
+    /// One from the global queue, and a batch that goes to the own deque: newest first, so that its owner, who takes from
+    /// the hot end, runs them in their order.
+    fn take_global(&self) -> Option<Token> {
+        let first = self.host.global.pop()?;
+        let batch: smallvec::SmallVec<[Token; BATCH]> = std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
+        self.worker().counters.from_global.add(1 + batch.len() as u64);
+        if !batch.is_empty() {
+            batch.into_iter().rev().for_each(|token| self.deque.push(token));
+            self.host.announce();
+        }
+        Some(first)
+    }
+
+    /// Looks everywhere until there is something; `None` when the host stops.
+    #[cold]
+    fn search(&self) -> Option<Token> {
+        let mut searching = self.host.idle.start_searching();
+        loop {
+            if searching && let Some(token) = self.search_awake() {
+                if self.host.idle.stop_searching() && self.host.has_work() {
+                    self.host.announce();
+                }
+                return Some(token);
+            }
+            if self.host.is_stopped() {
+                if searching {
+                    self.host.idle.stop_searching();
+                }
+                return None;
+            }
+            self.sleep(searching);
+            searching = true;
+        }
+    }
+
+    fn search_awake(&self) -> Option<Token> {
+        for round in 0..TIGHT + SPINS {
+            if round >= TIGHT {
+                if !self.host.idle.is_another_awake() || self.host.is_stopped() {
+                    return None;
+                }
+                self.worker().counters.spins.add(1);
+                (0..1_u32 << (round - TIGHT).min(7)).for_each(|_| spin());
+            } else {
+                self.worker().counters.polls.add(1);
+            }
+            self.keep_time_if_due();
+            if let Some(token) = self.look_everywhere() {
+                return Some(token);
+            }
+        }
+        None
+    }
+
+    fn look_everywhere(&self) -> Option<Token> {
+        self.thread()
+            .take_run_next()
+            .or_else(|| self.deque.pop())
+            .or_else(|| self.take_inject())
+            .or_else(|| self.take_global())
+            .or_else(|| self.steal())
+    }
+
+    /// Half of a random victim's deque, or one from its worker's inject queue.
+    fn steal(&self) -> Option<Token> {
+        let count = self.host.threads.len();
+        let first = self.random.borrow_mut().below(count);
+        let others = (first..count).chain(0..first).filter(|&other| other != self.index);
+        for other in others {
+            let found = self.steal_from(&self.host.threads[other]).or_else(|| {
+                let worker = self.host.threads[other].worker.load(Ordering::Relaxed);
+                self.host.workers.get(worker)?.inject.pop().inspect(|_| self.worker().counters.stolen.add(1))
+            });
+            if found.is_some() {
+                self.worker().counters.steals.add(1);
+                return found;
+            }
+        }
+        // Queues of workers that no thread holds.
+        let orphan = self.host.workers.iter().find_map(|worker| worker.inject.pop());
+        orphan.inspect(|_| self.worker().counters.steals.add(1))
+    }
+
+    fn steal_from(&self, victim: &Thread) -> Option<Token> {
+        loop {
+            let before = self.deque.len();
+            match victim.stealer.steal_batch_with_limit_and_pop(&self.deque, THEFT) {
+                Steal::Success(token) => {
+                    let moved = self.deque.len().saturating_sub(before);
+                    self.worker().counters.stolen.add(1 + moved as u64);
+                    if moved > 0 {
+                        self.host.announce();
+                    }
+                    return Some(token);
+                }
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards.
+    fn sleep(&self, searched: bool) {
+        let (host, me) = (self.host, self.index);
+        let timers = host.timers.next() < Moment::NEVER;
+        let mut lookout = host.idle.lie_down(me, searched, timers);
+        self.worker().counters.parks.add(1);
+        let mut watched: Vec<u64> = Vec::new();
+        loop {
+            if host.has_work() || host.is_stopped() || (lookout && host.timers.next() <= Moment::now()) {
+                host.idle.get_up(me);
+                return;
+            }
+            crate::sync::park(if lookout { self.patience() } else { None });
+            if host.idle.is_woken(me) {
+                return;
+            }
+            if lookout {
+                if self.watch(&mut watched) {
+                    host.idle.get_up(me);
+                    return;
+                }
+                if host.timers.next() == Moment::NEVER && !host.idle.is_anyone_awake() {
+                    lookout = host.idle.resign(me);
+                }
+            }
+        }
+    }
+
+    /// How long the lookout may sleep.
+    fn patience(&self) -> Option<std::time::Duration> {
+        let next = self.host.timers.next();
+        let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
+        let watch = self.host.idle.is_anyone_awake().then_some(super::idle::WATCH);
+        match (timers, watch) {
+            (Some(timers), Some(watch)) => Some(timers.min(watch)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Takes over a process that waits in the run-next slot of a thread whose worker has not come to a new step since the
+    /// last look. Gives whether there was one; it is in this thread's own run-next slot then.
+    fn watch(&self, watched: &mut Vec<u64>) -> bool {
+        let now: Vec<u64> = self.host.workers.iter().map(|worker| worker.counters.steps.get()).collect();
+        let before = std::mem::replace(watched, now);
+        if before.is_empty() {
+            return false;
+        }
+        for thread in self.host.threads.iter() {
+            let worker = thread.worker.load(Ordering::Relaxed);
+            let stuck = before.get(worker).is_some_and(|&steps| steps == watched[worker]);
+            if stuck && thread.has_run_next() && thread.running().is_some() && let Some(token) = thread.take_run_next() {
+                self.worker().counters.steals.add(1);
+                self.worker().counters.stolen.add(1);
+                // This thread sleeps, so its own slot is empty.
+                self.thread().swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn keep_time(&self) {
+        let now = self.refresh_now();
+        if self.host.timers.next() <= now {
+            self.host.fire_timers(now);
+        }
+    }
+
+    fn keep_time_if_due(&self) {
+        if self.host.timers.next() < Moment::NEVER {
+            self.keep_time();
+        }
+    }
+}

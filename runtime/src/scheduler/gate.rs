@@ -1,0 +1,127 @@
+//! Who may still come in, and who waits until all have left.
+//!
+//! Processes enter and leave at the rate of spawns, so no line is shared for it: each worker, and all other threads
+//! together, have a tally of their own. Closing works without a lock on the way in:
+//!
+//! * E1 count oneself as entered; E2 fence; E3 look whether the gate is closed: if so, count oneself as left and turn back.
+//! * L1 count oneself as left; L2 fence; L3 look whether the gate is closed: if so, wake whoever waits.
+//! * C1 close the gate; C2 fence; C3 add up all that left, *then* all that entered; equal means that nobody is inside.
+//!
+//! Whoever E3 lets in was counted before C3 looks (the fences E2 and C2 order E1 before C3, or C1 before E3), so C3 counts
+//! it. Adding up `left` first cannot overlook anyone: who leaves between the two sums was counted as entered by the
+//! second. And the last to leave either sees the gate closed at L3 and wakes the waiter, or L1 went before C3. The waiter
+//! holds the lock while it adds up, and the waker takes it, so the wake does not fall between the sum and the wait.
+//!
+//! A model is in `tests/models`.
+
+use crate::sync::{AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, fence, lock, wait, wait_for};
+use std::time::{Duration, Instant};
+
+/// See the module.
+pub(crate) struct Gate {
+    closed: AtomicBool,
+    tallies: Box<[CachePadded<Tally>]>,
+    /// Taken by the one who waits and by those who wake it.
+    waiting: Mutex<()>,
+    left: Condvar,
+}
+
+struct Tally {
+    entered: AtomicU64,
+    left: AtomicU64,
+}
+
+/// Who counts: a worker, whose tally no one else writes at that time, or any other thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lane {
+    Worker(usize),
+    Shared,
+}
+
+impl Gate {
+    pub(crate) fn new(workers: usize) -> Self {
+        let tally = || CachePadded::new(Tally { entered: AtomicU64::new(0), left: AtomicU64::new(0) });
+        Self {
+            closed: AtomicBool::new(false),
+            tallies: (0..=workers).map(|_| tally()).collect(),
+            waiting: Mutex::new(()),
+            left: Condvar::new(),
+        }
+    }
+
+    fn count(&self, lane: Lane, which: impl Fn(&Tally) -> &AtomicU64) {
+        match lane {
+            Lane::Worker(worker) => {
+                let count = which(&self.tallies[worker]);
+                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            Lane::Shared => {
+                which(&self.tallies[self.tallies.len() - 1]).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// E1 to E3: comes in. Whoever does must leave.
+    #[must_use = "who came in must leave"]
+    pub(crate) fn enter(&self, lane: Lane) -> bool {
+        self.count(lane, |tally| &tally.entered);
+        let open = !self.is_closed();
+        if !open {
+            self.leave(lane);
+        }
+        open
+    }
+
+    /// L1 to L3: goes out.
+    pub(crate) fn leave(&self, lane: Lane) {
+        self.count(lane, |tally| &tally.left);
+        if self.is_closed() {
+            let _waiting = lock(&self.waiting);
+            self.left.notify_all();
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// C1 and C2. Gives whether it was open.
+    pub(crate) fn close(&self) -> bool {
+        let was_open = !self.closed.swap(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        was_open
+    }
+
+    /// How many have entered, and how many of them have left. Exact once the gate is closed.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let left = self.tallies.iter().map(|tally| tally.left.load(Ordering::SeqCst)).sum();
+        fence(Ordering::SeqCst);
+        let entered = self.tallies.iter().map(|tally| tally.entered.load(Ordering::SeqCst)).sum();
+        (entered, left)
+    }
+
+    /// How many are inside.
+    pub(crate) fn inside(&self) -> u64 {
+        let (entered, left) = self.totals();
+        entered - left
+    }
+
+    /// C3: waits until nobody is inside. Gives whether that came before `deadline`; `None` waits for ever.
+    pub(crate) fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if self.inside() == 0 {
+                return true;
+            }
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            waiting = match rest {
+                Some(Duration::ZERO) => return false,
+                Some(rest) => wait_for(&self.left, waiting, rest),
+                None => wait(&self.left, waiting),
+            };
+        }
+    }
+}
+
+

@@ -1,0 +1,258 @@
+//! One scheduler: its workers, its threads, its queues, and what it was built with.
+//!
+//! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may still
+//! look at who sleeps while that process, and the whole host, comes to its end.
+
+use super::counters::Counter;
+use super::dispatch::Dispatcher;
+use super::gate::{Gate, Lane};
+use super::hooks::Hooks;
+use super::idle::Idle;
+use super::thread::{Context, Thread, with_current};
+use super::timers::{Action, TimerKey, Timers};
+use super::worker::Worker;
+use crate::clock::Moment;
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::pid::{NodeId, Pid};
+use crate::random::Random;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, SegQueue, lock};
+use crate::table::{Home, Keeper, Slot, Token};
+use crossbeam_deque::Worker as Deque;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+/// What a host is built with.
+pub(crate) struct Config {
+    pub(crate) name: Arc<str>,
+    pub(crate) node: NodeId,
+    pub(crate) number: u16,
+    pub(crate) workers: usize,
+    pub(crate) seed: u64,
+    pub(crate) limit: Option<usize>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) hooks: Hooks,
+}
+
+/// See the module.
+pub(crate) struct Host {
+    pub(crate) config: Config,
+    home: OnceLock<&'static Home>,
+    /// First in, first out, for all workers: what came from outside for the first time, and what has used its budget.
+    pub(crate) global: SegQueue<Token>,
+    pub(crate) workers: Box<[CachePadded<Worker>]>,
+    pub(crate) threads: Box<[CachePadded<Thread>]>,
+    pub(crate) idle: Idle,
+    pub(crate) timers: Timers,
+    pub(crate) gate: Gate,
+    /// Processes that hold a place under the limit.
+    places: AtomicUsize,
+    /// Whether the threads are to end.
+    pub(crate) stopped: AtomicBool,
+    pub(crate) dead_ended: Counter,
+    pub(crate) dead_unhandled: Counter,
+    /// Labels of those processes that have one.
+    pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
+    pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
+    /// Deques whose threads have not been started, and the threads that have.
+    deques: Mutex<Vec<Deque<Token>>>,
+    pub(crate) running: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+impl Host {
+    /// A host whose threads have not been started.
+    pub(crate) fn new(config: Config) -> &'static Self {
+        let count = config.workers;
+        let (threads, deques): (Vec<_>, Vec<_>) = (0..count).map(|_| Thread::new()).unzip();
+        let host: &'static Self = Box::leak(Box::new(Self {
+            home: OnceLock::new(),
+            global: SegQueue::new(),
+            workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
+            threads: threads.into_iter().map(CachePadded::new).collect(),
+            idle: Idle::new(count),
+            timers: Timers::new(),
+            gate: Gate::new(count),
+            places: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            dead_ended: Counter::default(),
+            dead_unhandled: Counter::default(),
+            labels: Mutex::default(),
+            names: Mutex::default(),
+            deques: Mutex::new(deques),
+            running: Mutex::default(),
+            config,
+        }));
+        let home = Home { keeper: host, node: host.config.node, host: host.config.number, late: AtomicU64::new(0) };
+        let _first = host.home.set(Box::leak(Box::new(home)));
+        host
+    }
+
+    pub(crate) fn home(&self) -> &'static Home {
+        self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
+    }
+
+    /// Starts the threads that have not been started. What was spawned before runs now.
+    pub(crate) fn start(&'static self) -> std::io::Result<()> {
+        crate::panics::install_hook();
+        let mut deques = lock(&self.deques);
+        while let Some(deque) = deques.pop() {
+            let index = deques.len();
+            let name = format!("{}-{index}", self.config.name);
+            // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
+            let thread = std::thread::Builder::new().name(name).spawn(move || self.run_thread(index, deque))?;
+            lock(&self.running).push(thread);
+        }
+        Ok(())
+    }
+
+    fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
+        let _only = self.threads[index].handle.set(std::thread::current());
+        let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
+        let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
+        self.threads[index].worker.store(worker, Ordering::Relaxed);
+        let context = Context {
+            host: self,
+            index,
+            worker,
+            deque,
+            tick: Cell::new(0),
+            streak: Cell::new(0),
+            random: RefCell::new(Random::new(self.config.seed, index as u64)),
+            process: Cell::new(None),
+            now: Cell::new(Moment::now()),
+        };
+        crate::caller::collect_orphans();
+        crate::dead_letter::set_sink(Some(self));
+        context.enter(Context::run);
+        self.workers[worker].give_back();
+    }
+
+    /// P2 to P5 of the sleep protocol: work has been pushed.
+    #[inline]
+    pub(crate) fn announce(&self) {
+        if let Some(thread) = self.idle.announce() {
+            self.threads[thread].unpark();
+        }
+    }
+
+    /// Puts a process at the end of the line that all workers share.
+    pub(crate) fn push_global(&self, token: Token) {
+        self.global.push(token);
+        self.announce();
+    }
+
+    /// Whether there is work in any queue that anyone may take from at any time.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.global.is_empty()
+            || self.workers.iter().any(|worker| !worker.inject.is_empty())
+            || self.threads.iter().any(|thread| !thread.stealer.is_empty())
+    }
+
+    /// Where the calling thread counts who comes and goes.
+    pub(crate) fn lane(&self) -> Lane {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker),
+            _ => Lane::Shared,
+        })
+    }
+
+    /// Takes a place under the limit.
+    pub(crate) fn take_place(&self) -> bool {
+        let Some(limit) = self.config.limit else { return true };
+        self.places.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| (taken < limit).then_some(taken + 1)).is_ok()
+    }
+
+    pub(crate) fn give_place_back(&self) {
+        if self.config.limit.is_some() {
+            self.places.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Sets a timer, and tells whoever keeps the time if it is due first.
+    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> TimerKey {
+        let (key, first) = self.timers.set(due, action);
+        if first && let Some(thread) = self.idle.timer_set() {
+            self.threads[thread].unpark();
+        }
+        key
+    }
+
+    /// Fires what is due at `now`.
+    pub(crate) fn fire_timers(&self, now: Moment) {
+        while let Some(action) = self.timers.due(now) {
+            action();
+        }
+    }
+
+    /// The slots of the processes that live on this host.
+    pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
+        let home = ptr::from_ref(self.home());
+        crate::table::TABLE.slots().filter(move |slot| {
+            slot.living().is_some() && slot.home().is_some_and(|other| ptr::eq(other, home))
+        })
+    }
+
+    /// How many threads sleep, run or search: for statistics, stale at once.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Ends the threads, which have nothing left to run.
+    pub(crate) fn stop_threads(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for thread in self.idle.rouse_all() {
+            self.threads[thread].unpark();
+        }
+    }
+
+    /// Frees the name of a process that ends.
+    pub(crate) fn release_name(&self, name: &str, pid: Pid) {
+        let mut names = lock(&self.names);
+        if names.get(name) == Some(&pid) {
+            names.remove(name);
+        }
+    }
+}
+
+impl Keeper for Host {
+    fn wake(&'static self, token: Token) {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => context.push_next(token),
+            _ => {
+                let worker = usize::from(token.slot().worker.load(Ordering::Relaxed));
+                match self.workers.get(worker) {
+                    Some(worker) => worker.inject.push(token),
+                    None => self.global.push(token),
+                }
+                self.announce();
+            }
+        });
+    }
+
+    fn later(&self, due: Moment, action: Action) -> bool {
+        let open = !self.is_stopped();
+        if open {
+            self.set_timer(due, action);
+        }
+        open
+    }
+}
+
+impl Sink for Host {
+    fn dead_letter(&self, letter: DeadLetter) {
+        match letter.reason {
+            DeadLetterReason::Ended => self.dead_ended.add_shared(1),
+            DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
+        }
+        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
+        // Dropping the message is user code too, with or without a hook.
+        let outcome = crate::panics::contain(|| match &self.config.hooks.dead_letter {
+            Some(hook) => hook(letter),
+            None => drop(letter),
+        });
+        if let Err(panic) = outcome {
+            tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
+        }
+    }
+}

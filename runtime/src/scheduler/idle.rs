@@ -1,0 +1,231 @@
+//! Who sleeps, who searches, and who is to be woken: the sleep protocol.
+//!
+//! # Words
+//!
+//! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
+//! queues of others) or *sleeping*. One word counts the searching and the sleeping; a list under a lock names the
+//! sleeping. The list and the count of the sleeping change together, under the lock; the count of the searching may also
+//! change without it.
+//!
+//! # Steps
+//!
+//! Whoever makes work visible (a push to any queue but a run-next slot):
+//! * P1 pushes; P2 fence; P3 looks at the counts: if nobody sleeps, or somebody searches, it is done.
+//! * P4 under the lock, if still nobody searches, takes the last sleeper off the list and counts it as searching; P5 wakes it.
+//!
+//! Whoever has found nothing:
+//! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at all
+//!   queues once more. If there is work it takes itself off the list (or finds that somebody has) and searches.
+//! * S4 parks until somebody has taken it off the list.
+//!
+//! Whoever finds work while searching:
+//! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work does
+//!   as P3 to P5.
+//!
+//! # No work is missed
+//!
+//! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the pusher
+//! either wakes somebody, who then searches, or it has seen that nobody slept or that somebody searched.
+//! *Nobody slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order P1
+//! before S3, which sees the work. *Somebody, T, searched*: T ends its search by S1 or by F1 after P3, and the same fences
+//! make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this argument. Waking at
+//! most one thread for one push is enough, because each one that finds work at F3 passes the wake on: a batch that was
+//! moved to one deque brings in as many sleepers as it can feed, one after the other.
+//!
+//! # The lookout
+//!
+//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. Two things
+//! could wait behind it for ever if the step that filled it is long: that process, and timers. So one sleeper, the
+//! *lookout*, parks only for a while: until the next timer is due, and not longer than [`WATCH`] while any thread is
+//! awake. There is at most one lookout. It is the last to be woken for work. A thread that goes to sleep while another is
+//! awake, or while timers are pending, becomes the lookout if there is none; a thread that fills its run-next slot, or sets
+//! an earlier timer, while others sleep without a lookout, wakes one of them. A lookout that finds all others asleep and no
+//! timer pending resigns, by a compare-and-swap on the counts: so a thread that is woken later sees that there is none.
+//!
+//! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a thread
+//! for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go tried: it loses
+//! locality, and threads thrash). A model is in `tests/models`.
+
+use crate::sync::{AtomicBool, AtomicU32, CachePadded, Mutex, Ordering, fence, lock};
+use std::time::Duration;
+
+/// How long the lookout sleeps while others are awake. A process in the run-next slot of a long step waits for up to twice
+/// this. A guess: the cost is one wake of an otherwise idle core per interval, about 5 µs.
+pub(crate) const WATCH: Duration = Duration::from_millis(5);
+
+/// The most workers that one host can have; the counts below have 12 bits each.
+pub(crate) const MAX_WORKERS: usize = 1 << 10;
+
+const SLEEPING: u32 = 1;
+const SEARCHING: u32 = 1 << 12;
+const FIELD: u32 = (1 << 12) - 1;
+/// Whether there is a lookout. Set and cleared under the lock, or by the lookout itself.
+const LOOKOUT: u32 = 1 << 31;
+
+/// See the module.
+pub(crate) struct Idle {
+    counts: CachePadded<AtomicU32>,
+    sleepers: Mutex<Sleepers>,
+    /// Of each thread: whether it has been taken off the list since it entered it.
+    woken: Box<[AtomicBool]>,
+}
+
+struct Sleepers {
+    /// The lookout first, then the others in the order that they went to sleep.
+    list: Vec<usize>,
+    lookout: Option<usize>,
+}
+
+fn sleeping(counts: u32) -> u32 {
+    counts & FIELD
+}
+
+fn searching(counts: u32) -> u32 {
+    counts / SEARCHING & FIELD
+}
+
+impl Idle {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            counts: CachePadded::new(AtomicU32::new(0)),
+            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(threads), lookout: None }),
+            woken: (0..threads).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// P2 to P4: work has been pushed. Gives the thread that the caller must wake, if any.
+    #[inline]
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn announce(&self) -> Option<usize> {
+        fence(Ordering::SeqCst);
+        let counts = self.counts.load(Ordering::SeqCst);
+        if sleeping(counts) == 0 || searching(counts) > 0 {
+            return None;
+        }
+        self.rouse(true)
+    }
+
+    /// Takes the last sleeper off the list; with `alone`, only if nobody searches.
+    #[cold]
+    fn rouse(&self, alone: bool) -> Option<usize> {
+        let mut sleepers = lock(&self.sleepers);
+        if alone && searching(self.counts.load(Ordering::SeqCst)) > 0 {
+            return None;
+        }
+        let thread = sleepers.list.pop()?;
+        let mut change = SEARCHING.wrapping_sub(SLEEPING);
+        if sleepers.lookout == Some(thread) {
+            sleepers.lookout = None;
+            change = change.wrapping_sub(LOOKOUT);
+        }
+        self.counts.fetch_add(change, Ordering::SeqCst);
+        self.woken[thread].store(true, Ordering::Release);
+        Some(thread)
+    }
+
+    /// Takes every sleeper off the list, for the end of the host.
+    #[must_use = "the threads must be woken"]
+    pub(crate) fn rouse_all(&self) -> Vec<usize> {
+        std::iter::from_fn(|| self.rouse(false)).collect()
+    }
+
+    /// A run-next slot has been filled: gives a sleeper that must be woken to become the lookout, if there is none.
+    #[inline]
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn lookout_missing(&self) -> Option<usize> {
+        let counts = self.counts.load(Ordering::Relaxed);
+        if counts & LOOKOUT != 0 || sleeping(counts) == 0 || searching(counts) > 0 { None } else { self.rouse(true) }
+    }
+
+    /// A timer has been set that is due before all others: gives the thread that must be woken to keep it, if any.
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn timer_set(&self) -> Option<usize> {
+        fence(Ordering::SeqCst);
+        if let Some(lookout) = lock(&self.sleepers).lookout {
+            return Some(lookout);
+        }
+        if sleeping(self.counts.load(Ordering::SeqCst)) > 0 { self.rouse(false) } else { None }
+    }
+
+    /// Whether a running thread may search: not more than half of the threads do, or they would only meet each other.
+    pub(crate) fn start_searching(&self) -> bool {
+        let counts = self.counts.load(Ordering::SeqCst);
+        if 2 * searching(counts) as usize >= self.woken.len() {
+            return false;
+        }
+        self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
+        true
+    }
+
+    /// F1 and F2: a searching thread has found work. Gives whether it was the last searcher.
+    pub(crate) fn stop_searching(&self) -> bool {
+        let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        searching(before) == 1
+    }
+
+    /// Whether any thread but the sleeping ones is there.
+    pub(crate) fn is_anyone_awake(&self) -> bool {
+        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) < self.woken.len()
+    }
+
+    /// Whether a thread other than the calling one, which is awake, is awake too.
+    pub(crate) fn is_another_awake(&self) -> bool {
+        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.woken.len()
+    }
+
+    /// S1 and S2. Gives whether the thread is the lookout.
+    pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> bool {
+        self.woken[thread].store(false, Ordering::Relaxed);
+        let mut sleepers = lock(&self.sleepers);
+        let mut change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
+        let all_asleep = sleepers.list.len() + 1 == self.woken.len();
+        let lookout = sleepers.lookout.is_none() && (timers || !all_asleep);
+        if lookout {
+            sleepers.lookout = Some(thread);
+            sleepers.list.insert(0, thread);
+            change = change.wrapping_add(LOOKOUT);
+        } else {
+            sleepers.list.push(thread);
+        }
+        self.counts.fetch_add(change, Ordering::SeqCst);
+        drop(sleepers);
+        fence(Ordering::SeqCst);
+        lookout
+    }
+
+    /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the list.
+    pub(crate) fn get_up(&self, thread: usize) {
+        let mut sleepers = lock(&self.sleepers);
+        let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else { return };
+        sleepers.list.remove(place);
+        let mut change = SEARCHING.wrapping_sub(SLEEPING);
+        if sleepers.lookout == Some(thread) {
+            sleepers.lookout = None;
+            change = change.wrapping_sub(LOOKOUT);
+        }
+        self.counts.fetch_add(change, Ordering::SeqCst);
+    }
+
+    /// Whether somebody has taken the sleeper off the list; it is searching then.
+    pub(crate) fn is_woken(&self, thread: usize) -> bool {
+        self.woken[thread].load(Ordering::Acquire)
+    }
+
+    /// The lookout has found all others asleep and no timer pending: it becomes a sleeper like them, unless that has
+    /// changed. Gives whether it is still the lookout.
+    pub(crate) fn resign(&self, thread: usize) -> bool {
+        let mut sleepers = lock(&self.sleepers);
+        if sleepers.lookout != Some(thread) {
+            return false;
+        }
+        if sleepers.list.len() < self.woken.len() {
+            return true;
+        }
+        sleepers.lookout = None;
+        self.counts.fetch_sub(LOOKOUT, Ordering::SeqCst);
+        drop(sleepers);
+        fence(Ordering::SeqCst);
+        false
+    }
+}

@@ -1,0 +1,27 @@
+//! The scheduler moves processes: it finds one that is ready, runs a step of it, and does what the step asks for.
+//!
+//! From the bottom up:
+//! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
+//! * [`idle`]: who sleeps and who is woken; [`timers`]: what happens later; [`dispatch`]: who handles which command;
+//! * [`hooks`]: what the user wants to be told;
+//! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
+//!   project can hand a worker from a blocked thread to another one;
+//! * [`host`]: one scheduler with its workers, threads and queues;
+//! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
+//! * [`birth`] and [`end`]: how a process comes and goes;
+//! * [`shutdown`]: how all of them go.
+
+pub(crate) mod birth;
+pub(crate) mod counters;
+pub(crate) mod dispatch;
+pub(crate) mod end;
+pub(crate) mod find;
+pub(crate) mod gate;
+pub(crate) mod hooks;
+pub(crate) mod host;
+pub(crate) mod idle;
+pub(crate) mod shutdown;
+pub(crate) mod step;
+pub(crate) mod thread;
+pub(crate) mod timers;
+pub(crate) mod worker;

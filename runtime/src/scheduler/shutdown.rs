@@ -1,0 +1,123 @@
+//! How all processes of a host go.
+//!
+//! 1. The gate closes: new spawns are refused.
+//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step.
+//! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls finishes.
+//! 4. At the deadline the rest are killed. Those that are between steps end at once, so [`GRACE`] is left for them.
+//! 5. The threads end. One that is still in a step is left behind and reported: no code of another can end it.
+//!
+//! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty look
+//! would leave the clean-up of step 3 without anyone to run it.
+
+use super::host::Host;
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::Control;
+use crate::sync::lock;
+use crate::table::Slot;
+use std::fmt;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+/// How long a shutdown waits after it has killed: what is killed between two steps needs one look of a worker.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// What a shutdown did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// How many processes lived when it began.
+    pub alive: u64,
+    /// How many of them ended before the deadline.
+    pub ended: u64,
+    /// How many were killed at the deadline.
+    pub killed: u64,
+    /// Those that were in a step that did not return, with their types. Their threads are left behind.
+    pub stuck: Vec<(Pid, &'static str)>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl ShutdownReport {
+    /// Whether every process ended by itself before the deadline.
+    pub fn is_clean(&self) -> bool {
+        self.killed == 0 && self.stuck.is_empty()
+    }
+}
+
+impl fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} processes ended, {} were killed", self.ended, self.alive, self.killed)?;
+        for (pid, process) in &self.stuck {
+            write!(f, ", {process} {pid} did not return from a step")?;
+        }
+        write!(f, " ({:?})", self.took)
+    }
+}
+
+impl Host {
+    /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
+    pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
+        let began = Instant::now();
+        let until = began.checked_add(deadline);
+        self.gate.close();
+        let alive = self.gate.inside();
+        self.tell_all(|| Control::Cancel(reason.clone()));
+        let all_ended = self.gate.wait_until_empty(until);
+        let left = self.gate.inside();
+        let mut report = ShutdownReport { alive, ended: alive.saturating_sub(left), ..ShutdownReport::default() };
+        if !all_ended {
+            self.tell_all(|| Control::Kill);
+            self.gate.wait_until_empty(Some(Instant::now() + GRACE));
+            report.stuck = self.stuck();
+            report.killed = left.saturating_sub(report.stuck.len() as u64);
+        }
+        self.timers.clear();
+        self.stop_threads();
+        let threads = std::mem::take(&mut *lock(&self.running));
+        for thread in threads {
+            // A thread in a step that does not return is left behind.
+            let left_behind = !report.stuck.is_empty() && (0..self.threads.len()).any(|index| {
+                let of = self.threads[index].handle.get().map(std::thread::Thread::id);
+                of == Some(thread.thread().id()) && self.threads[index].running().is_some()
+            });
+            if !left_behind {
+                // Its panics are contained; one in the runtime itself has been printed by the panic hook.
+                let _ended = thread.join();
+            }
+        }
+        report.took = began.elapsed();
+        report
+    }
+
+    /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes.
+    pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason) {
+        self.gate.close();
+        self.tell_all(|| Control::Cancel(reason.clone()));
+    }
+
+    fn tell_all(&'static self, control: impl Fn() -> Control) {
+        for slot in self.slots() {
+            if let Some(generation) = slot.living() {
+                tell(slot, generation, control());
+            }
+        }
+    }
+
+    fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
+        let running = self.threads.iter().filter_map(|thread| thread.running());
+        let stuck = running.filter_map(|slot| {
+            let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.living()?);
+            Some((pid, slot.card.names().map_or("?", |(process, _)| process)))
+        });
+        stuck.collect()
+    }
+}
+
+/// Puts `control` into the control lane of a process.
+pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
+    slot.post_control(pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
+}

@@ -1,0 +1,79 @@
+//! The one door to synchronisation: atomics, cells, locks, threads and the queues that several threads share.
+//!
+//! Every module that two threads meet in takes its primitives from here and nowhere else, so that a model checker can
+//! stand in: the package `tests/models` compiles those same modules against a `sync` of its own, made of loom's types.
+//! There the deque and the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a
+//! stand-in behind a lock would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+pub(crate) use crossbeam_queue::SegQueue;
+pub(crate) use crossbeam_utils::CachePadded;
+
+/// A cell whose owner is decided by a protocol (a token, a queue's end) that the compiler cannot see.
+///
+/// The closures delimit each access, so that a model checker sees two of them overlap.
+#[repr(transparent)]
+#[derive(Debug)]
+pub(crate) struct OwnedCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> OwnedCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Gives `read` a pointer that is valid for reads if the caller holds what owns this cell.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    /// Gives `change` a pointer that is valid for reads and writes if the caller holds what owns this cell.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+        change(self.0.get())
+    }
+}
+
+/// Locks `mutex`, whether or not a thread panicked while it held it: no lock here guards state that a panic can tear.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts the calling thread to sleep until [`unpark`], a time-out, or for no reason at all.
+pub(crate) fn park(timeout: Option<std::time::Duration>) {
+    match timeout {
+        Some(timeout) => std::thread::park_timeout(timeout),
+        None => std::thread::park(),
+    }
+}
+
+/// Wakes `thread` from [`park`], or makes its next one return at once.
+pub(crate) fn unpark(thread: &std::thread::Thread) {
+    thread.unpark();
+}
+
+/// One pause of a spinning processor, so that its sibling and its power budget get something.
+pub(crate) fn spin() {
+    std::hint::spin_loop();
+}
+
+/// A fence that the code does not need and a model does: loom treats sequentially consistent accesses as acquire and
+/// release only, and so reports a race in code that rests on their single order.
+#[inline(always)]
+pub(crate) fn fence_for_models() {}
+
+/// Waits on `condition`, whether or not a thread panicked while it held the lock.
+pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, for a while.
+pub(crate) fn wait_for<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: std::time::Duration,
+) -> MutexGuard<'a, T> {
+    condition.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+}

@@ -1,0 +1,39 @@
+//! What a slot keeps for its process: the process itself, and what only few processes have.
+
+use crate::mailbox::lanes::Controls;
+use crate::process::Process;
+use crate::process::control::{EndWaiter, Join};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The process.
+pub(crate) type Body = Box<dyn Process>;
+
+/// What is known of a type of process.
+#[derive(Debug)]
+pub(crate) struct ProcessKind {
+    /// The name that people know it by.
+    pub(crate) name: fn() -> &'static str,
+    /// The type whose address may be made from a PID.
+    pub(crate) type_id: TypeId,
+}
+
+/// Values that a process hands on to what it spawns.
+pub(crate) type Values = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
+
+/// What few processes have.
+#[derive(Default)]
+pub(crate) struct Extras {
+    /// Who waits for the result.
+    pub(crate) result: Option<Arc<dyn EndWaiter>>,
+    /// Who else waits for the end.
+    pub(crate) joined: Vec<Join>,
+    pub(crate) values: Option<Values>,
+    /// The name that was registered with the process.
+    pub(crate) name: Option<Arc<str>>,
+    /// Whether the host keeps a label of it.
+    pub(crate) labelled: bool,
+    /// Controls that were taken out of the lane and that the last step left alone.
+    pub(crate) controls: Controls,
+}

@@ -1,0 +1,444 @@
+//! The place that a process lives in: two cache lines, recycled and never freed.
+//!
+//! The first line is what the path of a message touches; the second describes the process to whoever asks.
+//!
+//! Who may touch what: `lanes`, `life`, `home` and the describing atomics are read by anyone; all but the lanes are
+//! written by the token's holder alone. `body` and `extras` belong to the token's holder, who reaches them through
+//! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
+
+use super::TABLE;
+use super::extras::{Body, Extras, ProcessKind};
+use crate::caller::{Caller, Port};
+use crate::clock::Moment;
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::errors::{CallError, CommandError};
+use crate::exit::ExitReason;
+use crate::mailbox::lanes::{Claim, Holder, Lanes, Lay, Pop};
+use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid};
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use std::ptr::{self, NonNull};
+
+/// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
+pub(crate) trait Keeper: Sink {
+    /// Something arrived for a process that had laid its token down: here it is.
+    fn wake(&'static self, token: Token);
+
+    /// Does `action` when `due`. Gives false if nobody keeps the time here.
+    fn later(&self, due: Moment, action: Box<dyn FnOnce() + Send>) -> bool;
+}
+
+/// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
+pub(crate) struct Home {
+    pub(crate) keeper: &'static dyn Keeper,
+    pub(crate) node: NodeId,
+    /// The host's number in its node.
+    pub(crate) host: u16,
+    /// Completions and signals that came too late for anyone.
+    pub(crate) late: AtomicU64,
+}
+
+/// See the module.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) lanes: Lanes,
+    body: OwnedCell<Option<Body>>,
+    /// Generation, and in bit 0 whether its process lives.
+    life: AtomicU64,
+    home: AtomicPtr<Home>,
+    index: u32,
+    /// The worker that ran the process last.
+    pub(crate) worker: AtomicU16,
+    pub(crate) card: Card,
+}
+
+/// The second line of a slot: what is told of a process. Plain loads and stores; only the token's holder writes.
+#[repr(C, align(64))]
+pub(crate) struct Card {
+    /// Of type `&'static ProcessKind`.
+    pub(crate) kind: AtomicPtr<ProcessKind>,
+    /// Of type `&'static &'static str`: the name of the entry.
+    pub(crate) entry: AtomicPtr<&'static str>,
+    /// Of type `&'static Location`.
+    pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
+    /// Slot and generation of the parent, with the parent's host beside it; zero without one.
+    pub(crate) parent: AtomicU64,
+    pub(crate) parent_host: AtomicU16,
+    /// Yields that have not been answered.
+    pub(crate) outstanding: AtomicU32,
+    pub(crate) steps: AtomicU64,
+    pub(crate) messages: AtomicU64,
+    extras: OwnedCell<Option<Box<Extras>>>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 128);
+
+// SAFETY: `body` and `extras` are reached through the one `Token` of the slot only, and what they hold is `Send`.
+unsafe impl Send for Slot {}
+// SAFETY: as above; all else is atomic.
+unsafe impl Sync for Slot {}
+
+impl Card {
+    pub(crate) fn set_parent(&self, parent: Option<Pid>) {
+        let (slot, host) = parent.map_or((0, 0), |pid| {
+            (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host())
+        });
+        self.parent.store(slot, Ordering::Relaxed);
+        self.parent_host.store(host, Ordering::Relaxed);
+    }
+
+    /// The process that spawned this one. A parent is of the same program.
+    pub(crate) fn parent(&self, node: NodeId) -> Option<Pid> {
+        let parent = self.parent.load(Ordering::Relaxed);
+        let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & LAST_GENERATION);
+        // Generations start at one, so zero is no process.
+        (parent != 0).then(|| Pid::new(node, self.parent_host.load(Ordering::Relaxed), slot, generation))
+    }
+
+    /// The names of the process's type and entry.
+    pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
+        // SAFETY: only addresses of statics are stored.
+        let kind = unsafe { self.kind.load(Ordering::Relaxed).as_ref()? };
+        // SAFETY: as above.
+        let entry = unsafe { self.entry.load(Ordering::Relaxed).as_ref()? };
+        Some(((kind.name)(), entry))
+    }
+
+    pub(crate) fn kind(&self) -> Option<&'static ProcessKind> {
+        // SAFETY: only addresses of statics are stored.
+        unsafe { self.kind.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Where the process was spawned.
+    pub(crate) fn place(&self) -> Option<&'static std::panic::Location<'static>> {
+        // SAFETY: only addresses of statics are stored.
+        unsafe { self.place.load(Ordering::Relaxed).as_ref() }
+    }
+}
+
+/// Why something sent was refused; the letter is whole.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) Letter);
+
+impl Slot {
+    pub(crate) fn unused(index: u32) -> Self {
+        Self {
+            lanes: Lanes::unused(),
+            body: OwnedCell::new(None),
+            life: AtomicU64::new(0),
+            home: AtomicPtr::new(ptr::null_mut()),
+            index,
+            worker: AtomicU16::new(0),
+            card: Card {
+                kind: AtomicPtr::new(ptr::null_mut()),
+                entry: AtomicPtr::new(ptr::null_mut()),
+                place: AtomicPtr::new(ptr::null_mut()),
+                parent: AtomicU64::new(0),
+                parent_host: AtomicU16::new(0),
+                outstanding: AtomicU32::new(0),
+                steps: AtomicU64::new(0),
+                messages: AtomicU64::new(0),
+                extras: OwnedCell::new(None),
+            },
+        }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The generation of the process that lives here, if one does.
+    #[inline]
+    pub(crate) fn living(&self) -> Option<u64> {
+        let life = self.life.load(Ordering::Acquire);
+        (life & 1 == 1).then_some(life >> 1)
+    }
+
+    /// Whether the process of that generation lives here.
+    #[inline]
+    pub(crate) fn is_living(&self, generation: u64) -> bool {
+        self.life.load(Ordering::Acquire) == generation << 1 | 1
+    }
+
+    /// The record of whoever runs this slot; `None` if it was never used.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<&'static Home> {
+        // SAFETY: only addresses of `&'static Home` are stored.
+        unsafe { self.home.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Queues a letter in the data lane of the process of `generation`, and wakes it if it is idle.
+    ///
+    /// # Errors
+    /// The letter, if no such process lives here.
+    #[inline]
+    pub(crate) fn post(&'static self, kind: Kind, generation: u64, word: *mut Node, payload: Option<Payload>) -> Result<(), Refusal> {
+        let letter = Letter { kind, generation, word, payload };
+        if !self.is_living(generation) {
+            return Err(Refusal(letter));
+        }
+        let node = pool::node(letter);
+        let mine = node.as_ptr();
+        match self.lanes.push_data(node) {
+            Claim::Nothing => Ok(()),
+            Claim::Process => {
+                self.schedule();
+                Ok(())
+            }
+            Claim::Grave => Token(self).bury(Some(mine)).map_or(Ok(()), |letter| Err(Refusal(letter))),
+        }
+    }
+
+    /// Pushes a node to the control lane of the process of `generation`; a late one is counted and comes to nothing.
+    pub(crate) fn post_control(&'static self, mut node: NodeBox, kind: Kind, generation: u64, word: *mut Node, payload: Option<Payload>) {
+        let letter = Letter { kind, generation, word, payload };
+        if !self.is_living(generation) {
+            pool::recycle(node);
+            self.late(letter);
+            return;
+        }
+        node.put(letter);
+        match self.lanes.push_control(node) {
+            Claim::Nothing => {}
+            Claim::Process => self.schedule(),
+            Claim::Grave => drop(Token(self).bury(None)),
+        }
+    }
+
+    /// Says that a future of the process of `generation` can make progress. Never wrong: a wake too many is harmless.
+    pub(crate) fn wake(&'static self, generation: u64) {
+        if self.is_living(generation) {
+            match self.lanes.wake() {
+                Claim::Nothing => {}
+                Claim::Process => self.schedule(),
+                Claim::Grave => drop(Token(self).bury(None)),
+            }
+        }
+    }
+
+    /// The caller has just taken this slot's token.
+    #[inline]
+    fn schedule(&'static self) {
+        if let Some(home) = self.home() {
+            home.keeper.wake(Token(self));
+        }
+    }
+
+    fn late(&self, letter: Letter) {
+        if let Some(home) = self.home() {
+            home.late.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(letter);
+    }
+}
+
+/// The right to run, end, bury or re-use one slot. There is one for each slot, and it is either such a value or one of the
+/// marks of [`Lanes`].
+///
+/// Dropping it would leave the slot unusable for ever: it is laid down, queued or used.
+#[derive(Debug)]
+#[must_use = "the slot's only token"]
+pub(crate) struct Token(&'static Slot);
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slot({})", self.index)
+    }
+}
+
+impl Token {
+    /// The token of a slot that the directory took off its free list, if no late sender holds it at this moment.
+    pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
+        match slot.lanes.claim() {
+            Claim::Grave => Some(Self(slot)),
+            Claim::Nothing => None,
+            Claim::Process => unreachable!("a free slot carries no process"),
+        }
+    }
+
+    /// For run queues that hold addresses.
+    pub(crate) fn into_raw(self) -> *mut Slot {
+        ptr::from_ref(self.0).cast_mut()
+    }
+
+    /// # Safety
+    /// `slot` came from `into_raw`, and is turned back once.
+    pub(crate) unsafe fn from_raw(slot: NonNull<Slot>) -> Self {
+        // SAFETY: slots are never freed.
+        Self(unsafe { slot.as_ref() })
+    }
+
+    pub(crate) fn slot(&self) -> &'static Slot {
+        self.0
+    }
+
+    /// The PID of the process that lives here.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        let home = self.0.home()?;
+        Some(Pid::new(home.node, home.host, self.0.index, self.0.living()?))
+    }
+
+    /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
+    pub(crate) fn open(&mut self, home: &'static Home) -> Pid {
+        let slot = self.0;
+        debug_assert!(slot.living().is_none(), "one process in a slot at a time");
+        // SAFETY: this is the token.
+        unsafe { slot.lanes.prepare(pool::empty) };
+        let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
+        slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Relaxed);
+        slot.life.store(generation << 1 | 1, Ordering::Release);
+        Pid::new(home.node, home.host, slot.index, generation)
+    }
+
+    /// Ends the life: from here on its PID is unroutable.
+    pub(crate) fn close(&mut self) {
+        let life = self.0.life.load(Ordering::Relaxed);
+        debug_assert!(life & 1 == 1, "a life is closed once");
+        self.0.life.store(life & !1, Ordering::Release);
+    }
+
+    /// Whether the slot has generations left.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.0.life.load(Ordering::Relaxed) >> 1 < LAST_GENERATION
+    }
+
+    /// The process.
+    pub(crate) fn body(&mut self) -> &mut Option<Body> {
+        // SAFETY: the body belongs to the token's holder, and the borrow of the token makes this the only reference.
+        self.0.body.with_mut(|body| unsafe { &mut *body })
+    }
+
+    /// What few processes have.
+    pub(crate) fn extras(&mut self) -> &mut Option<Box<Extras>> {
+        // SAFETY: as for the body.
+        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras })
+    }
+
+    /// The lanes, for taking things out of them.
+    #[inline]
+    pub(crate) fn hold(&mut self) -> Holder<'_> {
+        // SAFETY: this is the token, and it is borrowed for as long as the holder lives.
+        unsafe { Holder::new(&self.0.lanes) }
+    }
+
+    /// Lays the token down until anything arrives. Gives it back if something has.
+    pub(crate) fn lay_idle(self) -> Option<Self> {
+        // SAFETY: this is the token.
+        match unsafe { self.0.lanes.lay_idle() } {
+            Lay::Refused => Some(self),
+            Lay::Gone => None,
+            Lay::Back(claim) => self.fresh(claim),
+        }
+    }
+
+    /// Lays the token down until something arrives in the control lane. Gives it back if something has.
+    pub(crate) fn lay_wait(self) -> Option<Self> {
+        // SAFETY: this is the token.
+        match unsafe { self.0.lanes.lay_wait() } {
+            Lay::Refused => Some(self),
+            Lay::Gone => None,
+            Lay::Back(claim) => self.fresh(claim),
+        }
+    }
+
+    /// A token that was taken back may be that of another life: it goes the way of any token that was just taken.
+    fn fresh(self, claim: Claim) -> Option<Self> {
+        match claim {
+            Claim::Process => self.0.schedule(),
+            Claim::Grave => drop(Self(self.0).bury(None)),
+            Claim::Nothing => {}
+        }
+        None
+    }
+
+    /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the letter that was in the
+    /// node `mine`, if it is among them; the others are dead letters.
+    pub(crate) fn bury(mut self, mine: Option<NonNull<Node>>) -> Option<Letter> {
+        debug_assert!(self.0.living().is_none(), "the living are not buried");
+        let mut kept = None;
+        loop {
+            // SAFETY: this is the token.
+            match unsafe { self.0.lanes.pop_data() } {
+                Pop::Letter(letter, free) => {
+                    pool::recycle(free);
+                    // The letter was in the node that is now the lane's first; `mine` is only an address here.
+                    if mine.is_some() && mine == self.first() {
+                        kept = Some(letter);
+                    } else {
+                        self.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+                    }
+                    continue;
+                }
+                // The sender of the next letter was preempted before it linked it. It believes its letter accepted, and
+                // there is no process to put back in line, so this waits for it.
+                Pop::Busy => {
+                    std::thread::yield_now();
+                    continue;
+                }
+                Pop::Empty => {}
+            }
+            let mut controls = self.hold().take_control();
+            while let Some(mut node) = controls.pop() {
+                let letter = node.take();
+                pool::recycle(node);
+                self.0.late(letter);
+            }
+            // SAFETY: this is the token.
+            match unsafe { self.0.lanes.lay_dead() } {
+                Lay::Refused => {}
+                Lay::Gone => return kept,
+                Lay::Back(Claim::Grave) => {}
+                Lay::Back(claim) => {
+                    // Between the laying and the look back the slot was given to a new process, whose token this is now.
+                    self.fresh(claim);
+                    return kept;
+                }
+            }
+        }
+    }
+
+    /// The address of the lane's first node.
+    fn first(&self) -> Option<NonNull<Node>> {
+        // SAFETY: this is the token.
+        NonNull::new(unsafe { self.0.lanes.first() })
+    }
+
+    /// Disposes of a letter that nobody will handle: its caller learns `why`, a message goes to the dead-letter hook.
+    pub(crate) fn dead_letter(&self, letter: Letter, reason: DeadLetterReason, why: &ExitReason) {
+        let Some(home) = self.0.home() else { return };
+        match (letter.kind, letter.payload) {
+            (Kind::Message, Some(message)) => {
+                // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+                if let Some(caller) = unsafe { Caller::from_word(letter.word) } {
+                    caller.fail(CallError::Gone(why.clone()));
+                }
+                let to = Pid::new(home.node, home.host, self.0.index, letter.generation);
+                home.keeper.dead_letter(DeadLetter { to, message, reason });
+            }
+            (Kind::Stop, _) => {}
+            _ => {
+                home.late.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Buries an ended process's slot and gives it back to the directory.
+    pub(crate) fn release(self) {
+        let (slot, reusable) = (self.0, self.is_reusable());
+        let _nothing = self.bury(None);
+        if reusable {
+            TABLE.free(slot.index);
+        }
+    }
+}
+
+impl Port for Slot {
+    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut Node, result: Result<Payload, CommandError>) {
+        match result {
+            Ok(value) => self.post_control(node, Kind::Completed, generation, tag, Some(value)),
+            Err(error) => self.post_control(node, Kind::Failed, generation, tag, Some(Payload::new(error))),
+        }
+    }
+}

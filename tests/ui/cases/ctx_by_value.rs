@@ -1,0 +1,17 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn add(&mut self, ctx: Context<Self>) {
+        let _ = ctx;
+    }
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+fn main() {}

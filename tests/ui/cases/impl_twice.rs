@@ -1,0 +1,13 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+fn main() {}

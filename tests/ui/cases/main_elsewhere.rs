@@ -1,0 +1,4 @@
+#[postroom::main]
+async fn start() {}
+
+fn main() {}

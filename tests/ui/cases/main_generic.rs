@@ -1,0 +1,2 @@
+#[postroom::main]
+async fn main<T>() {}

@@ -1,0 +1,4 @@
+#[postroom::main]
+struct Job;
+
+fn main() {}

@@ -1,0 +1,2 @@
+#[postroom::main(worker = 2)]
+async fn main() {}

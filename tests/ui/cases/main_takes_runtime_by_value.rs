@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[postroom::main]
+async fn main(runtime: Runtime) {
+    let _ = runtime;
+}

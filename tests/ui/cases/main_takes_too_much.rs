@@ -1,0 +1,4 @@
+use postroom::prelude::*;
+
+#[postroom::main]
+async fn main(_runtime: &Runtime, _arguments: Vec<String>) {}

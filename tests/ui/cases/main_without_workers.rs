@@ -1,0 +1,2 @@
+#[postroom::main(workers = 0)]
+async fn main() {}

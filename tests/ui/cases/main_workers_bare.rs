@@ -1,0 +1,2 @@
+#[postroom::main(workers)]
+async fn main() {}

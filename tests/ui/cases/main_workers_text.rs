@@ -1,0 +1,2 @@
+#[postroom::main(workers = "two")]
+async fn main() {}

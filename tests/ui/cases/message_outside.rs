@@ -1,0 +1,10 @@
+use postroom::prelude::*;
+
+struct Job;
+
+impl Job {
+    #[message]
+    fn add(&mut self) {}
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn add(amount: i64) {
+        let _ = amount;
+    }
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn clone(&self) -> u32 {
+        7
+    }
+}
+
+fn main() {}

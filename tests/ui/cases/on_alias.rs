@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[process]
+type Job = u8;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[process]
+const JOB: u8 = 0;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[process]
+fn job() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[process]
+mod job {}
+
+fn main() {}

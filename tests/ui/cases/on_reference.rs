@@ -1,0 +1,8 @@
+use postroom::prelude::*;
+
+struct Job;
+
+#[process]
+impl &Job {}
+
+fn main() {}

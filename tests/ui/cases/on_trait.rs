@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[process]
+trait Job {}
+
+fn main() {}

@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+struct Job;
+
+#[process]
+impl Default for Job {
+    fn default() -> Self {
+        Job
+    }
+}
+
+fn main() {}

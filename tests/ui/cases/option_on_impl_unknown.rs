@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process(workers = 2)]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn fetch(&mut self, reply: Reply<i64>, key: String) {
+        let _ = (reply, key);
+    }
+}
+
+fn main() {}

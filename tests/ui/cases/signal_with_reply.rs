@@ -1,0 +1,17 @@
+use postroom::prelude::*;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[signal]
+    fn on_cancel(&mut self, cancel: Cancel, _reply: Reply<i64>) {
+        let _ = cancel;
+    }
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use postroom::prelude::*;
+
+#[process]
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+fn main() {}
