@@ -31,14 +31,12 @@ impl Account {
 
     /// An async entry: the process lives as long as the body runs, and what it returns is the result.
     #[entry]
-    async fn drain(&mut self, from: Address<Account>, step: i64) -> Result<i64, Overdrawn> {
-        loop {
-            match from.withdraw(step).await {
-                Ok(_) => self.balance += step,
-                Err(CallError::Failed(overdrawn)) => return Err(overdrawn),
-                Err(_) => return Ok(self.balance),
-            }
+    async fn save(&mut self, from: Address<Account>, rate: i64, rounds: u32) -> Result<i64, CallError<Overdrawn>> {
+        for _ in 0..rounds {
+            from.withdraw(rate).await?;
+            self.balance += rate;
         }
+        Ok(self.balance)
     }
 
     #[message]
@@ -56,10 +54,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let account = runtime.spawn(Account::default()).serve(100)?;
     println!("left: {}", account.withdraw(30).wait()?);
 
-    let drain = runtime.spawn(Account::default()).drain(account, 20)?;
-    match drain.wait() {
-        Ok(taken) => println!("taken: {taken}"),
-        Err(error) => println!("drain ended: {error}"),
+    let saved = runtime.spawn(Account::default()).save(account, 20, 2)?;
+    println!("saved: {}", saved.wait()?);
+
+    let saved = runtime.spawn(Account::default()).save(account, 20, 2)?;
+    match saved.wait() {
+        Ok(saved) => println!("saved: {saved}"),
+        Err(error) => println!("saving failed: {error}"),
     }
     Ok(())
 }

@@ -41,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let host = runtime.host();
     let ping = runtime.spawn(Player { host, sound: "ping" }).serve()?.pid();
     let pong = runtime.spawn(Player { host, sound: "pong" }).serve()?.pid();
+    let ends = (ping.join(), pong.join());
     runtime.send(ping, PlayerBall { from: pong, left: 5 })?;
-    println!("{ping} ended: {}", ping.join().wait());
-    println!("{pong} ended: {}", pong.join().wait());
+    println!("ping ended: {}, pong ended: {}", ends.0.wait(), ends.1.wait());
     Ok(())
 }

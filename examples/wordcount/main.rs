@@ -83,7 +83,7 @@ fn count(options: Options) -> Result<usize, Failure> {
         .map(|_| runtime.spawn(Counter::default()).serve())
         .collect::<Result<Vec<_>, _>>()?;
     // Two per worker: while one waits for the disk or a counter, the other works.
-    let parsers = (0..2 * runtime.workers())
+    let parsers = (0..1 * runtime.workers())
         .map(|_| {
             let reader = runtime.spawn(Reader::new(walker, collector)).serve()?;
             runtime.spawn(Parser::default()).parse(reader, counters.clone(), collector)

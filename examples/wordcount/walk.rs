@@ -63,7 +63,8 @@ impl Walker {
             } else if let Some(directory) = self.directories.pop() {
                 self.open(directory)
             } else {
-                self.start(self.paths.pop_front()?)
+                let path = self.paths.pop_front()?;
+                self.start(path)
             };
             if let Some(found) = found.transpose() {
                 return Some(found);

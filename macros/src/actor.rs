@@ -14,7 +14,7 @@ pub(crate) fn items(process: &Process) -> TokenStream {
     let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
 
-    let (pid, spawn, entries) = (local("pid"), local("spawn"), local("entries"));
+    let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, package) = (local("entry"), local("inputs"), local("package"));
     let (ctx, signal) = (local("ctx"), local("signal"));
 
@@ -36,11 +36,14 @@ pub(crate) fn items(process: &Process) -> TokenStream {
     let constructor = client::constructor(process);
 
     // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
-    // mismatched types instead of one about messages. All of it stands at the type's name in the user's `impl`, for what
+    // mismatched types instead of one about messages. It is this block's own, so that a second one for the same type is
+    // told once. All of it stands at the type's name in the user's `impl`, for what
     // the compiler says of the process as a whole, and says once.
     quote_spanned! {subject.ident.span().resolved_at(Span::call_site())=>
+        enum Never {}
+
         #[automatically_derived]
-        impl #parameters #krate::Handles<#private::Never> for #ty #clause {
+        impl #parameters #krate::Handles<Never> for #ty #clause {
             type Reply = ();
             type Error = ::core::convert::Infallible;
         }
@@ -60,8 +63,8 @@ pub(crate) fn items(process: &Process) -> TokenStream {
                 #constructor
             }
 
-            fn pid(client: &Self::Client) -> #krate::Pid {
-                client.pid
+            fn pid(#handle: &Self::Client) -> #krate::Pid {
+                #handle.pid
             }
 
             fn entries(#spawn: #private::SpawnCore<Self>) -> Self::Entries {

@@ -121,7 +121,7 @@ fn generics(signature: &Signature, role: Role, faults: &mut Faults) -> Vec<Ident
     match names.first() {
         Some(name) => {
             let what = format!("{} has one type: it cannot be generic by itself", role.what());
-            faults.on(quote!(#params), what, format!("name the type, or make the process generic: `impl<{name}>`"));
+            faults.on(quote!(#params), what, format!("name the type, or move `{name}` to the `impl`"));
         }
         None => {
             let what = format!("{} outlives the caller: it cannot have lifetimes", role.what());

@@ -3,7 +3,6 @@
 //! Its parameters are those of the process, without bounds, so that an address can be named wherever the process can.
 
 use crate::argument::{Reply, parameters};
-use crate::entry::hidden;
 use crate::message::{Message, docs, local};
 use crate::process::{Process, Subject};
 use proc_macro2::{Span, TokenStream};
@@ -20,12 +19,10 @@ pub(crate) fn items(process: &Process) -> TokenStream {
     let marker = marker(&subject.generics);
     let field = marker.map(|marker| quote!(, of: #marker));
     let doc = format!("The messages of `{ident}`, as methods of its address.");
-    let hidden = hidden(process.messages.iter().map(|message| &message.method));
     let calls = process.messages.iter().map(|message| call(message, subject));
     let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
     quote! {
         #[doc = #doc]
-        #hidden
         #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
         pub struct #client #unbounded { pid: #krate::Pid #field }
 

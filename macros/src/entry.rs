@@ -58,10 +58,11 @@ impl Entry {
         let (this, ctx) = (local("this"), local("ctx"));
         let (private, process, name, names) = (subject.private(), &subject.ty, &self.method.ident, self.method.names());
         let passed = self.method.ctx(&ctx);
-        // At the return type, so that an error in it shows what the entry gives back.
-        let run = quote!(<#process>::#name(#this, #passed #(#names),*));
-        let into_init = quote_spanned!(name.span().resolved_at(Span::call_site())=> into_init);
-        quote!(move |#this, #ctx| #private::InitOutcome::#into_init(#run))
+        // At the method's name, for what the compiler says of a result that is no outcome of an init.
+        let at = name.span().resolved_at(Span::call_site());
+        let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
+        let krate = &subject.krate;
+        quote!(move |#this: &mut #process, #ctx: &mut #krate::Context<#process>| #run)
     }
 
     /// The name of the function that makes an async entry's future.
@@ -118,14 +119,15 @@ impl Entry {
         } else {
             quote!(#krate::Address<#ty>)
         };
+        let private = subject.private();
         let body = if !method.sound {
             quote!(::core::unreachable!())
         } else if method.is_async {
             let run = self.run_future(subject, quote!(Self));
-            quote!(self.spawn.start_async(#index, #run))
+            quote!(#private::SpawnCore::start_async(&self.spawn, #index, #run))
         } else {
             let init = self.init(subject);
-            quote!(self.spawn.start_sync(#index, #init))
+            quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
         };
         // At the user's line, for what the compiler says about calling it.
         let signature = quote_spanned!(name.span().resolved_at(Span::call_site())=>
@@ -215,13 +217,11 @@ pub(crate) fn items(process: &Process) -> TokenStream {
         generics.where_clause.and_then(|clause| syn::parse2(crate::generics::without_self(clause, ty)).ok());
     let (parameters, arguments, clause) = generics.split_for_impl();
     let doc = LitStr::new(&format!("The entries of `{ident}`, as methods of what `spawn` gives."), Span::call_site());
-    let hidden = hidden(process.entries.iter().map(|entry| &entry.method));
     let futures = process.entries.iter().map(|entry| entry.future(subject));
     let placed = placed(&process.entries);
     let starters = placed.iter().map(|(index, entry)| entry.starter(index, process));
     quote! {
         #[doc = #doc]
-        #hidden
         #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
         pub struct #points #generics #clause { spawn: #private::SpawnCore<#ty> }
 
@@ -231,9 +231,4 @@ pub(crate) fn items(process: &Process) -> TokenStream {
             #(#starters)*
         }
     }
-}
-
-/// What has nothing public to show stays out of the documentation.
-pub(crate) fn hidden<'a>(mut methods: impl Iterator<Item = &'a Method>) -> Option<TokenStream> {
-    (!methods.any(|method| matches!(method.vis, syn::Visibility::Public(_)))).then(|| quote!(#[doc(hidden)]))
 }

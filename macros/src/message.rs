@@ -124,13 +124,15 @@ impl Message {
             Kind::Own { ident, generics } => self.definition(ident, generics, subject),
             Kind::Existing(_) => TokenStream::new(),
         };
-        let (krate, process, ty, cfgs) = (&subject.krate, &subject.ty, self.ty(), self.method.cfgs());
+        let (krate, process, ty) = (&subject.krate, &subject.ty, self.ty());
+        let cfgs = self.method.cfgs().iter().chain(&subject.cfgs);
         let (parameters, _, clause) = subject.generics.split_for_impl();
         let (answer, error) = self.answer();
         quote! {
             #definition
             #(#cfgs)*
             #[automatically_derived]
+            #[allow(trivial_bounds)]
             impl #parameters #krate::Handles<#ty> for #process #clause {
                 type Reply = #answer;
                 type Error = #error;
@@ -140,7 +142,7 @@ impl Message {
 
     fn definition(&self, ident: &Ident, generics: &Generics, subject: &Subject) -> TokenStream {
         let (vis, marked) = (&self.method.vis, &self.method.marked);
-        let (cfgs, attrs) = (&marked.cfgs, &marked.of_message);
+        let (cfgs, attrs) = (marked.cfgs.iter().chain(&subject.cfgs), &marked.of_message);
         let docs = summary(&marked.docs, &format!("Calls `{}::{}` when sent.", subject.ident.unraw(), self.method.ident.unraw()));
         let (_, _, clause) = generics.split_for_impl();
         let fields = fields(&self.method);

@@ -9,11 +9,10 @@ pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
     format_ident!("{}{}", process.unraw(), camel_case(&method.unraw().to_string()), span = method.span())
 }
 
-/// The type named for a process and a word, or the second choice where a message has taken the first
-/// (a message `entries` of `Account` is `AccountEntries`).
-pub(crate) fn handle_type(process: &Ident, words: [&str; 2], taken: &[Ident]) -> Ident {
-    let first = format_ident!("{}{}", process.unraw(), words[0], span = process.span());
-    if taken.contains(&first) { format_ident!("{}{}", process.unraw(), words[1], span = process.span()) } else { first }
+/// A type that nobody names: what addresses (`Client`) and spawn builders (`Entries`) deref to. It must not hide a type
+/// of the user, such as the message `AccountEntries` of a method `entries`.
+pub(crate) fn handle_type(process: &Ident, word: &str) -> Ident {
+    format_ident!("__{}{word}", process.unraw(), span = process.span())
 }
 
 fn camel_case(snake: &str) -> String {
@@ -72,13 +71,6 @@ mod tests {
         assert_eq!(message_type(&account, &format_ident!("_hidden")), "AccountHidden");
         assert_eq!(message_type(&account, &format_ident!("r#move")), "AccountMove");
         assert_eq!(message_type(&format_ident!("r#Account"), &format_ident!("über")), "AccountÜber");
-    }
-
-    #[test]
-    fn a_message_may_take_the_name_of_a_handle() {
-        let (account, entries) = (format_ident!("Account"), format_ident!("AccountEntries"));
-        assert_eq!(handle_type(&account, ["Entries", "EntryPoints"], &[]), "AccountEntries");
-        assert_eq!(handle_type(&account, ["Entries", "EntryPoints"], &[entries]), "AccountEntryPoints");
     }
 
     #[test]

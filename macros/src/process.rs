@@ -1,6 +1,7 @@
 //! `#[process] impl`: read the block, then generate everything from what was read.
 //!
-//! Rule: the user's block goes out as it came, less our attributes. A faulty method takes part in the generated types
+//! Rule: the user's block goes out as it came, less our attributes. What the user can name, the message types, stands
+//! beside it; the rest in a block of its own, where no name can clash. A faulty method takes part in the generated types
 //! and signatures, so that code that uses it still compiles, but is never called.
 
 use crate::argument::{self, Arguments};
@@ -13,12 +14,12 @@ use crate::options;
 use crate::output::Output;
 use crate::signal::SignalMethod;
 use crate::{actor, client};
-use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{
     Attribute, GenericParam, Generics, Ident, ImplItem, ImplItemFn, ItemImpl, Path, PathArguments, ReturnType, Safety, Type,
-    Visibility,
+    Visibility, WherePredicate,
 };
 
 /// Whom it is all about.
@@ -28,6 +29,8 @@ pub(crate) struct Subject {
     /// `Account`, `Cache<K, V>`: the type with its parameters.
     pub(crate) ty: TokenStream,
     pub(crate) generics: Generics,
+    /// Conditions of the whole block, where they stand under `#[process]`.
+    pub(crate) cfgs: Vec<Attribute>,
 }
 
 impl Subject {
@@ -118,9 +121,6 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let mut faults = Faults::default();
     let krate = options::of_impl(options, &mut faults);
     twice(&mut item.attrs, &mut faults);
-    if let Some(keyword) = item.unsafety.take() {
-        faults.on(keyword, "the runtime needs no promise: this `impl` cannot be `unsafe`", "remove it");
-    }
     let Some(subject) = subject(krate, &item, &mut faults) else {
         strip(&mut item);
         let faults = faults.to_tokens();
@@ -133,13 +133,24 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let actor = actor::items(&process);
     let only = only_once(&process.subject);
     let faults = faults.to_tokens();
-    quote!(#item #faults #only #(#messages)* #client #entry_points #actor)
+    let cfgs = &process.subject.cfgs;
+    quote! {
+        #item
+        #faults
+        #only
+        #(#messages)*
+        #(#cfgs)*
+        #[allow(trivial_bounds)]
+        const _: () = { #client #entry_points #actor };
+    }
 }
 
 /// Two blocks would make everything twice. The first the compiler says of it is the name of this.
 fn only_once(subject: &Subject) -> TokenStream {
     let name = format_ident!("{}_has_two_process_impls_write_one", subject.ident.unraw(), span = subject.ident.span());
+    let cfgs = &subject.cfgs;
     quote! {
+        #(#cfgs)*
         #[allow(dead_code, non_camel_case_types)]
         struct #name;
     }
@@ -186,7 +197,19 @@ fn subject(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Subject>
     if faults.count() > before {
         return None;
     }
-    Some(Subject { krate, ident, ty: item.self_ty.to_token_stream(), generics: item.generics.clone() })
+    let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+    let mut generics = item.generics.clone();
+    if generics.params.is_empty() {
+        generics.make_where_clause().predicates.push(declared(&krate, &ident, &item.self_ty));
+    }
+    Some(Subject { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs })
+}
+
+/// That the struct has its `#[process]`, asked in one place: what is generated under this condition takes it for granted,
+/// so that the compiler says once that it does not hold.
+fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
+    let at = ident.span().resolved_at(Span::call_site());
+    syn::parse2(quote_spanned!(at=> #ty: #krate::__private::Declared)).unwrap_or_else(|_| unreachable!("a bound"))
 }
 
 pub(crate) fn lifetime_fault(lifetime: impl ToTokens) -> String {
@@ -229,8 +252,7 @@ fn read(subject: Subject, item: &mut ItemImpl, faults: &mut Faults) -> Process {
         let what = format!("`{}` has no entry: nothing says how it starts", subject.ident);
         faults.on(&item.self_ty, what, "add `#[entry] pub fn serve(&mut self) {}` to the `impl`");
     }
-    let taken: Vec<Ident> = messages.iter().filter_map(|message| message.own_type().cloned()).collect();
-    let client = naming::handle_type(&subject.ident, ["Client", "Handle"], &taken);
-    let entry_points = naming::handle_type(&subject.ident, ["Entries", "EntryPoints"], &taken);
+    let client = naming::handle_type(&subject.ident, "Client");
+    let entry_points = naming::handle_type(&subject.ident, "Entries");
     Process { subject, entries, messages, signals, client, entry_points }
 }

@@ -54,7 +54,8 @@ impl SignalMethod {
             return None;
         }
         let (ctx, signal) = (local("ctx"), local("signal"));
-        let (private, name, cfgs) = (subject.private(), &self.method.ident, self.method.cfgs());
+        let (krate, private) = (&subject.krate, subject.private());
+        let (name, cfgs) = (&self.method.ident, self.method.cfgs());
         let (value, ty) = (&argument.ident, &argument.ty);
         let passed = self.method.ctx(&ctx);
         let call = quote!(Self::#name(self, #passed #value));
@@ -68,7 +69,7 @@ impl SignalMethod {
         };
         Some(quote! {
             #(#cfgs)*
-            let #signal = match <#ty as #private::SignalKind>::from_signal(#signal) {
+            let #signal = match <#ty as #krate::SignalKind>::from_signal(#signal) {
                 ::core::result::Result::Ok(#value) => return ::core::result::Result::Ok(#handled),
                 ::core::result::Result::Err(#signal) => #signal,
             };

@@ -36,10 +36,6 @@ impl Moment {
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
-
-    pub(crate) fn as_nanoseconds(self) -> u64 {
-        self.0.get()
-    }
 }
 
 fn origin() -> Instant {

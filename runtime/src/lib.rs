@@ -57,6 +57,8 @@ mod registry;
 mod relay;
 mod runtime;
 mod scheduler;
+mod standalone;
+mod statistics;
 mod sync;
 mod table;
 
@@ -85,6 +87,8 @@ pub use relay::{Node, Receiver, Router, this_node};
 pub use runtime::{Host, Runtime};
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
+pub use standalone::Mailbox;
+pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WorkerStatistics};
 
 pub use postroom_macros::{entry, main, message, process, signal};
 

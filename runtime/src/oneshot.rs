@@ -1,8 +1,8 @@
 //! One value, handed over once, to a thread that blocks or a task that awaits.
 
 use crate::sync::{Arc, Mutex, lock, park, unpark};
-use std::future::Future;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -35,18 +35,6 @@ impl<T> Oneshot<T> {
         }
     }
 
-    /// Takes the value if it is there.
-    pub(crate) fn take(&self) -> Option<T> {
-        let mut state = lock(&self.0);
-        match std::mem::replace(&mut *state, State::Over) {
-            State::Full(value) => Some(value),
-            other => {
-                *state = other;
-                None
-            }
-        }
-    }
-
     /// Says that nobody wants the value any more.
     pub(crate) fn abandon(&self) {
         let before = std::mem::replace(&mut *lock(&self.0), State::Over);
@@ -75,16 +63,7 @@ impl<T> Oneshot<T> {
 
     /// Blocks the thread until the value is there, or until `deadline`.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Option<T> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        loop {
-            if let Poll::Ready(value) = self.poll(&waker) {
-                return Some(value);
-            }
-            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => return None,
-                rest => park(rest),
-            }
-        }
+        block_on_until(pin!(poll_fn(|context| self.poll(context.waker()))), deadline)
     }
 }
 
@@ -99,13 +78,23 @@ impl Wake for Unpark {
 
 /// Runs `future` on the calling thread until it is ready.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    match block_on_until(pin!(future), None) {
+        Some(output) => output,
+        None => unreachable!("only a deadline cuts it short"),
+    }
+}
+
+/// The same, until `deadline`.
+pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => park(None),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Some(output);
+        }
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => return None,
+            rest => park(rest),
         }
     }
 }

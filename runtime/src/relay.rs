@@ -15,7 +15,7 @@ use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::sync::RwLock;
 use crate::table::{Refusal, Slot, TABLE};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -104,10 +104,13 @@ impl Receiver for Node {
     }
 }
 
+/// The number that stand-alone mailboxes have in place of a host's.
+pub(crate) const THREADS: u16 = u16::MAX;
+
 /// The numbers of the hosts that this node has or had.
-fn hosts() -> &'static RwLock<std::collections::HashSet<u16>> {
-    static HOSTS: OnceLock<RwLock<std::collections::HashSet<u16>>> = OnceLock::new();
-    HOSTS.get_or_init(RwLock::default)
+fn hosts() -> &'static RwLock<HashSet<u16>> {
+    static HOSTS: OnceLock<RwLock<HashSet<u16>>> = OnceLock::new();
+    HOSTS.get_or_init(|| RwLock::new(HashSet::from([THREADS])))
 }
 
 /// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
@@ -115,7 +118,7 @@ fn hosts() -> &'static RwLock<std::collections::HashSet<u16>> {
 pub(crate) fn new_host() -> u16 {
     use crate::sync::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS;
     hosts().write().unwrap_or_else(PoisonError::into_inner).insert(number);
     number
 }

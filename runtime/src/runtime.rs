@@ -61,6 +61,15 @@ impl Host {
         records().read().unwrap_or_else(PoisonError::into_inner).get(&key).copied().map(Self)
     }
 
+    /// The host that the PID belongs to, if it is or was one of this program.
+    pub fn of(pid: Pid) -> Option<Self> {
+        let config = |record: &&'static Record| {
+            let config = &record.scheduler.config;
+            config.node == pid.node() && config.number == pid.host()
+        };
+        records().read().unwrap_or_else(PoisonError::into_inner).values().copied().find(config).map(Self)
+    }
+
     pub(crate) fn scheduler(self) -> &'static Scheduler {
         self.0.scheduler
     }

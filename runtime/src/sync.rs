@@ -23,12 +23,6 @@ impl<T> OwnedCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Gives `read` a pointer that is valid for reads if the caller holds what owns this cell.
-    #[inline(always)]
-    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-        read(self.0.get())
-    }
-
     /// Gives `change` a pointer that is valid for reads and writes if the caller holds what owns this cell.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {

@@ -25,14 +25,15 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 /// What a future gives back.
-pub(crate) enum Finished<P> {
+#[doc(hidden)]
+pub enum Finished<P> {
     /// An async method is over.
     Method(P, Context<P>, Delivery<'static>),
     /// An async entry is over: its result, and what its error says if it is one.
     Entry(P, Context<P>, Payload, Option<String>),
 }
 
-pub(crate) type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
+pub type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
 
 enum State<P> {
     /// Not started.

@@ -45,8 +45,8 @@
 //! Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a count of
 //! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
-use super::node::{Letter, Node, NodeBox, take_in_place};
-use crate::sync::{AtomicPtr, Ordering, OwnedCell, fence_for_models};
+use super::node::{Letter, Node, NodeBox, distance, take_in_place};
+use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
 
 const IDLE: usize = 1;
@@ -105,15 +105,10 @@ pub(crate) struct Controls {
 pub(crate) struct Lanes {
     tail: AtomicPtr<Node>,
     control: AtomicPtr<Node>,
-    /// The node last consumed, which stays in the data lane as its empty first. Belongs to the token's holder; null
-    /// until the slot is used for the first time.
-    head: OwnedCell<*mut Node>,
+    /// The node last consumed, which stays in the data lane as its empty first. Written by the token's holder alone; others
+    /// look at the sequence number of what it points at. Null until the slot is used for the first time.
+    head: AtomicPtr<Node>,
 }
-
-// SAFETY: the two atomics are shared; `head`, and through it the content of queued nodes, belongs to the token's holder.
-unsafe impl Send for Lanes {}
-// SAFETY: as above.
-unsafe impl Sync for Lanes {}
 
 fn marks(pointer: *mut Node) -> usize {
     pointer.addr() & MARKS
@@ -133,7 +128,7 @@ impl Lanes {
         Self {
             tail: AtomicPtr::new(marked(ptr::null_mut(), DEAD)),
             control: AtomicPtr::new(ptr::null_mut()),
-            head: OwnedCell::new(ptr::null_mut()),
+            head: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -145,7 +140,11 @@ impl Lanes {
         // Release: the node's content goes before it. Acquire: what the one that laid a mark down did goes before us.
         let before = self.tail.swap(node, Ordering::AcqRel);
         // SAFETY: the slot has been used, so `before` is the address of a node; nodes are never freed.
-        unsafe { (*bare(before)).next.store(node, Ordering::Release) };
+        let predecessor = unsafe { &*bare(before) };
+        // SAFETY: `node` is one too.
+        unsafe { (*node).number_after(predecessor, || self.first_sequence()) };
+        // From here on the node is the consumer's.
+        predecessor.next.store(node, Ordering::Release);
         match marks(before) {
             0 => Claim::Nothing,
             IDLE => Claim::Process,
@@ -210,7 +209,22 @@ impl Lanes {
         if mark == IDLE { Claim::Process } else { Claim::Grave }
     }
 
-    /// Where the process is: (idle, waiting for control, something queued). A glance from outside, stale at once.
+    /// The sequence number of the node last consumed.
+    fn first_sequence(&self) -> u64 {
+        // SAFETY: null, or the address of a node; nodes are never freed.
+        unsafe { self.head.load(Ordering::Relaxed).as_ref() }.map_or(0, Node::sequence)
+    }
+
+    /// How many letters are in the data lane, to within those that are being pushed. A glance from anywhere, stale at once.
+    pub(crate) fn depth(&self) -> u64 {
+        // SAFETY: null, or the address of a node; nodes are never freed.
+        match unsafe { bare(self.tail.load(Ordering::Relaxed)).as_ref() }.map_or(0, Node::sequence) {
+            0 => 0,
+            last => distance(self.first_sequence(), last),
+        }
+    }
+
+    /// Whether the process is idle, and whether it waits for control only. A glance from anywhere, stale at once.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let idle = marks(self.tail.load(Ordering::Relaxed)) & IDLE != 0;
         let waits = marks(self.control.load(Ordering::Relaxed)) & WAIT != 0;
@@ -231,24 +245,20 @@ impl Lanes {
 impl Lanes {
     /// Gives a slot that was never used its first node, made by `node`.
     pub(crate) unsafe fn prepare(&self, node: impl FnOnce() -> NodeBox) {
-        self.head.with_mut(|head| {
-            // SAFETY: `head` belongs to the holder.
-            let head = unsafe { &mut *head };
-            if head.is_null() {
-                let node = node();
-                node.next().store(ptr::null_mut(), Ordering::Relaxed);
-                *head = node.into_raw().as_ptr();
-                // Nobody else writes `tail` now: no PID of this slot has ever been given out.
-                self.tail.store(*head, Ordering::Release);
-            }
-        });
+        if self.head.load(Ordering::Relaxed).is_null() {
+            let node = node();
+            node.next().store(ptr::null_mut(), Ordering::Relaxed);
+            let head = node.into_raw().as_ptr();
+            self.head.store(head, Ordering::Relaxed);
+            // Nobody else writes `tail` now: no PID of this slot has ever been given out.
+            self.tail.store(head, Ordering::Release);
+        }
     }
 
     /// Takes the oldest letter out of the data lane.
     #[inline]
     pub(crate) unsafe fn pop_data(&self) -> Pop {
-        // SAFETY: `head` belongs to the holder.
-        let head = self.head.with(|head| unsafe { *head });
+        let head = self.head.load(Ordering::Relaxed);
         // SAFETY: a used slot's head is a node, and nodes are never freed.
         let next = unsafe { (*head).next.load(Ordering::Acquire) };
         let Some(first) = NonNull::new(next) else {
@@ -257,8 +267,7 @@ impl Lanes {
         };
         // SAFETY: linked, so its content was published before the link that was acquired above, and is the holder's.
         let letter = unsafe { take_in_place(first) };
-        // SAFETY: `head` belongs to the holder.
-        self.head.with_mut(|place| unsafe { *place = next });
+        self.head.store(next, Ordering::Relaxed);
         // SAFETY: a node that has a successor is touched by no sender any more; it leaves the lane here.
         let free = unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) };
         Pop::Letter(letter, free)
@@ -266,15 +275,13 @@ impl Lanes {
 
     /// The address of the data lane's first node, which is the one last consumed.
     pub(crate) unsafe fn first(&self) -> *mut Node {
-        // SAFETY: `head` belongs to the holder.
-        self.head.with(|head| unsafe { *head })
+        self.head.load(Ordering::Relaxed)
     }
 
     /// Whether the data lane is empty.
     #[inline]
     pub(crate) unsafe fn is_data_empty(&self) -> bool {
-        // SAFETY: `head` belongs to the holder.
-        let head = self.head.with(|head| unsafe { *head });
+        let head = self.head.load(Ordering::Relaxed);
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
@@ -308,8 +315,7 @@ impl Lanes {
     }
 
     unsafe fn lay(&self, mark: usize) -> Lay {
-        // SAFETY: `head` belongs to the holder.
-        let head = self.head.with(|head| unsafe { *head });
+        let head = self.head.load(Ordering::Relaxed);
         if self.tail.compare_exchange(head, marked(head, mark), Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return Lay::Refused;
         }

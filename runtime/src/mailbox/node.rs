@@ -3,12 +3,15 @@
 //! Who may touch what, and when:
 //! * `content` belongs to whoever owns the node: the sender until it is pushed, then the one that holds the receiver's
 //!   token, from the moment that the node's predecessor links to it.
+//! * `mark` is written by the sender, before it pushes and once more before it links its predecessor to the node, and read
+//!   by anyone: the next sender takes its sequence number from it, and whoever wants to know how long the queue is
+//!   subtracts two of them.
 //! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
 //!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::caller`); since the memory of
 //!   nodes is never returned, whoever holds a stale pointer to one may still look at `next`, and at nothing else.
 
 use crate::payload::Payload;
-use crate::sync::{AtomicPtr, OwnedCell};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell};
 use std::ptr::{self, NonNull};
 
 /// What kind of thing a node carries. The first two travel in the data lane, the others in the control lane.
@@ -40,8 +43,6 @@ pub(crate) struct Letter {
 }
 
 struct Content {
-    /// Generation, and the kind above it.
-    mark: u64,
     word: *mut Node,
     payload: Option<Payload>,
 }
@@ -50,6 +51,8 @@ struct Content {
 #[repr(C, align(64))]
 pub(crate) struct Node {
     pub(crate) next: AtomicPtr<Node>,
+    /// Generation, the kind above it, and above that the sequence number: zero until it is known.
+    mark: AtomicU64,
     content: OwnedCell<Content>,
 }
 
@@ -63,14 +66,38 @@ unsafe impl Send for Node {}
 unsafe impl Sync for Node {}
 
 const KIND_SHIFT: u32 = crate::pid::GENERATION_BITS;
+const KIND_MASK: u64 = 0xf;
+const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
+/// The largest sequence number; after it comes one.
+const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
 impl Node {
     /// A node that carries nothing.
     pub(crate) fn empty() -> Self {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
-            content: OwnedCell::new(Content { mark: 0, word: ptr::null_mut(), payload: None }),
+            mark: AtomicU64::new(0),
+            content: OwnedCell::new(Content { word: ptr::null_mut(), payload: None }),
         }
+    }
+
+    /// The node's number in its queue; zero if its sender has not come to it.
+    #[inline]
+    pub(crate) fn sequence(&self) -> u64 {
+        self.mark.load(Ordering::Relaxed) >> SEQUENCE_SHIFT
+    }
+
+    /// Numbers the node after its predecessor in the queue. A predecessor whose number is not known yet is taken for
+    /// `first`, the one last consumed: that forgives the queue its length once.
+    #[inline]
+    pub(crate) fn number_after(&self, predecessor: &Self, first: impl FnOnce() -> u64) {
+        let before = match predecessor.sequence() {
+            0 => first(),
+            sequence => sequence,
+        };
+        let sequence = if before == LAST_SEQUENCE { 1 } else { before + 1 };
+        let mark = self.mark.load(Ordering::Relaxed);
+        self.mark.store(mark | sequence << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
     /// # Safety
@@ -78,7 +105,8 @@ impl Node {
     #[inline]
     unsafe fn put(&self, letter: Letter) {
         let mark = letter.generation | (letter.kind as u64) << KIND_SHIFT;
-        let content = Content { mark, word: letter.word, payload: letter.payload };
+        self.mark.store(mark, Ordering::Relaxed);
+        let content = Content { word: letter.word, payload: letter.payload };
         // SAFETY: owned by the caller; what it overwrites is an empty content, which needs no drop.
         self.content.with_mut(|place| unsafe { place.write(content) });
     }
@@ -90,7 +118,8 @@ impl Node {
         self.content.with_mut(|place| {
             // SAFETY: owned by the caller, so nobody else reads or writes it now.
             let content = unsafe { &mut *place };
-            let kind = match content.mark >> KIND_SHIFT {
+            let mark = self.mark.load(Ordering::Relaxed);
+            let kind = match mark >> KIND_SHIFT & KIND_MASK {
                 0 => Kind::Message,
                 1 => Kind::Stop,
                 2 => Kind::Completed,
@@ -98,10 +127,15 @@ impl Node {
                 4 => Kind::Signal,
                 _ => Kind::Call,
             };
-            let generation = content.mark & crate::pid::LAST_GENERATION;
+            let generation = mark & crate::pid::LAST_GENERATION;
             Letter { kind, generation, word: content.word, payload: content.payload.take() }
         })
     }
+}
+
+/// How many nodes lie between two sequence numbers.
+pub(crate) fn distance(first: u64, last: u64) -> u64 {
+    if last >= first { last - first } else { LAST_SEQUENCE - first + last }
 }
 
 /// A node that belongs to its holder alone and is in no queue.

@@ -258,6 +258,11 @@ impl Token {
         }
     }
 
+    /// The token of a living slot, if it is laid down at this moment. For the owner of a stand-alone mailbox.
+    pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
+        (slot.lanes.claim() == Claim::Process).then_some(Self(slot))
+    }
+
     /// For run queues that hold addresses.
     pub(crate) fn into_raw(self) -> *mut Slot {
         ptr::from_ref(self.0).cast_mut()

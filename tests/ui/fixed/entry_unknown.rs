@@ -4,9 +4,13 @@ use postroom::prelude::*;
 struct Job;
 
 #[process]
-unsafe impl Job {
+impl Job {
     #[entry]
     fn serve(&mut self) {}
+}
+
+pub fn start(runtime: &Runtime) {
+    let _ = runtime.spawn(Job).serve();
 }
 
 fn main() {}

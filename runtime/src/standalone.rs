@@ -1,0 +1,222 @@
+//! A mailbox for whoever is no process: threads, tests, tasks of other executors.
+
+use crate::clock::Moment;
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::errors::{Refused, SpawnError};
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::pool;
+use crate::package::Package;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::{Control, Join};
+use crate::relay::{Receiver, THREADS, route, this_node};
+use crate::sync::{AtomicU64, Mutex, lock};
+use crate::table::{Home, Keeper, TABLE, Token};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// A mailbox with a PID of its own, owned by a thread or a task.
+///
+/// Processes send to it as to any PID, and what it receives it can answer. Dropping it makes its PID unroutable; what it
+/// has not received is dead letters, whose callers are told.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::Mailbox;
+///
+/// let mut mailbox = Mailbox::new()?;
+/// let runtime = Runtime::new()?;
+/// runtime.send(mailbox.pid(), "hello".to_string())?;
+/// assert_eq!(mailbox.receive().take::<String>().ok().as_deref(), Some("hello"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Mailbox {
+    owner: &'static Owner,
+    pid: Pid,
+    /// Who waits for the end of the mailbox.
+    joined: Vec<Join>,
+}
+
+/// The record that stands where a process has its host. Recycled, never freed, as those.
+struct Owner {
+    hand: Mutex<Hand>,
+    home: OnceLock<&'static Home>,
+}
+
+#[derive(Default)]
+struct Hand {
+    /// The mailbox's token, unless it is laid down.
+    token: Option<Token>,
+    /// Who waits for it.
+    waker: Option<Waker>,
+}
+
+static UNUSED: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
+
+impl Keeper for Owner {
+    fn wake(&'static self, token: Token) {
+        let mut hand = lock(&self.hand);
+        hand.token = Some(token);
+        let waker = hand.waker.take();
+        drop(hand);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn later(&self, _due: Moment, _action: Box<dyn FnOnce() + Send>) -> bool {
+        false
+    }
+}
+
+impl Sink for Owner {
+    fn dead_letter(&self, letter: DeadLetter) {
+        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
+        // Its drop is somebody else's code.
+        let _panic = crate::panics::contain(|| drop(letter));
+    }
+}
+
+impl Mailbox {
+    /// An empty mailbox.
+    ///
+    /// # Errors
+    /// [`SpawnError::Slots`] if all slots for processes are in use.
+    pub fn new() -> Result<Self, SpawnError> {
+        let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
+        let owner = lock(&UNUSED).pop().unwrap_or_else(Owner::new);
+        let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
+        let pid = token.open(home);
+        lock(&owner.hand).token = Some(token);
+        Ok(Self { owner, pid, joined: Vec::new() })
+    }
+
+    /// Its PID.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The next package, if one is there.
+    pub fn try_receive(&mut self) -> Option<Package> {
+        match self.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(package) => Some(package),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Blocks the thread until there is a package.
+    pub fn receive(&mut self) -> Package {
+        crate::oneshot::block_on(self.received())
+    }
+
+    /// The same, for a while.
+    pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
+        let deadline = Instant::now().checked_add(timeout);
+        crate::oneshot::block_on_until(pin!(self.received()), deadline)
+    }
+
+    /// Waits for a package. Safe to cancel.
+    pub async fn received(&mut self) -> Package {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Package> {
+        loop {
+            let mut hand = lock(&self.owner.hand);
+            let Some(mut token) = hand.token.take() else {
+                hand.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            drop(hand);
+            self.take_controls(&mut token);
+            let letter = token.hold().pop_data();
+            let Some(letter) = letter else {
+                match token.lay_idle() {
+                    // Taken again by whoever sends next, who wakes this.
+                    None => continue,
+                    Some(token) => lock(&self.owner.hand).token = Some(token),
+                }
+                continue;
+            };
+            if letter.generation != self.pid.generation() {
+                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+                lock(&self.owner.hand).token = Some(token);
+                continue;
+            }
+            lock(&self.owner.hand).token = Some(token);
+            if letter.kind == Kind::Message
+                && let Some(payload) = letter.payload
+            {
+                // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+                let caller = unsafe { crate::caller::Caller::from_word(letter.word) };
+                return Poll::Ready(Package::from_parts(self.pid, payload, caller));
+            }
+        }
+    }
+
+    /// A mailbox is not stopped, cancelled or killed, only joined.
+    fn take_controls(&mut self, token: &mut Token) {
+        let mut controls = token.hold().take_control();
+        while let Some(mut node) = controls.pop() {
+            let letter = node.take();
+            pool::recycle(node);
+            if letter.generation == self.pid.generation()
+                && let Some(Ok(Control::Join(join))) = letter.payload.map(Payload::take::<Control>)
+            {
+                self.joined.push(join);
+            }
+        }
+    }
+}
+
+impl Owner {
+    fn new() -> &'static Self {
+        let owner: &'static Self = Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new() }));
+        let home = Home { keeper: owner, node: this_node(), host: THREADS, late: AtomicU64::new(0) };
+        let _first = owner.home.set(Box::leak(Box::new(home)));
+        owner
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        // Whoever has taken the token to wake the mailbox is about to put it into the hand.
+        let mut token = loop {
+            if let Some(token) = lock(&self.owner.hand).token.take() {
+                break token;
+            }
+            match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
+                Some(token) => break token,
+                None => std::thread::yield_now(),
+            }
+        };
+        token.close();
+        while let Some(letter) = token.hold().pop_data() {
+            token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
+        }
+        self.take_controls(&mut token);
+        token.release();
+        *lock(&self.owner.hand) = Hand::default();
+        lock(&UNUSED).push(self.owner);
+        self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
+    }
+}
+
+/// Takes packages for itself only.
+impl Receiver for Mailbox {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let (_, payload, caller) = package.into_parts();
+        route(Package::from_parts(self.pid, payload, caller))
+    }
+}
+
+impl fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mailbox{}", self.pid)
+    }
+}

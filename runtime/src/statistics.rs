@@ -1,0 +1,254 @@
+//! What every worker, thread and process is doing. Always on; reading it stops nobody, so that numbers that belong together
+//! may be some nanoseconds apart.
+
+use crate::pid::Pid;
+use crate::relay::this_node;
+use crate::runtime::Host;
+use crate::scheduler::host::Host as Scheduler;
+use crate::sync::{Ordering, lock};
+use crate::table::{Slot, TABLE};
+use std::fmt;
+use std::panic::Location;
+use std::ptr;
+use std::sync::Arc;
+
+/// What a host has done and is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Each of its workers.
+    pub workers: Vec<WorkerStatistics>,
+    /// Each of its threads.
+    pub threads: Vec<ThreadStatistics>,
+    /// Processes that were spawned, those included whose start failed.
+    pub spawned: u64,
+    /// How many of them are over.
+    pub closed: u64,
+    /// How many live.
+    pub live: u64,
+    /// Messages that nobody handled any more because their process had ended.
+    pub dead_ended: u64,
+    /// Messages that their process had no method for.
+    pub dead_unhandled: u64,
+    /// Completions and signals that came too late for anyone.
+    pub late: u64,
+    /// Processes in the queue that all workers share.
+    pub global_queue: usize,
+    /// Timers that are pending.
+    pub timers: usize,
+}
+
+impl Statistics {
+    /// All dead letters.
+    pub fn dead_letters(&self) -> u64 {
+        self.dead_ended + self.dead_unhandled
+    }
+
+    /// The steps of all workers.
+    pub fn steps(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.steps).sum()
+    }
+
+    /// The messages that all workers have delivered.
+    pub fn messages(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.messages).sum()
+    }
+}
+
+/// What a worker has done and is doing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerStatistics {
+    /// Whether it runs a step.
+    pub running: bool,
+    /// Steps it has run.
+    pub steps: u64,
+    /// Messages it has delivered.
+    pub messages: u64,
+    /// Looks into the queues of others that found something.
+    pub steals: u64,
+    /// Processes that came from the queues of others.
+    pub stolen: u64,
+    /// Processes that came from the global queue.
+    pub from_global: u64,
+    /// Processes that came from its inject queue.
+    pub from_inject: u64,
+    /// Times that the far end of a queue came first, so that nobody waits there for ever.
+    pub fair: u64,
+    /// Looks everywhere without a pause before.
+    pub polls: u64,
+    /// Looks everywhere after a pause.
+    pub spins: u64,
+    /// Times it went to sleep.
+    pub parks: u64,
+    /// Processes in its inject queue.
+    pub inject_queue: usize,
+    /// Processes in the deque of the thread that holds it, the run-next slot included.
+    pub queue: usize,
+}
+
+/// What a thread is doing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ThreadStatistics {
+    /// The worker it holds.
+    pub worker: Option<usize>,
+    /// The process whose step it runs.
+    pub process: Option<Pid>,
+}
+
+/// What is known of a process.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProcessInfo {
+    /// Its PID.
+    pub pid: Pid,
+    /// What it is doing or waiting for.
+    pub state: ProcessState,
+    /// The name of its type.
+    pub process: &'static str,
+    /// The entry that it was started at.
+    pub entry: &'static str,
+    /// The text that it was given.
+    pub label: Option<Arc<str>>,
+    /// The process that spawned it.
+    pub parent: Option<Pid>,
+    /// Where in the source it was spawned.
+    pub place: Option<&'static Location<'static>>,
+    /// The worker that ran it last.
+    pub worker: Option<usize>,
+    /// Steps it has taken.
+    pub steps: u64,
+    /// Messages it has received.
+    pub messages: u64,
+    /// Messages that wait in its mailbox.
+    pub mailbox: u64,
+}
+
+/// What a process is doing or waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProcessState {
+    /// In a queue, or being started.
+    Ready,
+    /// In a step.
+    Running,
+    /// Waits for whatever comes.
+    Idle,
+    /// Waits for completions: of so many yields, or of a future if that is zero.
+    Waiting {
+        /// Yields that have not been answered.
+        outstanding: u32,
+    },
+}
+
+impl fmt::Display for ProcessState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Running => f.write_str("running"),
+            Self::Idle => f.write_str("idle"),
+            Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
+            Self::Waiting { outstanding } => write!(f, "waiting for {outstanding} yields"),
+        }
+    }
+}
+
+impl Host {
+    /// What the host has done and is doing. Costs a look at each worker.
+    pub fn statistics(self) -> Statistics {
+        let host = self.scheduler();
+        let (spawned, closed) = host.gate.totals();
+        Statistics {
+            workers: (0..host.workers.len()).map(|worker| worker_statistics(host, worker)).collect(),
+            threads: host.threads.iter().map(|thread| thread_statistics(host, thread)).collect(),
+            spawned,
+            closed,
+            live: spawned - closed,
+            dead_ended: host.dead_ended.get(),
+            dead_unhandled: host.dead_unhandled.get(),
+            late: host.home().late.load(Ordering::Relaxed),
+            global_queue: host.global.len(),
+            timers: host.timers.len(),
+        }
+    }
+
+    /// What is known of each process of the host. Costs a look at each slot that the program has ever used.
+    pub fn processes(self) -> Vec<ProcessInfo> {
+        self.scheduler().slots().filter_map(info).collect()
+    }
+}
+
+fn worker_statistics(host: &'static Scheduler, index: usize) -> WorkerStatistics {
+    let worker = &host.workers[index];
+    let counters = &worker.counters;
+    let thread = worker.holder().map(|holder| &host.threads[holder]);
+    let queue = thread.map_or(0, |thread| thread.stealer.len() + usize::from(thread.has_run_next()));
+    WorkerStatistics {
+        running: thread.is_some_and(|thread| thread.running().is_some()),
+        steps: counters.steps.get(),
+        messages: counters.messages.get(),
+        steals: counters.steals.get(),
+        stolen: counters.stolen.get(),
+        from_global: counters.from_global.get(),
+        from_inject: counters.from_inject.get(),
+        fair: counters.fair.get(),
+        polls: counters.polls.get(),
+        spins: counters.spins.get(),
+        parks: counters.parks.get(),
+        inject_queue: worker.inject.len(),
+        queue,
+    }
+}
+
+fn thread_statistics(host: &'static Scheduler, thread: &crate::scheduler::thread::Thread) -> ThreadStatistics {
+    let worker = Some(thread.worker.load(Ordering::Relaxed)).filter(|&worker| worker < host.workers.len());
+    ThreadStatistics { worker, process: thread.running().and_then(pid_of) }
+}
+
+fn pid_of(slot: &'static Slot) -> Option<Pid> {
+    let home = slot.home()?;
+    Some(Pid::new(home.node, home.host, slot.index(), slot.living()?))
+}
+
+/// What is known of the process in `slot`. Read twice around by its PID, so that two processes are never mixed.
+fn info(slot: &'static Slot) -> Option<ProcessInfo> {
+    let pid = pid_of(slot)?;
+    let host = Host::of(pid)?.scheduler();
+    let (process, entry) = slot.card.names()?;
+    let (idle, waits) = slot.lanes.glance();
+    let running = host.threads.iter().any(|thread| thread.running().is_some_and(|running| ptr::eq(running, slot)));
+    let state = match (running, idle, waits) {
+        (true, ..) => ProcessState::Running,
+        (_, true, _) => ProcessState::Idle,
+        (_, _, true) => ProcessState::Waiting { outstanding: slot.card.outstanding.load(Ordering::Relaxed) },
+        _ => ProcessState::Ready,
+    };
+    let worker = usize::from(slot.worker.load(Ordering::Relaxed));
+    let info = ProcessInfo {
+        pid,
+        state,
+        process,
+        entry,
+        label: lock(&host.labels).get(&pid).cloned(),
+        parent: slot.card.parent(pid.node()),
+        place: slot.card.place(),
+        worker: Some(worker).filter(|&worker| worker < host.workers.len()),
+        steps: slot.card.steps.load(Ordering::Relaxed),
+        messages: slot.card.messages.load(Ordering::Relaxed),
+        mailbox: slot.lanes.depth(),
+    };
+    crate::sync::fence(Ordering::Acquire);
+    (pid_of(slot) == Some(pid)).then_some(info)
+}
+
+impl Pid {
+    /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
+    /// not live in this program.
+    pub fn info(self) -> Option<ProcessInfo> {
+        if self.node() != this_node() {
+            return None;
+        }
+        info(TABLE.living(self)?).filter(|info| info.pid == self)
+    }
+}
