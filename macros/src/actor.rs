@@ -63,7 +63,7 @@ pub(crate) fn items(process: &Process) -> TokenStream {
                 #constructor
             }
 
-            fn pid(#handle: &Self::Client) -> #krate::Pid {
+            fn pid(#handle: &#client #arguments) -> #krate::Pid {
                 #handle.pid
             }
 
@@ -71,7 +71,7 @@ pub(crate) fn items(process: &Process) -> TokenStream {
                 #points { spawn: #spawn }
             }
 
-            fn spawn_core(#entries: &mut Self::Entries) -> &mut #private::SpawnCore<Self> {
+            fn spawn_core(#entries: &mut #points #arguments) -> &mut #private::SpawnCore<Self> {
                 &mut #entries.spawn
             }
 

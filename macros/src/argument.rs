@@ -60,7 +60,9 @@ pub(crate) fn read(signature: &mut Signature, role: Role, subject: &Subject, fau
         let kind = kind(input);
         // With its comma, so that what is left without it still reads.
         let whole = || {
-            let comma = at.checked_sub(1).and_then(|before| written.inputs.pairs().nth(before)?.punct().map(ToTokens::to_token_stream));
+            let comma = at
+                .checked_sub(1)
+                .and_then(|before| written.inputs.pairs().nth(before)?.punct().map(ToTokens::to_token_stream));
             let arg = &written.inputs[at];
             quote!(#comma #arg)
         };
@@ -100,8 +102,12 @@ fn receiver(signature: &Signature, role: Role, faults: &mut Faults) {
     let fault = match &receiver.kind {
         ReceiverKind::Reference(_, None, Some(_)) => return,
         ReceiverKind::Reference(_, None, None) if role != Role::Entry => return,
-        ReceiverKind::Reference(_, None, None) => "an entry may change the state it starts with: it takes `&mut self`".to_owned(),
-        ReceiverKind::Reference(..) => format!("{} borrows its process for as long as it runs, no lifetime needed", role.what()),
+        ReceiverKind::Reference(_, None, None) => {
+            "an entry may change the state it starts with: it takes `&mut self`".to_owned()
+        }
+        ReceiverKind::Reference(..) => {
+            format!("{} borrows its process for as long as it runs, no lifetime needed", role.what())
+        }
         _ => format!("`self` by value would move the state out of its process: {} takes {needed}", role.what()),
     };
     faults.on(receiver, fault, "write `&mut self`");
@@ -158,15 +164,17 @@ fn context(input: &mut PatType, subject: &Subject, faults: &mut Faults) {
         _ => format_ident!("ctx"),
     };
     let what = match &*input.ty {
-        Type::Reference(reference) if reference.mutability.is_some() && reference.lifetime.is_none() => match &*reference.elem {
-            Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
-                match output::arguments(path).as_slice() {
-                    [of] if text(of) == "Self" || text(of) == text(&subject.ty) => return,
-                    _ => "a method gets the context of its own process",
+        Type::Reference(reference) if reference.mutability.is_some() && reference.lifetime.is_none() => {
+            match &*reference.elem {
+                Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
+                    match output::arguments(path).as_slice() {
+                        [of] if text(of) == "Self" || text(of) == text(&subject.ty) => return,
+                        _ => "a method gets the context of its own process",
+                    }
                 }
+                _ => "this is not the type of the context",
             }
-            _ => "this is not the type of the context",
-        },
+        }
         _ => "the context is borrowed mutably, for as long as the method runs",
     };
     faults.on(&*input, what, format!("write `{name}: &mut Context<Self>`"));
@@ -239,7 +247,9 @@ fn carried(
         faults.on(cfg, "an argument cannot be conditional", "remove it, or write it on the method");
     }
     let (keep, attrs) = input.attrs.drain(..).partition(|attribute: &Attribute| {
-        ["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"].iter().any(|word| attribute.path().is_ident(word))
+        ["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"]
+            .iter()
+            .any(|word| attribute.path().is_ident(word))
     });
     input.attrs = keep;
     Argument { ident, ty: without_self(ty, &subject.ty), attrs }

@@ -64,8 +64,7 @@ fn unbounded(generics: &Generics) -> Generics {
 /// A type that uses every type parameter and is `Send`, `Sync` and `Copy` whatever they are.
 fn marker(generics: &Generics) -> Option<TokenStream> {
     let types: Vec<_> = generics.type_params().map(|param| &param.ident).collect();
-    (!types.is_empty())
-        .then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
+    (!types.is_empty()).then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
 }
 
 /// The method that makes the call.
@@ -76,24 +75,27 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
     let docs = docs(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer());
     let inputs = parameters(method);
+    // At the user's line, for what the compiler says about calling it.
+    let at = name.span().resolved_at(Span::call_site());
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {
             let make = if method.sound { quote!(move |#ident| #value) } else { quote!(|_| ::core::unreachable!()) };
-            (quote!(#krate::Streaming<#ty, #item>), quote!(#krate::Streaming::new(self.pid, #label, #make)))
+            (
+                quote_spanned!(at=> #krate::Streaming<#ty, #item>),
+                quote!(#krate::Streaming::new(self.pid, #label, #make)),
+            )
         }
         _ => {
             // A faulty `#[message(Type)]` may have no argument, or several, to pass on.
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
-            (quote!(#krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(self.pid, #label, #value)))
+            (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(self.pid, #label, #value)))
         }
     };
-    // At the user's line, for what the compiler says about calling it.
-    let signature =
-        quote_spanned!(name.span().resolved_at(Span::call_site())=> #vis fn #name(&self, #inputs) -> #gives);
+    let function = quote_spanned!(at=> #vis fn #name(&self, #inputs) -> #gives { #body });
     quote! {
         #(#cfgs)* #docs #(#deprecated)*
         #[allow(unused_variables, unreachable_code)]
-        #signature { #body }
+        #function
     }
 }
 

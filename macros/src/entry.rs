@@ -45,7 +45,8 @@ impl Entry {
 
     /// `EntryInfo` of this entry.
     pub(crate) fn info(&self, subject: &Subject) -> TokenStream {
-        let (private, name, is_async, cfgs) = (subject.private(), self.name(), self.method.is_async, self.method.cfgs());
+        let (private, name, is_async, cfgs) =
+            (subject.private(), self.name(), self.method.is_async, self.method.cfgs());
         let inputs = self.method.arguments.carried.iter().map(|argument| {
             let (name, type_name) = (argument.ident.unraw().to_string(), text(&argument.ty));
             quote!(#private::InputInfo { name: #name, type_name: #type_name })
@@ -77,7 +78,8 @@ impl Entry {
         }
         let (this, ctx, out) = (local("this"), local("ctx"), local("out"));
         let (krate, private, process, name) = (&subject.krate, subject.private(), &subject.ty, &self.method.ident);
-        let (cfgs, names, inputs, future_name) = (self.method.cfgs(), self.method.names(), parameters(&self.method), self.future_name());
+        let (cfgs, names, inputs, future_name) =
+            (self.method.cfgs(), self.method.names(), parameters(&self.method), self.future_name());
         let (ok, error) = (self.method.output.ok(), self.method.output.error());
         let passed = self.method.ctx(&ctx).map(|_| quote!(&mut #ctx,));
         let mutable = passed.is_some().then(|| quote!(mut));
@@ -130,12 +132,12 @@ impl Entry {
             quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
         };
         // At the user's line, for what the compiler says about calling it.
-        let signature = quote_spanned!(name.span().resolved_at(Span::call_site())=>
-            #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError>);
+        let function = quote_spanned!(name.span().resolved_at(Span::call_site())=>
+            #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError> { #body });
         quote! {
             #(#cfgs)* #docs #(#deprecated)*
             #[track_caller]
-            #signature { #body }
+            #function
         }
     }
 
@@ -184,7 +186,8 @@ fn gives_nothing(output: &Output) -> bool {
     match output {
         Output::Unit => true,
         Output::Fallible { ok, .. } => {
-            let unit = syn::parse2::<Type>(ok.clone()).is_ok_and(|ty| matches!(&ty, Type::Tuple(unit) if unit.elems.is_empty()));
+            let unit = syn::parse2::<Type>(ok.clone())
+                .is_ok_and(|ty| matches!(&ty, Type::Tuple(unit) if unit.elems.is_empty()));
             unit || text(ok).ends_with("::Ok")
         }
         _ => false,

@@ -61,7 +61,11 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#original #faults).into();
         }
     };
-    faults.at(Span::call_site(), format!("`#[process]` goes on a struct, an enum or their `impl` block, not on {what}"), "remove it");
+    faults.at(
+        Span::call_site(),
+        format!("`#[process]` goes on a struct, an enum or their `impl` block, not on {what}"),
+        "remove it",
+    );
     let faults = faults.to_tokens();
     quote!(#original #faults).into()
 }

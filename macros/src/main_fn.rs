@@ -5,7 +5,7 @@
 use crate::fault::Faults;
 use crate::options;
 use crate::text::text;
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{FnArg, ItemFn, Pat, ReturnType, Type};
 
@@ -49,7 +49,8 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
 fn check(item: &ItemFn, faults: &mut Faults) {
     let signature = &item.sig;
     if signature.ident != "main" {
-        faults.on(&signature.ident, "`#[postroom::main]` goes on the program's `main`", "write `main`");
+        let what = "`#[postroom::main]` goes on the program's `main`";
+        faults.at(Span::call_site(), what, "remove it, or call the function `main`");
     }
     if !signature.generics.params.is_empty() {
         faults.on(&signature.generics, "`main` cannot be generic", "remove it");

@@ -28,7 +28,8 @@ impl Role {
         let segments = &attribute.path().segments;
         let named_here = segments.len() == 1
             || segments.len() == 2
-                && (segments[0].ident == "postroom" || krate.segments.last().map(|last| &last.ident) == Some(&segments[0].ident));
+                && (segments[0].ident == "postroom"
+                    || krate.segments.last().map(|last| &last.ident) == Some(&segments[0].ident));
         let role = match segments.last()?.ident.to_string().as_str() {
             "entry" => Self::Entry,
             "message" => Self::Message,
@@ -97,8 +98,19 @@ pub(crate) fn take(method: &mut ImplItemFn, krate: &Path, faults: &mut Faults) -
 /// Attributes that mean something on a function and nothing on a struct.
 fn is_about_functions(attribute: &Attribute) -> bool {
     const ABOUT_FUNCTIONS: &[&str] = &[
-        "allow", "cfg_attr", "cold", "deny", "expect", "forbid", "inline", "instrument", "must_use", "rustfmt",
-        "target_feature", "track_caller", "warn",
+        "allow",
+        "cfg_attr",
+        "cold",
+        "deny",
+        "expect",
+        "forbid",
+        "inline",
+        "instrument",
+        "must_use",
+        "rustfmt",
+        "target_feature",
+        "track_caller",
+        "warn",
     ];
     let segments = &attribute.path().segments;
     let first = segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();

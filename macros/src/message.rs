@@ -42,12 +42,18 @@ impl Message {
             method.output = Output::Unit;
         }
         if method.arguments.reply.is_some() && !matches!(method.output, Output::Unit) {
-            faults.on(&method.returns, "a message is answered by its reply or by its return value, not by both", "remove it");
+            faults.on(
+                &method.returns,
+                "a message is answered by its reply or by its return value, not by both",
+                "remove it",
+            );
         }
         let kind = match existing(&method, faults) {
             Some(ty) => {
                 exactly_one(&method, &ty, faults);
-                let same = others.iter().find(|other| matches!(&other.kind, Kind::Existing(other) if text(other) == text(&ty)));
+                let same = others
+                    .iter()
+                    .find(|other| matches!(&other.kind, Kind::Existing(other) if text(other) == text(&ty)));
                 if let Some(same) = same.filter(|same| same.method.present().is_none() || method.present().is_none()) {
                     let what = format!("`{}` is handled by `{}` already", text(&ty), same.method.ident);
                     faults.on(&ty, what, "handle it in one method, or write `#[message]` for a type of its own");
@@ -143,7 +149,10 @@ impl Message {
     fn definition(&self, ident: &Ident, generics: &Generics, subject: &Subject) -> TokenStream {
         let (vis, marked) = (&self.method.vis, &self.method.marked);
         let (cfgs, attrs) = (marked.cfgs.iter().chain(&subject.cfgs), &marked.of_message);
-        let docs = summary(&marked.docs, &format!("Calls `{}::{}` when sent.", subject.ident.unraw(), self.method.ident.unraw()));
+        let docs = summary(
+            &marked.docs,
+            &format!("Calls `{}::{}` when sent.", subject.ident.unraw(), self.method.ident.unraw()),
+        );
         let (_, _, clause) = generics.split_for_impl();
         let fields = fields(&self.method);
         let body = if fields.is_empty() {
@@ -151,7 +160,9 @@ impl Message {
         } else {
             let fields = fields.iter().map(|(name, ty, attrs)| {
                 let undocumented = !attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
-                let doc = undocumented.then(|| format!("The argument `{}`.", name.unraw())).map(|text| quote!(#[doc = #text]));
+                let doc = undocumented
+                    .then(|| format!("The argument `{}`.", name.unraw()))
+                    .map(|text| quote!(#[doc = #text]));
                 quote!(#doc #(#attrs)* #vis #name: #ty)
             });
             quote!(#clause { #(#fields),* })
@@ -208,7 +219,8 @@ fn existing(method: &Method, faults: &mut Faults) -> Option<Type> {
 fn exactly_one(method: &Method, ty: &Type, faults: &mut Faults) {
     let marker = &method.marked.marker;
     if let Some(Reply::Stream { .. }) = &method.arguments.reply {
-        let what = format!("`{}` has no place for `Replies`: only a type made here can be answered with a stream", text(ty));
+        let what =
+            format!("`{}` has no place for `Replies`: only a type made here can be answered with a stream", text(ty));
         faults.on(marker, what, "write `#[message]`");
         return;
     }
@@ -217,7 +229,9 @@ fn exactly_one(method: &Method, ty: &Type, faults: &mut Faults) {
         faults.on(marker, what, "write `#[message]`");
         return;
     };
-    let last = |ty: TokenStream| text(ty).split('<').next().map(|path| path.rsplit(':').next().unwrap_or(path).trim().to_owned());
+    let last = |ty: TokenStream| {
+        text(ty).split('<').next().map(|path| path.rsplit(':').next().unwrap_or(path).trim().to_owned())
+    };
     if last(argument.ty.clone()) != last(ty.to_token_stream()) {
         let what = format!("this method handles `{}`, as its `#[message(…)]` says", text(ty));
         faults.on(&argument.ty, what, format!("write `{}`", text(ty)));
@@ -226,7 +240,8 @@ fn exactly_one(method: &Method, ty: &Type, faults: &mut Faults) {
 
 /// The first paragraph of a comment: the whole of it stands on the method. `otherwise` if there is none.
 fn summary(docs: &[Attribute], otherwise: &str) -> TokenStream {
-    let lines: Vec<&Attribute> = docs.iter().take_while(|doc| doc_text(doc).is_none_or(|text| !text.value().trim().is_empty())).collect();
+    let lines: Vec<&Attribute> =
+        docs.iter().take_while(|doc| doc_text(doc).is_none_or(|text| !text.value().trim().is_empty())).collect();
     if lines.is_empty() { quote!(#[doc = #otherwise]) } else { quote!(#(#lines)*) }
 }
 
@@ -280,16 +295,25 @@ mod tests {
 
     #[test]
     fn examples_are_not_tested_twice() {
-        let written: Vec<Attribute> =
-            vec![parse_quote!(#[doc = " Adds."]), parse_quote!(#[doc = " ```"]), parse_quote!(#[doc = " a"]), parse_quote!(#[doc = " ```"])];
-        let expected: Vec<Attribute> =
-            vec![parse_quote!(#[doc = " Adds."]), parse_quote!(#[doc = " ```text"]), parse_quote!(#[doc = " a"]), parse_quote!(#[doc = " ```"])];
+        let written: Vec<Attribute> = vec![
+            parse_quote!(#[doc = " Adds."]),
+            parse_quote!(#[doc = " ```"]),
+            parse_quote!(#[doc = " a"]),
+            parse_quote!(#[doc = " ```"]),
+        ];
+        let expected: Vec<Attribute> = vec![
+            parse_quote!(#[doc = " Adds."]),
+            parse_quote!(#[doc = " ```text"]),
+            parse_quote!(#[doc = " a"]),
+            parse_quote!(#[doc = " ```"]),
+        ];
         assert_eq!(text(docs(&written, "")), text(quote!(#(#expected)*)));
     }
 
     #[test]
     fn a_message_type_gets_the_first_paragraph() {
-        let written: Vec<Attribute> = vec![parse_quote!(#[doc = " Adds."]), parse_quote!(#[doc = ""]), parse_quote!(#[doc = " More."])];
+        let written: Vec<Attribute> =
+            vec![parse_quote!(#[doc = " Adds."]), parse_quote!(#[doc = ""]), parse_quote!(#[doc = " More."])];
         assert_eq!(text(summary(&written, "")), text(quote!(#[doc = " Adds."])));
         assert_eq!(text(summary(&[], "Other.")), text(quote!(#[doc = "Other."])));
     }

@@ -92,7 +92,8 @@ fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
         Some(text) if text.value() == "report" => false,
         Some(text) => {
             let meant = suggest::nearest(&text.value(), KNOWN).unwrap_or("end");
-            let what = format!("`on_error` cannot be {:?}: a process can `\"end\"` or `\"report\"` and live", text.value());
+            let what =
+                format!("`on_error` cannot be {:?}: a process can `\"end\"` or `\"report\"` and live", text.value());
             faults.on(text, what, format!("write `{meant:?}`"));
             false
         }

@@ -15,12 +15,21 @@ pub(crate) enum Output {
     /// `!`: an endless body.
     Never,
     Plain(TokenStream),
-    Fallible { ok: TokenStream, error: TokenStream },
+    Fallible {
+        ok: TokenStream,
+        error: TokenStream,
+    },
 }
 
 impl Output {
     /// Reads a return type. `what` is the answer's role: "an answer".
-    pub(crate) fn read(output: &ReturnType, what: &str, krate: &Path, process: &TokenStream, faults: &mut Faults) -> Self {
+    pub(crate) fn read(
+        output: &ReturnType,
+        what: &str,
+        krate: &Path,
+        process: &TokenStream,
+        faults: &mut Faults,
+    ) -> Self {
         match output {
             ReturnType::Default => Self::Unit,
             ReturnType::Type(_, ty) => Self::of(&owned::check(ty, what, faults), krate, process),
@@ -35,7 +44,9 @@ impl Output {
             Type::Never(_) => Self::Never,
             Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Result") => {
                 match arguments(path).as_slice() {
-                    [ok, error] => Self::Fallible { ok: without_self(ok, process), error: without_self(error, process) },
+                    [ok, error] => {
+                        Self::Fallible { ok: without_self(ok, process), error: without_self(error, process) }
+                    }
                     _ => {
                         let part = |name: TokenStream| quote!(<#whole as #krate::__private::Fallible>::#name);
                         Self::Fallible { ok: part(quote!(Ok)), error: part(quote!(Err)) }

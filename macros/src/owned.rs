@@ -150,7 +150,9 @@ mod tests {
 
     #[test]
     fn leaves_what_is_owned() {
-        for ty in ["i64", "&'static str", "Box<dyn Fn(&str) -> i64 + Send>", "Arc<str>", "fn(&str) -> usize", "Box<[u8]>"] {
+        for ty in
+            ["i64", "&'static str", "Box<dyn Fn(&str) -> i64 + Send>", "Arc<str>", "fn(&str) -> usize", "Box<[u8]>"]
+        {
             let ty: Type = syn::parse_str(ty).unwrap();
             assert_eq!(instead(ty), "");
         }

@@ -14,12 +14,12 @@ use crate::options;
 use crate::output::Output;
 use crate::signal::SignalMethod;
 use crate::{actor, client};
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{
-    Attribute, GenericParam, Generics, Ident, ImplItem, ImplItemFn, ItemImpl, Path, PathArguments, ReturnType, Safety, Type,
-    Visibility, WherePredicate,
+    Attribute, GenericParam, Generics, Ident, ImplItem, ImplItemFn, ItemImpl, Path, PathArguments, ReturnType, Safety,
+    Type, Visibility, WherePredicate, parse_quote,
 };
 
 /// Whom it is all about.
@@ -65,7 +65,8 @@ impl Method {
             signature.abi.as_ref().map(ToTokens::to_token_stream),
         ];
         for modifier in modifiers.into_iter().flatten() {
-            let what = format!("{} is called by the runtime: it cannot be `{}`", role.what(), crate::text::text(&modifier));
+            let what =
+                format!("{} is called by the runtime: it cannot be `{}`", role.what(), crate::text::text(&modifier));
             faults.on(modifier, what, "remove it");
         }
         let arguments = argument::read(signature, role, subject, faults);
@@ -83,7 +84,7 @@ impl Method {
         }
     }
 
-    /// The method as a path call: `Self::deposit`, of the type and not of the generated trait.
+    /// The context as an argument, if the method takes it.
     pub(crate) fn ctx(&self, ctx: &Ident) -> Option<TokenStream> {
         self.arguments.has_ctx.then(|| quote!(#ctx,))
     }
@@ -169,9 +170,8 @@ pub(crate) fn twice(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
 
 /// The type of the block, if it is one that can be a process.
 fn subject(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Subject> {
-    if let Some((path, for_token)) = &item.trait_ {
-        let tokens = quote!(#path #for_token);
-        faults.on(tokens, "`#[process]` goes on the type's own `impl`, not on that of a trait", "remove it");
+    if item.trait_.is_some() {
+        faults.at(Span::call_site(), "`#[process]` goes on the type's own `impl`, not on that of a trait", "remove it");
         return None;
     }
     let ident = match &*item.self_ty {
@@ -179,7 +179,11 @@ fn subject(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Subject>
         _ => None,
     };
     let Some(ident) = ident else {
-        faults.on(&item.self_ty, "a process is a struct or an enum of this crate", "write the `impl` for a struct or an enum");
+        faults.on(
+            &item.self_ty,
+            "a process is a struct or an enum of this crate",
+            "write the `impl` for a struct or an enum",
+        );
         return None;
     };
     let before = faults.count();
@@ -188,9 +192,10 @@ fn subject(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Subject>
     }
     if let Type::Path(path) = &*item.self_ty
         && let Some(PathArguments::AngleBracketed(arguments)) = path.path.segments.last().map(|last| &last.arguments)
-        && let Some(lifetime) = arguments.args.iter().find(|argument| {
-            matches!(argument, syn::GenericArgument::Lifetime(lifetime) if lifetime.ident != "static")
-        })
+        && let Some(lifetime) = arguments
+            .args
+            .iter()
+            .find(|argument| matches!(argument, syn::GenericArgument::Lifetime(lifetime) if lifetime.ident != "static"))
     {
         faults.on(arguments, lifetime_fault(lifetime), "remove it");
     }
@@ -209,7 +214,22 @@ fn subject(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Subject>
 /// so that the compiler says once that it does not hold.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
-    syn::parse2(quote_spanned!(at=> #ty: #krate::__private::Declared)).unwrap_or_else(|_| unreachable!("a bound"))
+    let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);
+    parse_quote!(#bound)
+}
+
+/// The tokens, all of them in one place.
+fn respan(tokens: TokenStream, at: Span) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            if let TokenTree::Group(group) = &token {
+                token = TokenTree::Group(Group::new(group.delimiter(), respan(group.stream(), at)));
+            }
+            token.set_span(at);
+            token
+        })
+        .collect()
 }
 
 pub(crate) fn lifetime_fault(lifetime: impl ToTokens) -> String {

@@ -82,7 +82,11 @@ fn kind(method: &Method, sound: bool, faults: &mut Faults) -> Option<&'static st
     let [argument] = method.arguments.carried.as_slice() else {
         if sound {
             let what = format!("a signal method takes one signal: {known}");
-            faults.on(&method.ident, what, format!("write `{}(&mut self, cancel: Cancel)`, or another of them", method.ident));
+            faults.on(
+                &method.ident,
+                what,
+                format!("write `{}(&mut self, cancel: Cancel)`, or another of them", method.ident),
+            );
         }
         return None;
     };

@@ -308,9 +308,23 @@ impl fmt::Display for ProcessError {
     }
 }
 
-impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for ProcessError {
+/// So that `?` works on any error inside a step. (This is why a `ProcessError` is no `Error` itself; it turns into a boxed
+/// one instead.)
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
     fn from(error: E) -> Self {
-        Self(error.into())
+        Self(Box::new(error))
+    }
+}
+
+impl From<ProcessError> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: ProcessError) -> Self {
+        error.0
+    }
+}
+
+impl From<ProcessError> for Box<dyn std::error::Error> {
+    fn from(error: ProcessError) -> Self {
+        error.0
     }
 }
 

@@ -35,12 +35,22 @@ pub(crate) fn install_hook() {
     });
 }
 
+/// All that this thread runs is contained, from here on.
+pub(crate) fn contain_thread() {
+    CONTAINED.set(true);
+}
+
 /// Runs user code; a panic in it is an error.
 #[inline]
 pub(crate) fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
-    let outer = CONTAINED.replace(true);
+    let outer = CONTAINED.get();
+    if !outer {
+        CONTAINED.set(true);
+    }
     let result = catch_unwind(AssertUnwindSafe(body));
-    CONTAINED.set(outer);
+    if !outer {
+        CONTAINED.set(false);
+    }
     result.map_err(|payload| {
         let message = message(&*payload);
         // The payload's own drop is user code too.

@@ -96,6 +96,12 @@ pub struct Recipient<M, T = (), E = Infallible> {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
+    /// Whatever process has that PID. Its type is checked at delivery: if it has no method for `M`, messages are dead
+    /// letters and calls fail with [`CallError::Unhandled`](crate::CallError::Unhandled).
+    pub fn of(pid: Pid) -> Self {
+        Self { pid, types: PhantomData }
+    }
+
     /// The PID of the process.
     pub fn pid(&self) -> Pid {
         self.pid

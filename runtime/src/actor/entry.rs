@@ -11,23 +11,26 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-type BeginSync<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>;
-type BeginFuture<P> = Box<dyn FnOnce(P, Context<P>) -> Pending<P> + Send>;
-
 /// What an async entry's future gives back: the struct, its context, and the result.
 pub type EntryFuture<P, T, E> = Pin<Box<dyn Future<Output = (P, Context<P>, Wire<T, E>)> + Send>>;
 
 /// An entry with its inputs, ready to start. For generated code.
 #[doc(hidden)]
-pub enum Start<P: Actor> {
-    Sync(usize, BeginSync<P>),
-    Future(usize, BeginFuture<P>),
+pub struct Start<P: Actor> {
+    /// Which of the process's entries.
+    pub(crate) index: usize,
+    pub(crate) begin: Begin<P>,
+}
+
+pub(crate) enum Begin<P: Actor> {
+    Sync(Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>),
+    Future(Box<dyn FnOnce(P, Context<P>) -> Pending<P> + Send>),
 }
 
 impl<P: Actor> Start<P> {
     /// A sync entry.
     pub fn sync(index: usize, begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static) -> Self {
-        Self::Sync(index, Box::new(begin))
+        Self { index, begin: Begin::Sync(Box::new(begin)) }
     }
 
     /// An async entry.
@@ -35,13 +38,7 @@ impl<P: Actor> Start<P> {
         index: usize,
         begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E> + Send + 'static,
     ) -> Self {
-        Self::Future(index, Box::new(move |process, context| pending(begin(process, context))))
-    }
-
-    pub(crate) fn index(&self) -> usize {
-        match self {
-            Self::Sync(index, _) | Self::Future(index, _) => *index,
-        }
+        Self { index, begin: Begin::Future(Box::new(move |process, context| pending(begin(process, context)))) }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
-use super::entry::{Inputs, Start};
+use super::entry::{Begin, Inputs, Start};
 use super::waits::{self, Owner, Waits};
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError};
@@ -25,15 +25,14 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 /// What a future gives back.
-#[doc(hidden)]
-pub enum Finished<P> {
+pub(crate) enum Finished<P> {
     /// An async method is over.
     Method(P, Context<P>, Delivery<'static>),
     /// An async entry is over: its result, and what its error says if it is one.
     Entry(P, Context<P>, Payload, Option<String>),
 }
 
-pub type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
+pub(crate) type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
 
 enum State<P> {
     /// Not started.
@@ -110,10 +109,10 @@ impl<P: Actor> Machine<P> {
 
     /// Starts with an entry that is known.
     pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
-        let entry = P::ENTRIES[start.index()].name;
-        match start {
-            Start::Sync(_, begin) => self.start_sync(ctx, entry, begin),
-            Start::Future(_, begin) => self.start_future(ctx, entry, begin),
+        let entry = P::ENTRIES[start.index].name;
+        match start.begin {
+            Begin::Sync(begin) => self.start_sync(ctx, entry, begin),
+            Begin::Future(begin) => self.start_future(ctx, entry, begin),
         }
     }
 
@@ -208,27 +207,13 @@ impl<P: Actor> Machine<P> {
     /// Handles what arrives until there is nothing left, or until a message has an async method.
     fn serve(process: &mut P, context: &mut Context<P>, events: &mut Events<'_>) -> Result<Served, ProcessError> {
         loop {
-            while let Some((number, answer)) = waits::peek(|waits| waits.ready.pop_front()).flatten() {
-                run_continuation(process, context, number, answer);
-            }
-            if waits::peek(|waits| waits.beside() > 0) == Some(true) {
-                waits::poll_beside();
-                if waits::peek(|waits| !waits.ready.is_empty()) == Some(true) {
-                    continue;
+            let mut left_over = None;
+            if waits::peek(|_| ()).is_some() {
+                if let Some(served) = Self::serve_waits(process, context) {
+                    return Ok(served);
                 }
+                left_over = waits::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
             }
-            while let Some(signal) = waits::peek(|waits| waits.signals.pop_front()).flatten() {
-                if P::ASYNC {
-                    return Ok(Served::Signal(signal));
-                }
-                if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
-                    waits::with(|waits| waits.end = Some(cancel.reason));
-                }
-            }
-            if waits::peek(|waits| waits.end.is_some()) == Some(true) {
-                return Ok(Served::All);
-            }
-            let left_over = waits::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
             let event = match left_over {
                 Some(package) => Some(Event::Message(package)),
                 None => events.next(),
@@ -249,6 +234,8 @@ impl<P: Actor> Machine<P> {
                     let wakers = waits::peek(|waits| waits.answer(tag, result));
                     wakers.into_iter().flatten().for_each(std::task::Waker::wake);
                 }
+                // Told twice: by a shutdown, and by the spawn that met it.
+                Some(Event::Signal(Signal::Cancel(_))) if waits::peek(|waits| waits.cancelled.is_some()) == Some(true) => {}
                 Some(Event::Signal(Signal::Cancel(cancel))) if P::SIGNALS.contains(&"Cancel") => {
                     waits::with(|waits| {
                         waits.cancelled = Some(cancel.reason.clone());
@@ -262,6 +249,31 @@ impl<P: Actor> Machine<P> {
                     waits::with(|waits| waits.signals.push_back(signal));
                 }
             }
+        }
+    }
+
+    /// Runs what the process has waited for. Gives what serving comes to, if it does not go on.
+    fn serve_waits(process: &mut P, context: &mut Context<P>) -> Option<Served> {
+        loop {
+            while let Some((number, answer)) = waits::peek(|waits| waits.ready.pop_front()).flatten() {
+                run_continuation(process, context, number, answer);
+            }
+            if waits::peek(|waits| waits.beside() > 0) == Some(true) {
+                waits::poll_beside();
+                if waits::peek(|waits| !waits.ready.is_empty()) == Some(true) {
+                    continue;
+                }
+            }
+            while let Some(signal) = waits::peek(|waits| waits.signals.pop_front()).flatten() {
+                if P::ASYNC {
+                    return Some(Served::Signal(signal));
+                }
+                if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
+                    waits::with(|waits| waits.end = Some(cancel.reason));
+                }
+            }
+            let over = waits::peek(|waits| waits.end.is_some()) == Some(true);
+            return over.then_some(Served::All);
         }
     }
 
@@ -330,6 +342,7 @@ impl<P: Actor> Machine<P> {
                 Vec::new()
             }
             Event::Completed { tag, result } => waits.answer(tag, result),
+            Event::Signal(Signal::Cancel(_)) if waits.cancelled.is_some() => Vec::new(),
             Event::Signal(Signal::Cancel(cancel)) => {
                 waits.cancelled = Some(cancel.reason.clone());
                 if waits.awaits_cancel > 0 {
@@ -405,6 +418,9 @@ impl<P: Actor> Process for Machine<P> {
         let state = std::mem::replace(&mut self.state, State::Over);
         let owner = self.owner;
         waits::enter(&mut self.waits, owner, || drop(state));
+        if let Some(waits) = &mut self.waits {
+            waits.disarm();
+        }
     }
 
     fn handles_cancel(&self) -> bool {

@@ -23,9 +23,7 @@ impl Package {
     #[inline]
     pub fn open<M: Send + 'static>(self) -> Result<(M, Asked), Self> {
         let (message, mut caller) = self.split::<M>()?;
-        if let Some(caller) = &mut caller {
-            waits::set_deadline(caller.deadline());
-        }
+        waits::set_deadline(caller.as_mut().and_then(Caller::deadline));
         Ok((message, Asked { caller, message: std::any::type_name::<M>() }))
     }
 }
@@ -36,7 +34,6 @@ impl Asked {
     pub fn answer<T: Send + 'static>(self, value: T) -> Delivery<'static> {
         if let Some(caller) = self.caller {
             caller.answer(Payload::new(Ok::<T, Infallible>(value)));
-            waits::set_deadline(None);
         }
         Delivery::Done
     }
@@ -50,7 +47,6 @@ impl Asked {
     ) -> Delivery<'static> {
         if let Some(caller) = self.caller {
             caller.answer(Payload::new(result));
-            waits::set_deadline(None);
             return Delivery::Done;
         }
         let Err(error) = result else { return Delivery::Done };

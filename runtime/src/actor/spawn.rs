@@ -129,7 +129,7 @@ impl<P: Actor> SpawnCore<P> {
 
     fn start(&self, start: Start<P>) -> Result<Pid, SpawnError> {
         let machine = Machine::new(self.take()?);
-        self.host.spawn(self.birth(start.index(), None), machine, |machine, ctx| machine.start(ctx, start))
+        self.host.spawn(self.birth(start.index, None), machine, |machine, ctx| machine.start(ctx, start))
     }
 }
 

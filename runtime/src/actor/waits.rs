@@ -19,7 +19,7 @@ use crate::scheduler::thread::with_current;
 use crate::scheduler::timers::TimerKey;
 use crate::table::{Slot, TABLE};
 use slab::Slab;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -130,10 +130,13 @@ struct Active {
     owner: Owner,
     /// Made when it is needed: many processes never wait for anything but messages.
     waits: Option<Box<Waits>>,
+    /// Whether somebody looks at it now.
+    looking: bool,
 }
 
 thread_local! {
-    static ACTIVE: RefCell<Option<Active>> = const { RefCell::new(None) };
+    /// What this thread knows of the process that it runs: null, or what the innermost `enter` of this thread borrows.
+    static ACTIVE: Cell<*mut Active> = const { Cell::new(ptr::null_mut()) };
     /// When whoever called the method that runs now stops waiting.
     static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
 }
@@ -143,34 +146,47 @@ thread_local! {
 pub(crate) fn enter<R>(waits: &mut Option<Box<Waits>>, owner: Owner, body: impl FnOnce() -> R) -> R {
     struct Leave<'a> {
         place: &'a mut Option<Box<Waits>>,
-        outer: Option<Active>,
+        active: Active,
+        outer: *mut Active,
     }
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
-            *self.place = ACTIVE.replace(self.outer.take()).and_then(|active| active.waits);
+            ACTIVE.set(self.outer);
+            *self.place = self.active.waits.take();
         }
     }
-    let outer = ACTIVE.replace(Some(Active { owner, waits: waits.take() }));
-    let _leave = Leave { place: waits, outer };
+    let active = Active { owner, waits: waits.take(), looking: false };
+    let mut leave = Leave { place: waits, active, outer: ACTIVE.get() };
+    ACTIVE.set(&raw mut leave.active);
     body()
+}
+
+/// The process that this thread runs, unless somebody looks at it already.
+#[inline]
+fn active<R>(look: impl FnOnce(&mut Active) -> Option<R>) -> Option<R> {
+    let active = ACTIVE.try_with(Cell::get).unwrap_or(ptr::null_mut());
+    // SAFETY: null, or what the innermost `enter` keeps alive and touches only through this pointer until it takes the
+    // pointer back. `looking` refuses a second look from inside the first, so that there is one reference at a time; this
+    // thread is the only one that has the pointer.
+    let active = unsafe { active.as_mut() }.filter(|active| !active.looking)?;
+    active.looking = true;
+    let result = look(active);
+    active.looking = false;
+    result
 }
 
 /// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of processes.
 /// `look` must not run foreign code.
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
-    let with = |active: &RefCell<Option<Active>>| {
-        let mut active = active.try_borrow_mut().ok()?;
-        let Active { owner, waits } = active.as_mut()?;
+    active(|Active { owner, waits, .. }| {
         Some(look(waits.get_or_insert_with(|| Box::new(Waits { owner: *owner, ..Waits::default() }))))
-    };
-    ACTIVE.try_with(with).ok().flatten()
+    })
 }
 
 /// The same, if the process has a table.
 #[inline]
 pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
-    let peek = |active: &RefCell<Option<Active>>| Some(look(active.try_borrow_mut().ok()?.as_mut()?.waits.as_mut()?));
-    ACTIVE.try_with(peek).ok().flatten()
+    active(|active| active.waits.as_deref_mut().map(look))
 }
 
 /// When whoever called the method that runs now stops waiting.
@@ -271,6 +287,13 @@ impl Waits {
         let Some((slot, generation)) = self.owner else { return };
         let fire = move || crate::scheduler::step::complete(slot, generation, DEADLINES);
         self.armed = Some((due, host.set_timer(due, Box::new(fire))));
+    }
+
+    /// Cancels the timer that all deadlines share: the process ends.
+    pub(crate) fn disarm(&mut self) {
+        if let (Some((_, key)), Some(host)) = (self.armed.take(), host()) {
+            host.timers.cancel(key);
+        }
     }
 
     /// An answer has come. Gives a waker that the caller must wake.

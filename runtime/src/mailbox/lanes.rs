@@ -96,8 +96,6 @@ pub(crate) struct Controls {
     first: *mut Node,
     /// The newest; meaningless while `first` is null.
     last: *mut Node,
-    /// Whether a future of the process was woken.
-    pub(crate) woken: bool,
 }
 
 /// The lanes of one mailbox. See the module.
@@ -299,7 +297,7 @@ impl Lanes {
             first = rest;
             rest = following;
         }
-        Controls { first, last, woken: marks(taken) & WOKEN != 0 }
+        Controls { first, last }
     }
 
     /// Lays the token down until anything arrives.
@@ -342,7 +340,7 @@ impl Lanes {
 impl Controls {
     /// Nothing.
     pub(crate) const fn none() -> Self {
-        Self { first: ptr::null_mut(), last: ptr::null_mut(), woken: false }
+        Self { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
     /// The oldest node that is left.

@@ -4,7 +4,7 @@ use super::control::{Control, Join};
 use crate::caller::Caller;
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, ExitReason, Signal};
-use crate::mailbox::lanes::{Controls, Holder};
+use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::package::Package;
@@ -38,7 +38,7 @@ pub struct Events<'a>(Source<'a>);
 
 #[derive(Debug)]
 enum Source<'a> {
-    Lanes(Feed<'a>),
+    Lanes(&'a mut Feed),
     Queue(VecDeque<Event>),
 }
 
@@ -48,21 +48,8 @@ impl<'a> Events<'a> {
         Events(Source::Queue(events.into_iter().collect()))
     }
 
-    pub(crate) fn feed(mut feed: Feed<'a>) -> Self {
-        feed.absorb();
+    pub(crate) fn feed(feed: &'a mut Feed) -> Self {
         Self(Source::Lanes(feed))
-    }
-
-    pub(crate) fn into_feed(self) -> Option<Feed<'a>> {
-        match self.0 {
-            Source::Lanes(feed) => Some(feed),
-            Source::Queue(_) => None,
-        }
-    }
-
-    /// Whether the process is to end before it takes another event.
-    pub(crate) fn is_ended(&self) -> bool {
-        matches!(&self.0, Source::Lanes(feed) if feed.end.is_some())
     }
 
     /// The next completion or signal; messages stay where they are.
@@ -88,49 +75,106 @@ impl<'a> Events<'a> {
 }
 
 /// The lanes of a running process, as its step sees them.
-pub(crate) struct Feed<'a> {
-    pub(crate) holder: Holder<'a>,
-    pub(crate) pid: Pid,
+pub(crate) struct Feed {
+    holder: Holder<'static>,
+    pid: Pid,
     /// Controls taken out of the lane and not yet seen.
-    pub(crate) controls: Controls,
+    controls: Controls,
     /// Events that may still be taken, less what the step sends.
     budget: u32,
     /// The thread's count of nodes drawn when the budget began.
     drawn: u32,
-    pub(crate) handles_cancel: bool,
+    handles_cancel: bool,
+    /// Whether the process is to end after this step; why is in `rare`.
+    ended: bool,
     /// How many events were taken.
     pub(crate) taken: u32,
     /// How many of them were messages.
     pub(crate) messages: u32,
     /// How many of them were completions.
     pub(crate) completions: u32,
+    /// What few steps meet with.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What few steps meet with.
+#[derive(Default)]
+pub(crate) struct Rare {
     /// Letters that were meant for an earlier process in the slot.
     pub(crate) strangers: Vec<Letter>,
     /// Who asked to be told of the end.
     pub(crate) joins: Vec<Join>,
-    /// Whether the process is to end after this step, and why.
+    /// Controls that the step left alone.
+    pub(crate) left: Controls,
+    /// Why the process is to end.
     pub(crate) end: Option<ExitReason>,
-    /// Whether a future of the process was woken.
-    pub(crate) woken: bool,
 }
 
-impl<'a> Feed<'a> {
-    pub(crate) fn new(holder: Holder<'a>, pid: Pid, controls: Controls, budget: u32, handles_cancel: bool) -> Self {
-        Self {
+impl Feed {
+    /// # Safety
+    /// The caller holds the token of `lanes`, and uses it through nothing else while this lives.
+    #[inline]
+    pub(crate) unsafe fn new(lanes: &'static Lanes, pid: Pid, controls: Controls, budget: u32, handles_cancel: bool) -> Self {
+        // SAFETY: as the caller promises.
+        let holder = unsafe { Holder::new(lanes) };
+        let mut feed = Self {
             holder,
             pid,
             controls,
             budget,
             drawn: pool::drawn(),
             handles_cancel,
+            ended: false,
             taken: 0,
             messages: 0,
             completions: 0,
-            strangers: Vec::new(),
-            joins: Vec::new(),
-            end: None,
-            woken: false,
+            rare: None,
+        };
+        if feed.holder.has_control() {
+            feed.absorb();
         }
+        feed
+    }
+
+    /// Whether the process is to end before it takes another event.
+    #[inline]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether anything is left for the process.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.controls.is_empty() && !self.holder.has_control() && self.holder.is_data_empty()
+    }
+
+    /// Whether the data lane is empty.
+    pub(crate) fn is_data_empty(&self) -> bool {
+        self.holder.is_data_empty()
+    }
+
+    /// Whether anything is left for the process in the control lane.
+    #[inline]
+    pub(crate) fn has_control(&self) -> bool {
+        !self.controls.is_empty() || self.holder.has_control()
+    }
+
+    /// Puts what the step left alone with what few steps meet with, and gives that.
+    #[inline]
+    pub(crate) fn finish(&mut self) -> Option<Box<Rare>> {
+        if !self.controls.is_empty() {
+            self.rare().left = std::mem::take(&mut self.controls);
+        }
+        self.rare.take()
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn end(&mut self, reason: ExitReason) {
+        self.ended = true;
+        self.rare().end = Some(reason);
     }
 
     /// What the step has taken and sent.
@@ -146,17 +190,17 @@ impl<'a> Feed<'a> {
                     return Some(event);
                 }
             }
-            if self.end.is_some() || self.spent() >= self.budget {
+            if self.ended || self.spent() >= self.budget {
                 return None;
             }
             let letter = self.holder.pop_data()?;
             if letter.generation != self.pid.generation() {
-                self.strangers.push(letter);
+                self.rare().strangers.push(letter);
                 continue;
             }
             self.taken += 1;
             if letter.kind == Kind::Stop {
-                self.end = Some(ExitReason::Normal);
+                self.end(ExitReason::Normal);
                 return None;
             }
             self.messages += 1;
@@ -171,12 +215,11 @@ impl<'a> Feed<'a> {
     #[cold]
     fn absorb(&mut self) {
         let mut taken = self.holder.take_control();
-        self.woken |= taken.woken;
         while let Some(mut node) = taken.pop() {
             let letter = node.take();
             if letter.generation != self.pid.generation() {
                 pool::recycle(node);
-                self.strangers.push(letter);
+                self.rare().strangers.push(letter);
                 continue;
             }
             let control = match letter.payload {
@@ -194,9 +237,10 @@ impl<'a> Feed<'a> {
                     self.controls.push(node);
                     continue;
                 }
-                Ok(Control::Cancel(reason)) => self.end = self.end.take().or(Some(reason)),
-                Ok(Control::Kill) => self.end = Some(ExitReason::Killed),
-                Ok(Control::Join(join)) => self.joins.push(join),
+                Ok(Control::Cancel(reason)) if self.ended => drop(reason),
+                Ok(Control::Cancel(reason)) => self.end(reason),
+                Ok(Control::Kill) => self.end(ExitReason::Killed),
+                Ok(Control::Join(join)) => self.rare().joins.push(join),
                 Err(_) => {}
             }
             pool::recycle(node);
@@ -208,7 +252,7 @@ impl<'a> Feed<'a> {
         if self.holder.has_control() {
             self.absorb();
         }
-        if self.end.is_some() {
+        if self.ended {
             return None;
         }
         let mut node = self.controls.pop()?;
@@ -241,7 +285,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-impl fmt::Debug for Feed<'_> {
+impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed").field("pid", &self.pid).field("taken", &self.taken).finish_non_exhaustive()
     }

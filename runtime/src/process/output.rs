@@ -114,6 +114,12 @@ impl StepOutput<'_> {
         self.status = Status::Upgrade(Box::new(process));
     }
 
+    /// Whether nothing was written but, perhaps, that the process is idle.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.status, Status::Idle) && self.yields.is_empty()
+    }
+
     /// How many yields were written.
     pub fn yields(&self) -> usize {
         self.yields.len()

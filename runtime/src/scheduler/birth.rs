@@ -6,9 +6,9 @@ use super::thread::with_current;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::process::control::EndWaiter;
+use crate::process::control::{Control, EndWaiter};
 use crate::process::{InitContext, Process};
-use crate::sync::{Ordering, lock};
+use crate::sync::{Ordering, fence, lock};
 use crate::table::extras::Values;
 use crate::table::{Extras, ProcessKind, TABLE, Token};
 use std::any::Any;
@@ -104,7 +104,13 @@ impl Host {
         };
         self.keep_extras(&mut token, pid, birth, name);
         *token.body() = Some(Box::new(process));
+        let slot = token.slot();
         self.begin(token, first);
+        // A shutdown that began after this process came in may have looked for processes before this one was there.
+        fence(Ordering::SeqCst);
+        if self.gate.is_closed() {
+            super::shutdown::tell(slot, pid.generation(), Control::Cancel(ExitReason::Shutdown));
+        }
         Ok(pid)
     }
 

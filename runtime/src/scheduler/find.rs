@@ -208,22 +208,27 @@ impl Context {
         self.worker().counters.parks.add(1);
         let mut watched: Vec<u64> = Vec::new();
         loop {
-            if host.has_work() || host.is_stopped() || (lookout && host.timers.next() <= Moment::now()) {
+            let pending = host.timers.next();
+            let unkept = !lookout && pending < Moment::NEVER && !host.idle.has_lookout();
+            let due = lookout && pending <= Moment::now();
+            if unkept || due || host.has_work() || host.is_stopped() {
                 host.idle.get_up(me);
                 return;
+            }
+            if lookout && pending == Moment::NEVER && !host.idle.is_anyone_awake() {
+                lookout = host.idle.resign(me);
+                // A timer that was set before the resignation relies on this thread: look again.
+                if !lookout && !host.idle.is_woken(me) && host.timers.next() < Moment::NEVER {
+                    continue;
+                }
             }
             crate::sync::park(if lookout { self.patience() } else { None });
             if host.idle.is_woken(me) {
                 return;
             }
-            if lookout {
-                if self.watch(&mut watched) {
-                    host.idle.get_up(me);
-                    return;
-                }
-                if host.timers.next() == Moment::NEVER && !host.idle.is_anyone_awake() {
-                    lookout = host.idle.resign(me);
-                }
+            if lookout && self.watch(&mut watched) {
+                host.idle.get_up(me);
+                return;
             }
         }
     }

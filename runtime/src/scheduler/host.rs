@@ -123,6 +123,7 @@ impl Host {
             now: Cell::new(Moment::now()),
         };
         crate::caller::collect_orphans();
+        crate::panics::contain_thread();
         crate::dead_letter::set_sink(Some(self));
         context.enter(Context::run);
         self.workers[worker].give_back();
@@ -253,6 +254,7 @@ impl Sink for Host {
         });
         if let Err(panic) = outcome {
             tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
+            crate::caller::blame(&crate::exit::ExitReason::Gone);
         }
     }
 }

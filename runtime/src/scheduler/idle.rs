@@ -39,7 +39,8 @@
 //! *lookout*, parks only for a while: until the next timer is due, and not longer than [`WATCH`] while any thread is
 //! awake. There is at most one lookout. It is the last to be woken for work. A thread that goes to sleep while another is
 //! awake, or while timers are pending, becomes the lookout if there is none; a thread that fills its run-next slot, or sets
-//! an earlier timer, while others sleep without a lookout, wakes one of them. A lookout that finds all others asleep and no
+//! an earlier timer, while others sleep without a lookout, wakes one of them; a thread that has entered the list and then
+//! finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that finds all others asleep and no
 //! timer pending resigns, by a compare-and-swap on the counts: so a thread that is woken later sees that there is none.
 //!
 //! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a thread
@@ -162,6 +163,11 @@ impl Idle {
         let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         searching(before) == 1
+    }
+
+    /// Whether there is a lookout.
+    pub(crate) fn has_lookout(&self) -> bool {
+        self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
     }
 
     /// Whether any thread but the sleeping ones is there.

@@ -9,14 +9,14 @@ use super::thread::Context;
 use crate::caller::{self, Caller};
 use crate::clock::Moment;
 use crate::dead_letter::DeadLetterReason;
-use crate::errors::{CallError, CommandError};
-use crate::exit::ExitReason;
+use crate::errors::{CallError, CommandError, ProcessError};
+use crate::exit::{ExitReason, Panic};
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::process::event::{Events, Feed};
+use crate::process::event::{Events, Feed, Rare};
 use crate::process::output::{Request, Status, StepOutput, Yield};
 use crate::sync::Ordering;
 use crate::table::extras::Body;
@@ -34,7 +34,13 @@ enum After {
     Requeue,
     LayIdle,
     LayWait,
-    End(ExitReason, Option<Payload>),
+    End(Box<(ExitReason, Option<Payload>)>),
+}
+
+impl After {
+    fn end(reason: ExitReason, result: Option<Payload>) -> Self {
+        Self::End(Box::new((reason, result)))
+    }
 }
 
 impl Context {
@@ -74,7 +80,10 @@ impl Context {
                         self.host.push_global(token);
                     }
                 }
-                After::End(reason, result) => end(self.host, token, Some(body), reason, result),
+                After::End(end_of_it) => {
+                    let (reason, result) = *end_of_it;
+                    end(self.host, token, Some(body), reason, result);
+                }
             }
             break;
         }
@@ -89,30 +98,46 @@ impl Context {
     fn step(&self, token: &mut Token, pid: Pid, body: &mut Body, spent: &mut u32) -> After {
         let slot = token.slot();
         let kept = token.extras().as_mut().map(|extras| std::mem::take(&mut extras.controls)).unwrap_or_default();
-        let handles_cancel = body.handles_cancel();
         let budget = BUDGET.saturating_sub(*spent).max(1);
-        let mut events = Events::feed(Feed::new(token.hold(), pid, kept, budget, handles_cancel));
+        // SAFETY: this is the token, and only the feed uses it until the feed is finished.
+        let mut feed = unsafe { Feed::new(&slot.lanes, pid, kept, budget, body.handles_cancel()) };
         let mut out = StepOutput::new();
-        let outcome = if events.is_ended() { Ok(Ok(())) } else { crate::panics::contain(|| body.step(&mut events, &mut out)) };
-        let Some(feed) = events.into_feed() else { unreachable!("made from a feed") };
+        let outcome = if feed.is_ended() {
+            Ok(Ok(()))
+        } else {
+            crate::panics::contain(|| body.step(&mut Events::feed(&mut feed), &mut out))
+        };
 
         let counters = &self.worker().counters;
         counters.steps.add(1);
         counters.messages.add(u64::from(feed.messages));
         bump(&slot.card.steps, 1);
         bump(&slot.card.messages, u64::from(feed.messages));
-        let taken = feed.taken;
         *spent = spent.saturating_add(feed.spent()).saturating_add(1);
 
-        let Feed { controls, joins, strangers, end, completions, .. } = feed;
-        if !joins.is_empty() || !controls.is_empty() {
-            let extras: &mut Extras = token.extras().get_or_insert_default();
-            extras.joined.extend(joins);
-            extras.controls = controls;
+        let plain = matches!(outcome, Ok(Ok(()))) && out.is_plain() && feed.rare.is_none() && feed.completions == 0;
+        if plain && feed.is_empty() {
+            return After::LayIdle;
         }
-        for letter in strangers {
-            token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
-        }
+        self.after(token, pid, body, feed, out, outcome, *spent < BUDGET)
+    }
+
+    /// What follows from a step that did more than take messages.
+    #[expect(clippy::too_many_arguments, reason = "the second half of `step`, apart so that the first stays small")]
+    fn after(
+        &self,
+        token: &mut Token,
+        pid: Pid,
+        body: &mut Body,
+        mut feed: Feed,
+        out: StepOutput<'_>,
+        outcome: Result<Result<(), ProcessError>, Panic>,
+        budget_left: bool,
+    ) -> After {
+        let slot = token.slot();
+        let (has_control, data_empty) = (feed.has_control(), feed.is_data_empty());
+        let again = if feed.taken > 0 && budget_left { After::Again } else { After::Requeue };
+        let end = feed.finish().and_then(|rare| keep_rare(token, *rare));
         let reason = match outcome {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.into_reason()),
@@ -123,46 +148,33 @@ impl Context {
             }
         };
         let StepOutput { yields, status, .. } = out;
-        let outstanding = slot.card.outstanding.load(Ordering::Relaxed).saturating_sub(completions) + yields.len() as u32;
+        let answered = slot.card.outstanding.load(Ordering::Relaxed).saturating_sub(feed.completions);
+        let outstanding = answered + yields.len() as u32;
         slot.card.outstanding.store(outstanding, Ordering::Relaxed);
         yields.into_iter().for_each(|request| self.dispatch(slot, pid, request));
         if let Some(reason) = reason {
-            return After::End(reason, None);
+            return After::end(reason, None);
         }
-        let more = |token: &mut Token| {
-            let controls_kept = token.extras().as_ref().is_some_and(|extras| !extras.controls.is_empty());
-            controls_kept || token.slot().lanes.has_control()
-        };
         match (status, end) {
-            (Status::Done(result), _) => After::End(ExitReason::Normal, result),
-            (Status::Ended(reason, result), _) => After::End(reason, result),
-            (_, Some(reason)) => After::End(reason, None),
+            (Status::Done(result), _) => After::end(ExitReason::Normal, result),
+            (Status::Ended(reason, result), _) => After::end(reason, result),
+            (_, Some(reason)) => After::end(reason, None),
             (Status::Upgrade(process), None) => {
                 let old = std::mem::replace(body, process);
                 match super::end::close(old, &ExitReason::Normal) {
-                    Some(panic) => After::End(panic, None),
+                    Some(panic) => After::end(panic, None),
                     None => After::Requeue,
                 }
             }
             (Status::Continue, None) => After::Requeue,
-            (Status::Idle, None) => {
-                if token.hold().is_data_empty() && !more(token) {
-                    After::LayIdle
-                } else if taken > 0 && *spent < BUDGET {
-                    After::Again
-                } else {
-                    After::Requeue
-                }
-            }
-            (Status::Waiting, None) if outstanding == 0 => After::End(
+            (Status::Idle, None) if has_control || !data_empty => again,
+            (Status::Idle, None) => After::LayIdle,
+            (Status::Waiting, None) if outstanding == 0 => After::end(
                 ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
                 None,
             ),
-            (Status::Waiting | Status::Suspended, None) => match more(token) {
-                false => After::LayWait,
-                true if taken > 0 && *spent < BUDGET => After::Again,
-                true => After::Requeue,
-            },
+            (Status::Waiting | Status::Suspended, None) if has_control => again,
+            (Status::Waiting | Status::Suspended, None) => After::LayWait,
         }
     }
 
@@ -198,6 +210,20 @@ impl Context {
             }
         }
     }
+}
+
+/// Keeps what few steps meet with. Gives why the process is to end, if it is.
+fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
+    let Rare { strangers, joins, left, end } = rare;
+    if !joins.is_empty() || !left.is_empty() {
+        let extras: &mut Extras = token.extras().get_or_insert_default();
+        extras.joined.extend(joins);
+        extras.controls = left;
+    }
+    for letter in strangers {
+        token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+    }
+    end
 }
 
 /// Answers a timer's yield.
