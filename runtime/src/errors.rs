@@ -410,6 +410,9 @@ pub enum ShutdownError {
     /// It was asked for inside one of the processes that it would have to wait for.
     #[error("a process cannot wait for the shutdown of its own runtime; the shutdown has begun without being waited for")]
     FromInside,
+    /// The system did not let the program listen for ctrl-c.
+    #[error("ctrl-c cannot be listened for; another part of the program may have set a handler of its own")]
+    NoSignal,
 }
 
 /// What a payload was, for people: its value where that is known, else its type.

@@ -31,6 +31,7 @@
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
+//! * `ctrl-c`: `Runtime::run_until_ctrl_c`.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");
@@ -45,6 +46,8 @@ mod command;
 mod dead_letter;
 mod errors;
 mod exit;
+#[cfg(feature = "ctrl-c")]
+mod interrupt;
 mod mailbox;
 mod oneshot;
 mod package;

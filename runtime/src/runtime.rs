@@ -261,6 +261,17 @@ impl Runtime {
         block_on(future)
     }
 
+    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down.
+    ///
+    /// # Errors
+    /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own; else as
+    /// [`Runtime::shutdown`].
+    #[cfg(feature = "ctrl-c")]
+    pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
+        crate::interrupt::wait().map_err(|_| ShutdownError::NoSignal)?;
+        self.shutdown()
+    }
+
     /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not ended
     /// at the deadline is killed. Returns what ended how, at the deadline at the latest, even if a step never returns.
     ///
@@ -295,7 +306,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         match shut_down(self.host, self.deadline) {
             Ok(report) if !report.is_clean() => tracing::warn!(%report, "a runtime was dropped, and not all ended by itself"),
-            Ok(_) | Err(ShutdownError::FromInside) => {}
+            Ok(_) | Err(_) => {}
         }
     }
 }
