@@ -4,8 +4,6 @@
 //! cargo run --example entries
 //! ```
 
-use std::error::Error;
-
 use postroom::prelude::*;
 
 #[process]
@@ -15,11 +13,8 @@ struct Account {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{asked} asked for, {balance} there")]
-struct Overdrawn {
-    asked: i64,
-    balance: i64,
-}
+#[error("{0} asked for, {1} there")]
+struct Overdrawn(i64, i64);
 
 #[process]
 impl Account {
@@ -42,25 +37,23 @@ impl Account {
     #[message]
     fn withdraw(&mut self, amount: i64) -> Result<i64, Overdrawn> {
         if amount > self.balance {
-            return Err(Overdrawn { asked: amount, balance: self.balance });
+            return Err(Overdrawn(amount, self.balance));
         }
         self.balance -= amount;
         Ok(self.balance)
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::new()?;
     let account = runtime.spawn(Account::default()).serve(100)?;
     println!("left: {}", account.withdraw(30).wait()?);
 
-    let saved = runtime.spawn(Account::default()).save(account, 20, 2)?;
-    println!("saved: {}", saved.wait()?);
-
-    let saved = runtime.spawn(Account::default()).save(account, 20, 2)?;
-    match saved.wait() {
-        Ok(saved) => println!("saved: {saved}"),
-        Err(error) => println!("saving failed: {error}"),
+    for _ in 0..2 {
+        match runtime.spawn(Account::default()).save(account, 20, 2)?.wait() {
+            Ok(saved) => println!("saved: {saved}"),
+            Err(error) => println!("saving failed: {error}"),
+        }
     }
     Ok(())
 }

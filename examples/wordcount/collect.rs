@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use postroom::prelude::*;
 
+use crate::Failure;
 use crate::count::{Counter, Order};
 use crate::merge::Merge;
 use crate::walk::Skipped;
-use crate::Failure;
 
 /// How many of the most frequent words are printed.
 const TOP: usize = 20;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --example wordcount                    # this repository's own text
-//! cargo run --release --example wordcount -- FILE DIRECTORY  # the 20 most frequent words, and how fast it went
+//! cargo run --release --example wordcount -- FILE DIRECTORY  # the 20 most frequent words, and the rate
 //! cargo run --release --example wordcount -- --all FILE      # every word: `COUNT WORD`
 //! ```
 //!
@@ -10,9 +10,10 @@
 //! walker ──pieces──▶ readers ──chunks──▶ parsers ──batches──▶ counters ──pages──▶ collector
 //! ```
 //!
-//! Nothing is shared: text, words and counts are moved from process to process in messages of at most 64 KiB. Whoever
-//! works on something asks for it when it has room (each arrow is a call from right to left, or one that waits for its
-//! answer), so the memory in use depends on the number of different words and not on the size of the input.
+//! Nothing is shared: text, words and counts are moved from process to process in messages of at most 64 KiB. Pieces,
+//! chunks and pages come as the answers to whoever wants them, and a batch is a call that the parser waits for: nobody
+//! is ever ahead of anybody, and the memory in use depends on the number of different words, not on the size of the
+//! input.
 //!
 //! A word is a run of ASCII letters, counted in lower case. What cannot be read is named on standard error and skipped.
 //! The exit status is 0, or 1 if something was skipped or went wrong, or 2 for an option that does not exist.
@@ -79,11 +80,9 @@ fn count(options: Options) -> Result<usize, Failure> {
     };
     let walker = runtime.spawn(walker).serve()?;
     let collector = runtime.spawn(Collector::new()).serve()?;
-    let counters = (0..runtime.workers())
-        .map(|_| runtime.spawn(Counter::default()).serve())
-        .collect::<Result<Vec<_>, _>>()?;
-    // Two per worker: while one waits for the disk or a counter, the other works.
-    let parsers = (0..1 * runtime.workers())
+    let counters =
+        (0..runtime.workers()).map(|_| runtime.spawn(Counter::default()).serve()).collect::<Result<Vec<_>, _>>()?;
+    let parsers = (0..runtime.workers())
         .map(|_| {
             let reader = runtime.spawn(Reader::new(walker, collector)).serve()?;
             runtime.spawn(Parser::default()).parse(reader, counters.clone(), collector)

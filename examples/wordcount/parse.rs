@@ -18,7 +18,7 @@ use crate::tally::Tally;
 use crate::{Failure, PATIENCE};
 
 /// How many different words a parser gathers before it hands them on: about 2 MiB, which stays in the caches.
-const GATHER: usize = 16 * 1024;
+const GATHER: usize = 32 * 1024;
 
 #[process]
 #[derive(Default)]
