@@ -1,5 +1,6 @@
 //! Everything that can be chosen about a runtime, before it starts.
 
+use crate::actor::call::DEFAULT_TIMEOUT;
 use crate::command::{Command, Completion};
 use crate::dead_letter::DeadLetter;
 use crate::errors::BuildError;
@@ -26,6 +27,7 @@ pub struct Builder {
     workers: Option<usize>,
     limit: Option<usize>,
     seed: Option<u64>,
+    call_timeout: Duration,
     deadline: Duration,
     paused: bool,
     handlers: Handlers,
@@ -46,6 +48,7 @@ impl Builder {
             workers: None,
             limit: None,
             seed: None,
+            call_timeout: DEFAULT_TIMEOUT,
             deadline: DEADLINE,
             paused: false,
             handlers: Handlers::default(),
@@ -74,6 +77,12 @@ impl Builder {
     /// What random choices are drawn from, so that they can be drawn again.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// How long calls made by the host's processes wait if nothing else is said, instead of [`DEFAULT_TIMEOUT`].
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.call_timeout = timeout;
         self
     }
 
@@ -124,6 +133,7 @@ impl Builder {
             workers,
             seed: self.seed.unwrap_or_else(crate::random::entropy),
             limit: self.limit,
+            call_timeout: self.call_timeout,
             dispatcher: self.handlers.freeze(),
             hooks: self.hooks,
         });

@@ -158,9 +158,12 @@ pub enum SpawnError {
     /// The runtime is shutting down.
     #[error("the runtime is shutting down and takes no new processes")]
     Shutdown,
+    /// There is no such entry, or the inputs do not fit it.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
     /// The entry, or `init`, failed or panicked.
     #[error("the process could not start: {0}")]
-    Init(#[from] InitError),
+    Init(InitError),
     /// A start hook refused it.
     #[error("a start hook refused the process: {0}")]
     Refused(String),
@@ -246,7 +249,7 @@ pub enum EntryError {
         inputs: Vec<String>,
     },
     /// An input of the wrong type.
-    #[error("input `{input}` of `{process}::{entry}` is a `{expected}`, and {came} cannot be turned into one without loss")]
+    #[error("input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into without loss")]
     Type {
         /// The process type.
         process: String,
@@ -281,9 +284,12 @@ pub enum StartError {
     Spawn(#[from] SpawnError),
 }
 
-impl From<EntryError> for SpawnError {
-    fn from(error: EntryError) -> Self {
-        Self::Init(error.into())
+impl From<InitError> for SpawnError {
+    fn from(error: InitError) -> Self {
+        match error {
+            InitError::Entry(error) => Self::Entry(error),
+            error => Self::Init(error),
+        }
     }
 }
 
@@ -416,8 +422,16 @@ pub enum ShutdownError {
 }
 
 /// What a payload was, for people: its value where that is known, else its type.
-pub(crate) fn describe(payload: &Payload) -> String {
-    format!("a `{}`", payload.type_name())
+pub(crate) fn describe(payload: &mut Payload) -> String {
+    macro_rules! shown {
+        ($($type:ty)*) => {
+            $(if let Some(value) = payload.get_mut::<$type>() {
+                return format!("`{value:?}` of type `{}`", stringify!($type));
+            })*
+        };
+    }
+    shown!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 bool char);
+    format!("a value of type `{}`", payload.type_name())
 }
 
 fn list(names: &[String]) -> String {
@@ -445,6 +459,10 @@ fn count(inputs: usize) -> String {
 
 /// `; did you mean …?`, or nothing.
 pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
+    if names.len() < 2 {
+        // The only one there is has just been named.
+        return String::new();
+    }
     let near = names.iter().map(|known| (distance(name, known), known)).min();
     match near {
         Some((distance, known)) if distance <= 1 + name.len() / 4 => format!("; did you mean `{known}`?"),

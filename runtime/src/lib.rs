@@ -99,9 +99,9 @@ pub use postroom_macros::{entry, main, message, process, signal};
 pub mod prelude {
     pub use crate::payloads;
     pub use crate::{
-        Address, Call, CallError, Cancel, Context, Down, Event, Events, Exit, ExitReason, InitContext, Package, Payload,
-        Payloads, Pid, Process, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError,
-        StepOutput,
+        Address, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit, ExitReason,
+        Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process, ProcessError, Recipient, Replies, Reply,
+        RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
     };
     pub use crate::{entry, message, process, signal};
 }

@@ -10,6 +10,7 @@ use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::relay::{deliver, route, this_node};
+use crate::scheduler::thread::with_current;
 use crate::table::TABLE;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// How long a call waits if nothing else is said.
+/// How long a call waits if nothing else is said, neither by the call nor by [`Builder::call_timeout`](crate::Builder::call_timeout).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message that is ready to go: to be sent, or to be answered. `M` is its type, `T` and `E` what comes back.
@@ -27,7 +28,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nothing has happened yet: finish it with `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain
 /// thread).
 ///
-/// A call waits for [`DEFAULT_TIMEOUT`] unless told otherwise, and never longer than whoever called the method that makes
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than whoever called the method that makes
 /// it. Dropping a call that waits cancels it: its answer will be thrown away.
 #[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
 pub struct Call<M, T = (), E = Infallible> {
@@ -177,13 +178,21 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
     fn due(&self) -> Option<Moment> {
         let own = match self.limit {
-            Limit::Default => waits::coarse_now().after(DEFAULT_TIMEOUT),
+            Limit::Default => default_deadline(),
             Limit::After(timeout) => Moment::now().after(timeout),
             Limit::At(deadline) => deadline,
         };
         let inherited = waits::deadline();
         Some(inherited.map_or(own, |inherited| inherited.min(own)))
     }
+}
+
+/// When a call that says nothing else stops waiting.
+fn default_deadline() -> Moment {
+    with_current(|context| match context {
+        Some(context) => context.now.get().after(context.host.config.call_timeout),
+        None => Moment::now().after(DEFAULT_TIMEOUT),
+    })
 }
 
 /// Sends `message` to `pid`.

@@ -1,13 +1,13 @@
 //! What a method can do besides changing its struct.
 
-use super::address::Address;
-use super::call::Call;
+use super::address::{Address, SendTo};
+use super::call::{Call, send};
 use super::definition::{Actor, Delivery};
 use super::spawn::{Spawn, SpawnProcess};
 use super::waits::{self, Answer, Owner, WaitKey};
 use crate::clock::Moment;
 use crate::command::Command;
-use crate::errors::{CallError, CommandError};
+use crate::errors::{CallError, CommandError, SendError};
 use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::pid::Pid;
@@ -104,6 +104,14 @@ impl<P: Actor> Context<P> {
     /// A value that was given to this process, or to the one that spawned it, and so on upward, with `value`.
     pub fn value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         inherited_values()?.get(&TypeId::of::<T>())?.clone().downcast().ok()
+    }
+
+    /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send).
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there.
+    pub fn send<M: Send + 'static>(&self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        send(to.target(), message)
     }
 
     /// Spawns a process on the same host. See [`Spawn`].

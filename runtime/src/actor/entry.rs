@@ -218,9 +218,9 @@ pub trait TakeValue<T> {
 impl<T: Send + 'static> TakeValue<T> for InputOf<T> {
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
-            Some(Input::Value(value)) => convert(value).map_err(|value| inputs.wrong(describe(&value))),
+            Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             #[cfg(feature = "serde")]
-            Some(Input::Json(_)) => Err(inputs.wrong("JSON (the type is not `Deserialize`)".to_string())),
+            Some(Input::Json(_)) => Err(inputs.wrong("JSON, from which nothing that is not `Deserialize` can be made,".to_string())),
             None => Err(inputs.wrong("nothing".to_string())),
         }
     }
@@ -237,7 +237,7 @@ pub trait TakeJson<T> {
 impl<T: Send + serde::de::DeserializeOwned + 'static> TakeJson<T> for &InputOf<T> {
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
-            Some(Input::Value(value)) => convert(value).map_err(|value| inputs.wrong(describe(&value))),
+            Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             Some(Input::Json(value)) => {
                 let text: String = value.to_string().chars().take(80).collect();
                 serde_json::from_value(value).map_err(|error| inputs.wrong(format!("the JSON `{text}` ({error})")))

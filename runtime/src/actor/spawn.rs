@@ -133,19 +133,22 @@ impl<P: Actor> SpawnCore<P> {
     }
 }
 
-/// A process in an async entry, and the right to the entry's result. Dropping it leaves the process alone.
-pub struct Running<P: Actor, T = (), E = Infallible> {
+/// A process that will have a result, and the right to it: that of an async entry, or what a hand-written process is
+/// [`done_with`](crate::StepOutput::done_with). Dropping it leaves the process alone.
+pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
     ending: Arc<Ending>,
     types: PhantomData<fn() -> (P, T, E)>,
 }
 
-impl<P: Actor, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
+impl<P: Actor, T, E> Running<P, T, E> {
     /// The address of the process.
     pub fn address(&self) -> Address<P> {
         Address::new(self.pid)
     }
+}
 
+impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     /// The PID of the process.
     pub fn pid(&self) -> Pid {
         self.pid
@@ -177,11 +180,13 @@ impl<P: Actor, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
 fn outcome<T: Send + 'static, E: Send + 'static>(reason: ExitReason, result: Option<Payload>) -> Result<T, RunError<E>> {
     match result.map(Payload::take::<Result<T, E>>) {
         Some(Ok(result)) => result.map_err(RunError::Failed),
-        _ => Err(RunError::Ended(reason)),
+        // A hand-written process is done with a value, not with a result.
+        Some(Err(value)) => value.take().map_err(|_| RunError::Ended(reason)),
+        None => Err(RunError::Ended(reason)),
     }
 }
 
-impl<P: Actor, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
+impl<P, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
     type Output = Result<T, RunError<E>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
@@ -235,11 +240,25 @@ impl<P: Process> SpawnProcess<P> {
     /// # Errors
     /// See [`SpawnError`].
     pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
-        const KIND_UNKNOWN: &&str = &"?";
-        let known = self.process.entries().iter().find(|known| **known == entry);
-        let kind = KindOfProcess::<P>::KIND;
-        let birth = Birth { kind, entry: known.unwrap_or(KIND_UNKNOWN), place: self.place, options: self.options, result: None };
-        self.host.spawn(birth, self.process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
+        self.begin(entry, input, None)
+    }
+
+    /// Starts at `entry` a process that will be [`done_with`](crate::StepOutput::done_with) a `T`.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
+        let ending = Arc::new(Ending(Oneshot::new()));
+        let pid = self.begin(entry, input, Some(ending.clone()))?;
+        Ok(Running { pid, ending, types: PhantomData })
+    }
+
+    fn begin(self, entry: &str, input: Payloads, result: Option<Arc<dyn EndWaiter>>) -> Result<Pid, SpawnError> {
+        const UNKNOWN: &&str = &"?";
+        let Self { host, place, process, options } = self;
+        let known = process.entries().iter().find(|known| **known == entry);
+        let birth = Birth { kind: KindOfProcess::<P>::KIND, entry: known.unwrap_or(UNKNOWN), place, options, result };
+        host.spawn(birth, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
     }
 }
 
@@ -262,8 +281,8 @@ impl<P: Process> fmt::Debug for SpawnProcess<P> {
     }
 }
 
-impl<P: Actor, T, E> fmt::Debug for Running<P, T, E> {
+impl<P, T, E> fmt::Debug for Running<P, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Running<{}>{}", P::NAME, self.pid)
+        write!(f, "Running<{}>{}", std::any::type_name::<P>(), self.pid)
     }
 }

@@ -205,11 +205,6 @@ fn host() -> Option<&'static Host> {
     with_current(|context| context.map(|context| context.host))
 }
 
-/// Now, to within some steps: what a deadline is counted from.
-pub(crate) fn coarse_now() -> Moment {
-    with_current(|context| context.map(|context| context.now.get())).unwrap_or_else(Moment::now)
-}
-
 impl Waits {
     pub(crate) fn owner(&self) -> Owner {
         self.owner

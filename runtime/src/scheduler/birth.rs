@@ -89,7 +89,7 @@ impl Host {
             let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
             outcome.map_err(|error| {
                 self.config.hooks.undo(&started);
-                SpawnError::Init(error)
+                SpawnError::from(error)
             })
         });
         let first = match begun {

@@ -22,6 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// What a host is built with.
 pub(crate) struct Config {
@@ -31,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) seed: u64,
     pub(crate) limit: Option<usize>,
+    /// How long calls of its processes wait if nothing else is said.
+    pub(crate) call_timeout: Duration,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) hooks: Hooks,
 }
