@@ -160,6 +160,21 @@ impl Builder {
     }
 }
 
+impl Runtime {
+    /// A runtime with as many workers as the machine has cores, or as `POSTROOM_WORKERS` says.
+    ///
+    /// # Errors
+    /// If `POSTROOM_WORKERS` is nonsense, or if the threads cannot be started.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    /// A runtime to be, with everything that can be chosen.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").field("name", &self.name).field("workers", &self.workers).finish_non_exhaustive()

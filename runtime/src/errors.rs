@@ -358,16 +358,6 @@ pub enum CommandError {
     Call(#[from] CallError),
 }
 
-/// A package that a [`Receiver`](crate::relay::Receiver) refused; it comes back whole.
-#[derive(Debug, thiserror::Error)]
-#[error("a package was refused: {reason}")]
-pub struct Refused {
-    /// The package.
-    pub package: crate::package::Package,
-    /// Why.
-    pub reason: SendFailure,
-}
-
 /// A PID that is not of the asked type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -48,6 +48,7 @@ mod errors;
 mod exit;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
+mod inside;
 mod mailbox;
 mod oneshot;
 mod package;
@@ -65,24 +66,26 @@ mod statistics;
 mod sync;
 mod table;
 
-pub use actor::address::{Address, Recipient, SendTo};
+pub use actor::address::{Address, Recipient};
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{CallThen, Context, Interval, Missed, RunThen};
-pub use actor::definition::{Actor, Declared, EntryInfo, Handles, InputInfo};
+pub use actor::definition::{Actor, Declared, Handles};
+pub use actor::entry::{EntryInfo, InputInfo};
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::reply::Reply;
 pub use actor::spawn::{Running, Spawn, SpawnProcess};
+pub use actor::target::SendTo;
 pub use actor::stream::{Replies, ReplyStream, Streaming};
 pub use builder::Builder;
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
-    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, Refused, RunError,
+    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError,
     SendError, SendFailure, ShutdownError, SpawnError, StartError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Panic, Signal, SignalKind};
-pub use package::Package;
+pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
@@ -109,16 +112,16 @@ pub mod prelude {
 /// For generated code only: no promise is made about what is here.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::actor::definition::{Actor, Declared, Delivery, EntryInfo, Handles, InputInfo, Never};
+    pub use crate::actor::definition::{Actor, Declared, Delivery, Handles};
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, ErrorText, Fallible, InitOutcome, InputOf, Inputs, Start,
+        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, InitOutcome, InputInfo, InputOf, Inputs, Start,
         TakeValue, Wire, wire, wire_result,
     };
     pub use crate::actor::reply::Asked;
     pub use crate::errors::EntryError;
-    pub use crate::actor::spawn::SpawnCore;
+    pub use crate::actor::seed::SpawnCore;
     pub use crate::{__describe as describe, __take_input as take_input};
 
     /// Without the feature `serde` there is nothing to take from JSON.

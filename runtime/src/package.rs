@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::errors::CallError;
+use crate::errors::{CallError, SendFailure};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use std::fmt;
@@ -85,6 +85,16 @@ impl Package {
         let (to, payload, caller) = self.into_parts();
         payload.take().map(|message| (message, caller)).map_err(|payload| Self::from_parts(to, payload, None))
     }
+}
+
+/// A package that a [`Receiver`](crate::relay::Receiver) refused; it comes back whole.
+#[derive(Debug, thiserror::Error)]
+#[error("a package was refused: {reason}")]
+pub struct Refused {
+    /// The package.
+    pub package: Package,
+    /// Why.
+    pub reason: SendFailure,
 }
 
 impl Drop for Package {

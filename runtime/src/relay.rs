@@ -8,9 +8,9 @@
 //! engines that bring packages from other nodes, and for tests.
 
 use crate::caller::Caller;
-use crate::errors::{Refused, SendFailure};
+use crate::errors::{SendFailure};
 use crate::mailbox::node::Kind;
-use crate::package::Package;
+use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::sync::RwLock;

@@ -1,16 +1,16 @@
 //! A runtime: one host, what it was built with, and how it ends.
 
-use crate::actor::address::{Address, SendTo};
+use crate::actor::address::Address;
 use crate::actor::call::send;
 use crate::actor::definition::Actor;
 use crate::actor::entry::Inputs;
 use crate::actor::machine::KindOf;
 use crate::actor::spawn::{Spawn, SpawnProcess};
-use crate::builder::Builder;
-use crate::errors::{AddressError, BuildError, Refused, SendError, SendFailure, ShutdownError, StartError};
+use crate::actor::target::SendTo;
+use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
 use crate::exit::ExitReason;
 use crate::oneshot::block_on;
-use crate::package::Package;
+use crate::package::{Package, Refused};
 use crate::payload::Payloads;
 use crate::pid::Pid;
 use crate::process::Process;
@@ -18,7 +18,7 @@ use crate::registry::Registry;
 use crate::relay::{Receiver, deliver};
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::shutdown::ShutdownReport;
-use crate::scheduler::thread::with_current;
+use crate::scheduler::local::with_current;
 use crate::sync::{RwLock, lock};
 use crate::table::TABLE;
 use std::collections::HashMap;
@@ -226,19 +226,6 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime with as many workers as the machine has cores, or as `POSTROOM_WORKERS` says.
-    ///
-    /// # Errors
-    /// If `POSTROOM_WORKERS` is nonsense, or if the threads cannot be started.
-    pub fn new() -> Result<Self, BuildError> {
-        Builder::new().build()
-    }
-
-    /// A runtime to be, with everything that can be chosen.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(crate) fn of(host: Host, deadline: Duration) -> Self {
         Self { host, deadline }
     }

@@ -2,11 +2,11 @@
 
 use crate::clock::Moment;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::errors::{Refused, SpawnError};
+use crate::errors::{SpawnError};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
-use crate::package::Package;
+use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};

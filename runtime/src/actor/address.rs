@@ -2,6 +2,7 @@
 
 use super::call::{Call, send};
 use super::definition::{Actor, Handles};
+use super::target::SendTo;
 use crate::errors::SendError;
 use crate::pid::Pid;
 use std::convert::Infallible;
@@ -152,19 +153,6 @@ impl<M, T, E> fmt::Debug for Recipient<M, T, E> {
 impl<P: Handles<M>, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
     fn from(address: Address<P>) -> Self {
         address.narrow()
-    }
-}
-
-/// Whatever a message of type `M` can be sent to: a PID (checked at delivery), or an address of a process that has a
-/// method for it (checked by the compiler).
-pub trait SendTo<M> {
-    /// The PID.
-    fn target(&self) -> Pid;
-}
-
-impl<M> SendTo<M> for Pid {
-    fn target(&self) -> Pid {
-        *self
     }
 }
 

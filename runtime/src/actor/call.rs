@@ -10,7 +10,7 @@ use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::relay::{deliver, route, this_node};
-use crate::scheduler::thread::with_current;
+use crate::scheduler::local::with_current;
 use crate::table::TABLE;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};

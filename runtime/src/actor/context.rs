@@ -1,9 +1,7 @@
 //! What a method can do besides changing its struct.
 
-use super::address::{Address, SendTo};
+use super::target::SendTo;
 use super::call::{Call, send};
-use super::definition::{Actor, Delivery};
-use super::spawn::{Spawn, SpawnProcess};
 use super::waits::{self, Answer, Owner, WaitKey};
 use crate::clock::Moment;
 use crate::command::Command;
@@ -11,9 +9,8 @@ use crate::errors::{CallError, CommandError, SendError};
 use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::process::Process;
 use crate::scheduler::birth::inherited_values;
-use crate::scheduler::thread::with_current;
+use crate::scheduler::local::with_current;
 use crate::table::TABLE;
 use slab::Slab;
 use std::any::TypeId;
@@ -41,7 +38,7 @@ pub struct Context<P> {
     process: PhantomData<fn(P)>,
 }
 
-impl<P: Actor> Context<P> {
+impl<P> Context<P> {
     pub(crate) fn new(pid: Option<Pid>, parent: Option<Pid>, entry: &'static str) -> Self {
         Self { pid, parent, entry, continuations: Slab::new(), process: PhantomData }
     }
@@ -62,14 +59,6 @@ impl<P: Actor> Context<P> {
         self.pid
     }
 
-    /// The process's own address.
-    ///
-    /// # Panics
-    /// As [`Context::pid`].
-    pub fn address(&self) -> Address<P> {
-        Address::new(self.pid())
-    }
-
     /// The process that spawned this one; `None` if it was a thread.
     pub fn parent(&self) -> Option<Pid> {
         self.parent
@@ -83,11 +72,6 @@ impl<P: Actor> Context<P> {
     /// Where in the source it was spawned.
     pub fn spawn_place(&self) -> Option<&'static Location<'static>> {
         TABLE.living(self.pid?)?.card.place()
-    }
-
-    /// The host that it runs on; `None` if its machine is driven by hand.
-    pub fn host(&self) -> Option<crate::Host> {
-        crate::Host::current()
     }
 
     /// When whoever called the method that runs now stops waiting.
@@ -112,32 +96,6 @@ impl<P: Actor> Context<P> {
     /// The message, with the reason, if the process has ended or was never there.
     pub fn send<M: Send + 'static>(&self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
-    }
-
-    /// Spawns a process on the same host. See [`Spawn`].
-    ///
-    /// # Panics
-    /// In a machine that is driven by hand.
-    #[track_caller]
-    pub fn spawn<Q: Actor>(&self, process: Q) -> Spawn<Q> {
-        self.host_or_panic().spawn(process)
-    }
-
-    /// Spawns a process that is a hand-written [`Process`]. See [`SpawnProcess`].
-    ///
-    /// # Panics
-    /// In a machine that is driven by hand.
-    #[track_caller]
-    pub fn spawn_process<Q: Process>(&self, process: Q) -> SpawnProcess<Q> {
-        self.host_or_panic().spawn_process(process)
-    }
-
-    #[track_caller]
-    fn host_or_panic(&self) -> crate::Host {
-        match crate::Host::current() {
-            Some(host) => host,
-            None => panic!("a process that is driven by hand has no host to spawn on"),
-        }
     }
 
     /// Ends the process when the method that runs now is done (in async code: at its next await).
@@ -393,7 +351,7 @@ pub struct CallThen<'a, P, M, T, E> {
     call: Call<M, T, E>,
 }
 
-impl<P: Actor, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
+impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
     /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let number = self.context.add_continuation(Box::new(move |this, answer, context| {
@@ -410,7 +368,7 @@ pub struct RunThen<'a, P, F> {
     future: F,
 }
 
-impl<P: Actor, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_, P, F> {
+impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_, P, F> {
     /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
         let number = self.context.add_continuation(Box::new(move |this, answer, context| {
@@ -443,9 +401,8 @@ impl<P, F> fmt::Debug for RunThen<'_, P, F> {
 }
 
 /// Runs a continuation whose answer has come.
-pub(crate) fn run_continuation<P: Actor>(this: &mut P, context: &mut Context<P>, number: usize, answer: Answer) -> Delivery<'static> {
+pub(crate) fn run_continuation<P>(this: &mut P, context: &mut Context<P>, number: usize, answer: Answer) {
     if let Some(continuation) = context.take_continuation(number) {
         continuation(this, answer, context);
     }
-    Delivery::Done
 }

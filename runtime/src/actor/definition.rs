@@ -1,14 +1,15 @@
 //! What the macro says of a struct: its names, its entries, its messages, and how each message is handled.
 
 use super::context::Context;
-use super::entry::{Inputs, Start};
-use super::spawn::SpawnCore;
+use super::entry::{CheckedInputs, EntryInfo, Inputs, Start};
+use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
 use crate::package::Package;
 use crate::pid::Pid;
-use std::fmt;
+use crate::process::unknown_entry;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 
 /// The struct's half of `#[process]`.
@@ -75,44 +76,6 @@ pub trait Handles<M>: Actor {
     type Error: Send + 'static;
 }
 
-/// An entry of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// What it takes, without the context.
-    pub inputs: &'static [InputInfo],
-    /// Whether it is async.
-    pub is_async: bool,
-}
-
-/// An input of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InputInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// Its type, as it is written.
-    pub type_name: &'static str,
-}
-
-impl fmt::Display for EntryInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inputs: Vec<String> = self.inputs.iter().map(ToString::to_string).collect();
-        write!(f, "{}({})", self.name, inputs.join(", "))
-    }
-}
-
-impl fmt::Display for InputInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.type_name)
-    }
-}
-
-/// A message that cannot be made.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Never {}
-
 /// What became of a message.
 #[doc(hidden)]
 pub enum Delivery<'a> {
@@ -124,4 +87,39 @@ pub enum Delivery<'a> {
     Failed(ProcessError),
     /// Its method is async.
     Pending(Pin<Box<dyn Future<Output = Delivery<'static>> + Send + 'a>>),
+}
+
+/// For generated code.
+impl Inputs {
+    /// Checks their number against entry number `index`.
+    #[doc(hidden)]
+    pub fn check<P: Actor>(self, index: usize) -> Result<CheckedInputs, EntryError> {
+        self.check_for(P::NAME, &P::ENTRIES[index])
+    }
+}
+
+/// For generated code.
+impl EntryError {
+    #[doc(hidden)]
+    pub fn unknown<P: Actor>(entry: &str) -> Self {
+        unknown_entry(P::NAME, entry, names::<P>())
+    }
+}
+
+/// The names of the entries of `P`.
+pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
+    struct Names<P>(PhantomData<P>);
+    impl<P: Actor> Names<P> {
+        const NAMES: [&'static str; 64] = {
+            let mut names = [""; 64];
+            let mut index = 0;
+            while index < P::ENTRIES.len() {
+                names[index] = P::ENTRIES[index].name;
+                index += 1;
+            }
+            names
+        };
+        const ALL: &'static [&'static str; 64] = &Self::NAMES;
+    }
+    &Names::<P>::ALL[..P::ENTRIES.len()]
 }

@@ -1,33 +1,74 @@
 //! How an entry is started by its name.
 
 use super::context::Context;
-use super::definition::Actor;
-use super::machine::{Finished, Pending};
-use crate::errors::{EntryError, InitError, describe};
+use crate::errors::{EntryError, InitError, ProcessError, describe};
 use crate::payload::{Payload, Payloads};
-use crate::process::unknown_entry;
 use std::convert::Infallible;
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+
+/// An entry of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes, without the context.
+    pub inputs: &'static [InputInfo],
+    /// Whether it is async.
+    pub is_async: bool,
+}
+
+/// An input of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type, as it is written.
+    pub type_name: &'static str,
+}
+
+impl fmt::Display for EntryInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inputs: Vec<String> = self.inputs.iter().map(ToString::to_string).collect();
+        write!(f, "{}({})", self.name, inputs.join(", "))
+    }
+}
+
+impl fmt::Display for InputInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.type_name)
+    }
+}
+
+/// What a future gives back.
+pub(crate) enum Finished<P> {
+    /// An async method is over.
+    Method(P, Context<P>, Option<ProcessError>),
+    /// An async entry is over: its result, and what its error says if it is one.
+    Entry(P, Context<P>, Payload, Option<String>),
+}
+
+pub(crate) type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
 
 /// What an async entry's future gives back: the struct, its context, and the result.
 pub type EntryFuture<P, T, E> = Pin<Box<dyn Future<Output = (P, Context<P>, Wire<T, E>)> + Send>>;
 
 /// An entry with its inputs, ready to start. For generated code.
 #[doc(hidden)]
-pub struct Start<P: Actor> {
+pub struct Start<P> {
     /// Which of the process's entries.
     pub(crate) index: usize,
     pub(crate) begin: Begin<P>,
 }
 
-pub(crate) enum Begin<P: Actor> {
+pub(crate) enum Begin<P> {
     Sync(Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>),
     Future(Box<dyn FnOnce(P, Context<P>) -> Pending<P> + Send>),
 }
 
-impl<P: Actor> Start<P> {
+impl<P: Send + 'static> Start<P> {
     /// A sync entry.
     pub fn sync(index: usize, begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static) -> Self {
         Self { index, begin: Begin::Sync(Box::new(begin)) }
@@ -43,7 +84,7 @@ impl<P: Actor> Start<P> {
 }
 
 /// Turns an entry's future into what a machine polls.
-pub(crate) fn pending<P: Actor, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
+pub(crate) fn pending<P: Send + 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(async move {
         let (process, context, Wire { result, error }) = future.await;
         Finished::Entry(process, context, Payload::new(result), error)
@@ -105,24 +146,6 @@ impl<T, E> Fallible for Result<T, E> {
     type Err = E;
 }
 
-/// The names of the entries of `P`.
-pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
-    struct Names<P>(PhantomData<P>);
-    impl<P: Actor> Names<P> {
-        const NAMES: [&'static str; 64] = {
-            let mut names = [""; 64];
-            let mut index = 0;
-            while index < P::ENTRIES.len() {
-                names[index] = P::ENTRIES[index].name;
-                index += 1;
-            }
-            names
-        };
-        const ALL: &'static [&'static str; 64] = &Self::NAMES;
-    }
-    &Names::<P>::ALL[..P::ENTRIES.len()]
-}
-
 /// What an entry is to be started with. For generated code.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -140,7 +163,7 @@ enum Input {
 #[derive(Debug)]
 pub struct CheckedInputs {
     process: &'static str,
-    entry: &'static super::definition::EntryInfo,
+    entry: &'static EntryInfo,
     inputs: std::vec::IntoIter<Input>,
     taken: usize,
 }
@@ -154,28 +177,21 @@ impl Inputs {
     pub(crate) fn json(values: Vec<serde_json::Value>) -> Self {
         Self(values.into_iter().map(Input::Json).collect())
     }
+}
 
-    /// Checks their number against entry number `index`.
-    pub fn check<P: Actor>(self, index: usize) -> Result<CheckedInputs, EntryError> {
-        let entry = &P::ENTRIES[index];
+impl Inputs {
+    /// Checks their number against an entry of `process`.
+    pub(crate) fn check_for(self, process: &'static str, entry: &'static EntryInfo) -> Result<CheckedInputs, EntryError> {
         if self.0.len() != entry.inputs.len() {
             return Err(EntryError::Count {
-                process: P::NAME.to_string(),
+                process: process.to_string(),
                 entry: entry.name.to_string(),
                 expected: entry.inputs.len(),
                 came: self.0.len(),
                 inputs: entry.inputs.iter().map(ToString::to_string).collect(),
             });
         }
-        Ok(CheckedInputs { process: P::NAME, entry, inputs: self.0.into_iter(), taken: 0 })
-    }
-}
-
-impl EntryError {
-    /// For generated code.
-    #[doc(hidden)]
-    pub fn unknown<P: Actor>(entry: &str) -> Self {
-        unknown_entry(P::NAME, entry, names::<P>())
+        Ok(CheckedInputs { process, entry, inputs: self.0.into_iter(), taken: 0 })
     }
 }
 

@@ -6,33 +6,21 @@
 //! dropping the future (a kill) drops the struct with it, the method's locals first.
 
 use super::context::{Context, run_continuation};
-use super::definition::{Actor, Delivery};
-use super::entry::{Begin, Inputs, Start};
+use super::definition::{Actor, Delivery, names};
+use super::entry::{Begin, Finished, Inputs, Pending, Start};
 use super::waits::{self, Owner, Waits};
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError};
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
-use crate::payload::{Payload, Payloads};
+use crate::payload::Payloads;
 use crate::process::output::Status;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
 use crate::table::ProcessKind;
 use std::any::TypeId;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
-
-/// What a future gives back.
-pub(crate) enum Finished<P> {
-    /// An async method is over.
-    Method(P, Context<P>, Delivery<'static>),
-    /// An async entry is over: its result, and what its error says if it is one.
-    Entry(P, Context<P>, Payload, Option<String>),
-}
-
-pub(crate) type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
 
 enum State<P> {
     /// Not started.
@@ -182,14 +170,12 @@ impl<P: Actor> Machine<P> {
                             out.status = Status::Ended(reason, None);
                             *state = State::Over;
                         }
-                        Away::Finished(Finished::Method(process, context, delivery)) => {
+                        Away::Finished(Finished::Method(process, context, failed)) => {
                             *state = State::Serving(process, context);
-                            match delivery {
-                                Delivery::Failed(error) => return Err(error),
-                                Delivery::Unhandled(package) => drop(package),
-                                Delivery::Done | Delivery::Pending(_) => {}
+                            match failed {
+                                Some(error) => return Err(error),
+                                None => continue,
                             }
-                            continue;
                         }
                         Away::Finished(Finished::Entry(process, _context, result, error)) => {
                             *state = State::Over;
@@ -281,25 +267,18 @@ impl<P: Actor> Machine<P> {
     fn send_away(state: &mut State<P>, for_what: Served) {
         let State::Serving(mut process, mut context) = std::mem::replace(state, State::Over) else { return };
         *state = State::Away(Box::pin(async move {
-            let delivery = {
-                let delivery = match for_what {
-                    Served::Message(package) => process.deliver(&mut context, package),
-                    Served::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
-                        if let Signal::Cancel(cancel) = signal {
-                            waits::with(|waits| waits.end = Some(cancel.reason));
-                        }
-                        Delivery::Done
-                    }),
-                    Served::All => Delivery::Done,
-                };
-                match delivery {
-                    Delivery::Pending(future) => future.await,
-                    Delivery::Done => Delivery::Done,
-                    Delivery::Failed(error) => Delivery::Failed(error),
-                    Delivery::Unhandled(package) => Delivery::Unhandled(package),
-                }
+            let delivery = match for_what {
+                Served::Message(package) => process.deliver(&mut context, package),
+                Served::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
+                    if let Signal::Cancel(cancel) = signal {
+                        waits::with(|waits| waits.end = Some(cancel.reason));
+                    }
+                    Delivery::Done
+                }),
+                Served::All => Delivery::Done,
             };
-            Finished::Method(process, context, delivery)
+            let failed = finish(delivery).await;
+            Finished::Method(process, context, failed)
         }));
     }
 
@@ -366,6 +345,21 @@ impl<P: Actor> Machine<P> {
     }
 }
 
+/// Sees a delivery to its end. Gives the error that ends the process, if there is one.
+async fn finish(mut delivery: Delivery<'_>) -> Option<ProcessError> {
+    loop {
+        delivery = match delivery {
+            Delivery::Done => return None,
+            Delivery::Failed(error) => return Some(error),
+            Delivery::Unhandled(package) => {
+                drop(package);
+                return None;
+            }
+            Delivery::Pending(future) => future.await,
+        };
+    }
+}
+
 /// How far serving came.
 enum Served {
     All,
@@ -396,7 +390,7 @@ enum Away<P> {
 
 impl<P: Actor> Process for Machine<P> {
     fn entries(&self) -> &'static [&'static str] {
-        super::entry::names::<P>()
+        names::<P>()
     }
 
     fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, input: Payloads) -> Result<(), InitError> {

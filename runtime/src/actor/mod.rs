@@ -1,13 +1,14 @@
 //! What `#[process]` stands on: typed addresses, calls, contexts, and the state machine that owns a struct.
 //!
-//! * [`definition`]: what the macro says of a struct;
-//! * [`waits`]: what a process waits for, and how an awaited thing finds its way back to it;
-//! * [`outcome`]: answers to whoever is no process;
-//! * [`call`], [`reply`]: both ends of a call;
-//! * [`address`], [`life`]: what can be done with an address, and with a PID;
-//! * [`context`], [`serve`]: what a method can do;
-//! * [`machine`]: the state machine;
-//! * [`entry`], [`spawn`]: how a process is started, by method and by name.
+//! From the bottom up:
+//! * [`waits`]: what a process waits for, and how an awaited thing finds its way back to it; [`outcome`]: answers to whoever
+//!   is no process;
+//! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
+//!   a PID;
+//! * [`context`]: what a method can do; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is
+//!   known;
+//! * [`definition`]: what the macro says of a struct, in terms of all these;
+//! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
 pub(crate) mod address;
 pub(crate) mod call;
@@ -18,7 +19,9 @@ pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;
 pub(crate) mod reply;
+pub(crate) mod seed;
 pub(crate) mod serve;
 pub(crate) mod spawn;
 pub(crate) mod stream;
+pub(crate) mod target;
 pub(crate) mod waits;

@@ -51,7 +51,7 @@ impl Asked {
         }
         let Err(error) = result else { return Delivery::Done };
         let error = describe(&error);
-        let pid = crate::scheduler::thread::current_pid();
+        let pid = crate::scheduler::local::current_pid();
         tracing::warn!(?pid, process = P::NAME, message = self.message, %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR { Delivery::Failed(ProcessError::new(error)) } else { Delivery::Done }
     }

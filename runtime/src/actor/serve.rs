@@ -90,7 +90,10 @@ impl<P: Actor> Context<P> {
         let mut delivery = match next {
             Next::Message(package) => this.deliver(self, package),
             Next::Signal(signal) => this.signal(self, signal).unwrap_or(Delivery::Done),
-            Next::Continuation(number, answer) => run_continuation(this, self, number, answer),
+            Next::Continuation(number, answer) => {
+                run_continuation(this, self, number, answer);
+                Delivery::Done
+            }
         };
         loop {
             delivery = match delivery {

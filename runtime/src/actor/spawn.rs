@@ -6,6 +6,7 @@ use super::definition::Actor;
 use super::entry::{EntryFuture, Start, pending};
 use super::machine::{KindOf, Machine};
 use super::outcome::Ending;
+use super::seed::SpawnCore;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
@@ -35,15 +36,6 @@ use std::time::{Duration, Instant};
 #[must_use = "nothing is spawned until an entry is called, such as `.serve(…)`"]
 pub struct Spawn<P: Actor> {
     entries: P::Entries,
-}
-
-/// What a spawn consists of, inside the entries that the macro generates.
-#[doc(hidden)]
-pub struct SpawnCore<P: Actor> {
-    host: &'static Host,
-    place: &'static Location<'static>,
-    process: Cell<Option<P>>,
-    options: RefCell<Options>,
 }
 
 impl<P: Actor> Spawn<P> {

@@ -15,7 +15,7 @@ use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::scheduler::host::Host;
-use crate::scheduler::thread::with_current;
+use crate::scheduler::local::with_current;
 use crate::scheduler::timers::TimerKey;
 use crate::table::{Slot, TABLE};
 use slab::Slab;

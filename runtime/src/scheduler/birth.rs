@@ -2,7 +2,7 @@
 
 use super::hooks::Started;
 use super::host::Host;
-use super::thread::with_current;
+use super::local::with_current;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::pid::Pid;

@@ -14,7 +14,8 @@
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
-use super::thread::{Context, Thread};
+use super::local::Context;
+use super::thread::Thread;
 use crate::clock::Moment;
 use crate::sync::{Ordering, spin};
 use crate::table::Token;

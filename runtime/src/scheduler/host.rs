@@ -5,20 +5,18 @@
 
 use super::counters::Counter;
 use super::dispatch::Dispatcher;
-use super::gate::{Gate, Lane};
+use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
-use super::thread::{Context, Thread, with_current};
+use super::thread::Thread;
 use super::timers::{Action, TimerKey, Timers};
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::pid::{NodeId, Pid};
-use crate::random::Random;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, SegQueue, lock};
-use crate::table::{Home, Keeper, Slot, Token};
+use crate::table::{Home, Slot, Token};
 use crossbeam_deque::Worker as Deque;
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
@@ -59,7 +57,7 @@ pub(crate) struct Host {
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
     /// Deques whose threads have not been started, and the threads that have.
-    deques: Mutex<Vec<Deque<Token>>>,
+    pub(crate) deques: Mutex<Vec<Deque<Token>>>,
     pub(crate) running: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
@@ -95,43 +93,6 @@ impl Host {
         self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
-    /// Starts the threads that have not been started. What was spawned before runs now.
-    pub(crate) fn start(&'static self) -> std::io::Result<()> {
-        crate::panics::install_hook();
-        let mut deques = lock(&self.deques);
-        while let Some(deque) = deques.pop() {
-            let index = deques.len();
-            let name = format!("{}-{index}", self.config.name);
-            // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
-            let thread = std::thread::Builder::new().name(name).spawn(move || self.run_thread(index, deque))?;
-            lock(&self.running).push(thread);
-        }
-        Ok(())
-    }
-
-    fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
-        let _only = self.threads[index].handle.set(std::thread::current());
-        let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
-        let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
-        self.threads[index].worker.store(worker, Ordering::Relaxed);
-        let context = Context {
-            host: self,
-            index,
-            worker,
-            deque,
-            tick: Cell::new(0),
-            streak: Cell::new(0),
-            random: RefCell::new(Random::new(self.config.seed, index as u64)),
-            process: Cell::new(None),
-            now: Cell::new(Moment::now()),
-        };
-        crate::caller::collect_orphans();
-        crate::panics::contain_thread();
-        crate::dead_letter::set_sink(Some(self));
-        context.enter(Context::run);
-        self.workers[worker].give_back();
-    }
-
     /// P2 to P5 of the sleep protocol: work has been pushed.
     #[inline]
     pub(crate) fn announce(&self) {
@@ -151,14 +112,6 @@ impl Host {
         !self.global.is_empty()
             || self.workers.iter().any(|worker| !worker.inject.is_empty())
             || self.threads.iter().any(|thread| !thread.stealer.is_empty())
-    }
-
-    /// Where the calling thread counts who comes and goes.
-    pub(crate) fn lane(&self) -> Lane {
-        with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker),
-            _ => Lane::Shared,
-        })
     }
 
     /// Takes a place under the limit.
@@ -216,30 +169,6 @@ impl Host {
         if names.get(name) == Some(&pid) {
             names.remove(name);
         }
-    }
-}
-
-impl Keeper for Host {
-    fn wake(&'static self, token: Token) {
-        with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => context.push_next(token),
-            _ => {
-                let worker = usize::from(token.slot().worker.load(Ordering::Relaxed));
-                match self.workers.get(worker) {
-                    Some(worker) => worker.inject.push(token),
-                    None => self.global.push(token),
-                }
-                self.announce();
-            }
-        });
-    }
-
-    fn later(&self, due: Moment, action: Action) -> bool {
-        let open = !self.is_stopped();
-        if open {
-            self.set_timer(due, action);
-        }
-        open
     }
 }
 

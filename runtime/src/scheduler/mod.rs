@@ -6,7 +6,7 @@
 //! * [`hooks`]: what the user wants to be told;
 //! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
 //!   project can hand a worker from a blocked thread to another one;
-//! * [`host`]: one scheduler with its workers, threads and queues;
+//! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
 //! * [`birth`] and [`end`]: how a process comes and goes;
 //! * [`shutdown`]: how all of them go.
@@ -20,6 +20,7 @@ pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod host;
 pub(crate) mod idle;
+pub(crate) mod local;
 pub(crate) mod shutdown;
 pub(crate) mod step;
 pub(crate) mod thread;

@@ -5,7 +5,7 @@
 //! the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
 
 use super::end::end;
-use super::thread::Context;
+use super::local::Context;
 use crate::caller::{self, Caller};
 use crate::clock::Moment;
 use crate::dead_letter::DeadLetterReason;

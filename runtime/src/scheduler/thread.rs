@@ -1,7 +1,7 @@
 //! A thread runs the steps of processes while it holds a worker.
 //!
-//! [`Thread`] is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs.
-//! [`Context`] is its own: the near end of the deque, and what it knows of the moment.
+//! Here is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs. What is
+//! its own is in `local`.
 //!
 //! # The deque
 //!
@@ -19,14 +19,9 @@
 //! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
-use super::host::Host;
-use crate::clock::Moment;
-use crate::pid::Pid;
-use crate::random::Random;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::table::{Slot, Token};
 use crossbeam_deque::{Stealer, Worker as Deque};
-use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -90,88 +85,6 @@ impl Thread {
     pub(crate) fn unpark(&self) {
         if let Some(handle) = self.handle.get() {
             crate::sync::unpark(handle);
-        }
-    }
-}
-
-/// What is a thread's own.
-pub(crate) struct Context {
-    pub(crate) host: &'static Host,
-    /// Which of the host's threads this is.
-    pub(crate) index: usize,
-    /// Which of the host's workers it holds.
-    pub(crate) worker: usize,
-    pub(crate) deque: Deque<Token>,
-    /// Counts steps, for what is done every so many of them.
-    pub(crate) tick: Cell<u32>,
-    /// How many steps in a row came from the run-next slot.
-    pub(crate) streak: Cell<u32>,
-    pub(crate) random: RefCell<Random>,
-    /// The process whose step this is.
-    pub(crate) process: Cell<Option<Pid>>,
-    /// The time when it was last read: at most some steps ago.
-    pub(crate) now: Cell<Moment>,
-}
-
-thread_local! {
-    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
-}
-
-/// Runs `body` with the calling thread's context, if it is a thread of a host.
-#[inline]
-pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Context>) -> R) -> R {
-    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `Context::enter`, during which the context is borrowed and this thread is its only user.
-    body(unsafe { current.as_ref() })
-}
-
-/// The process whose step the calling thread runs.
-pub(crate) fn current_pid() -> Option<Pid> {
-    with_current(|context| context?.process.get())
-}
-
-impl Context {
-    /// Runs `body` with this as the calling thread's context.
-    pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                CURRENT.set(ptr::null());
-            }
-        }
-        CURRENT.set(ptr::from_ref(self));
-        let _leave = Leave;
-        body(self)
-    }
-
-    pub(crate) fn thread(&self) -> &'static Thread {
-        &self.host.threads[self.index]
-    }
-
-    pub(crate) fn worker(&self) -> &'static super::worker::Worker {
-        &self.host.workers[self.worker]
-    }
-
-    /// Reads the clock.
-    pub(crate) fn refresh_now(&self) -> Moment {
-        let now = Moment::now();
-        self.now.set(now);
-        now
-    }
-
-    /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
-    #[inline]
-    pub(crate) fn push_next(&self, token: Token) {
-        match self.thread().swap_run_next(token) {
-            Some(displaced) => {
-                self.deque.push(displaced);
-                self.host.announce();
-            }
-            None => {
-                if let Some(thread) = self.host.idle.lookout_missing() {
-                    self.host.threads[thread].unpark();
-                }
-            }
         }
     }
 }

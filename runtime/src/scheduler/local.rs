@@ -1,0 +1,169 @@
+//! What is a thread's own, and how a thread finds it again from wherever its processes call.
+
+use super::gate::Lane;
+use super::host::Host;
+use super::thread::Thread;
+use super::timers::Action;
+use super::worker::Worker;
+use crate::clock::Moment;
+use crate::pid::Pid;
+use crate::random::Random;
+use crate::sync::{Ordering, lock};
+use crate::table::{Keeper, Token};
+use crossbeam_deque::Worker as Deque;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+/// What is a thread's own.
+pub(crate) struct Context {
+    pub(crate) host: &'static Host,
+    /// Which of the host's threads this is.
+    pub(crate) index: usize,
+    /// Which of the host's workers it holds.
+    pub(crate) worker: usize,
+    pub(crate) deque: Deque<Token>,
+    /// Counts steps, for what is done every so many of them.
+    pub(crate) tick: Cell<u32>,
+    /// How many steps in a row came from the run-next slot.
+    pub(crate) streak: Cell<u32>,
+    pub(crate) random: RefCell<Random>,
+    /// The process whose step this is.
+    pub(crate) process: Cell<Option<Pid>>,
+    /// The time when it was last read: at most some steps ago.
+    pub(crate) now: Cell<Moment>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs `body` with the calling thread's context, if it is a thread of a host.
+#[inline]
+pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Context>) -> R) -> R {
+    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `Context::enter`, during which the context is borrowed and this thread is its only user.
+    body(unsafe { current.as_ref() })
+}
+
+/// The process whose step the calling thread runs.
+pub(crate) fn current_pid() -> Option<Pid> {
+    with_current(|context| context?.process.get())
+}
+
+impl Context {
+    /// Runs `body` with this as the calling thread's context.
+    pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                CURRENT.set(ptr::null());
+            }
+        }
+        CURRENT.set(ptr::from_ref(self));
+        let _leave = Leave;
+        body(self)
+    }
+
+    pub(crate) fn thread(&self) -> &'static Thread {
+        &self.host.threads[self.index]
+    }
+
+    pub(crate) fn worker(&self) -> &'static Worker {
+        &self.host.workers[self.worker]
+    }
+
+    /// Reads the clock.
+    pub(crate) fn refresh_now(&self) -> Moment {
+        let now = Moment::now();
+        self.now.set(now);
+        now
+    }
+
+    /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
+    #[inline]
+    pub(crate) fn push_next(&self, token: Token) {
+        match self.thread().swap_run_next(token) {
+            Some(displaced) => {
+                self.deque.push(displaced);
+                self.host.announce();
+            }
+            None => {
+                if let Some(thread) = self.host.idle.lookout_missing() {
+                    self.host.threads[thread].unpark();
+                }
+            }
+        }
+    }
+}
+
+impl Host {
+    /// Starts the threads that have not been started. What was spawned before runs now.
+    pub(crate) fn start(&'static self) -> std::io::Result<()> {
+        crate::panics::install_hook();
+        let mut deques = lock(&self.deques);
+        while let Some(deque) = deques.pop() {
+            let index = deques.len();
+            let name = format!("{}-{index}", self.config.name);
+            // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
+            let thread = std::thread::Builder::new().name(name).spawn(move || self.run_thread(index, deque))?;
+            lock(&self.running).push(thread);
+        }
+        Ok(())
+    }
+
+    fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
+        let _only = self.threads[index].handle.set(std::thread::current());
+        let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
+        let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
+        self.threads[index].worker.store(worker, Ordering::Relaxed);
+        let context = Context {
+            host: self,
+            index,
+            worker,
+            deque,
+            tick: Cell::new(0),
+            streak: Cell::new(0),
+            random: RefCell::new(Random::new(self.config.seed, index as u64)),
+            process: Cell::new(None),
+            now: Cell::new(Moment::now()),
+        };
+        crate::caller::collect_orphans();
+        crate::panics::contain_thread();
+        crate::dead_letter::set_sink(Some(self));
+        context.enter(Context::run);
+        self.workers[worker].give_back();
+    }
+
+    /// Where the calling thread counts who comes and goes.
+    pub(crate) fn lane(&self) -> Lane {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker),
+            _ => Lane::Shared,
+        })
+    }
+}
+
+impl Keeper for Host {
+    fn wake(&'static self, token: Token) {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => context.push_next(token),
+            _ => {
+                let worker = usize::from(token.slot().worker.load(Ordering::Relaxed));
+                match self.workers.get(worker) {
+                    Some(worker) => worker.inject.push(token),
+                    None => self.global.push(token),
+                }
+                self.announce();
+            }
+        });
+    }
+
+    fn later(&self, due: Moment, action: Action) -> bool {
+        let open = !self.is_stopped();
+        if open {
+            self.set_timer(due, action);
+        }
+        open
+    }
+}
+
