@@ -10,8 +10,8 @@ use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};
 use crate::scheduler::host::{Config, Host as Scheduler};
 use crate::scheduler::idle::MAX_WORKERS;
+use crate::sync::{Arc, cores};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The environment variable that says how many workers a runtime has, unless its builder does.
@@ -151,7 +151,7 @@ impl Builder {
             return if fits { Ok(workers) } else { refuse("the builder", workers.to_string()) };
         }
         match std::env::var_os(WORKERS) {
-            None => Ok(std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_WORKERS))),
+            None => Ok(cores().min(MAX_WORKERS)),
             Some(text) => match text.to_str().and_then(|text| text.trim().parse().ok()) {
                 Some(workers) if (1..=MAX_WORKERS).contains(&workers) => Ok(workers),
                 _ => refuse(WORKERS, text.to_string_lossy().chars().take(80).collect()),

@@ -82,14 +82,19 @@ thread_local! {
 fn number() -> usize {
     static BLOCKS: AtomicU64 = AtomicU64::new(0);
     let next = NEXT_NUMBER.get();
-    let next = if next % NUMBERS == 0 { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
+    let next = if next.is_multiple_of(NUMBERS) { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
     NEXT_NUMBER.set(next + 1);
     (next as usize) << 2
 }
 
 impl Caller {
     /// A process that will find the answer under `tag` in its control lane.
-    pub(crate) fn process(port: &'static dyn Port, generation: u64, tag: u64, deadline: Option<Moment>) -> (Self, Ticket) {
+    pub(crate) fn process(
+        port: &'static dyn Port,
+        generation: u64,
+        tag: u64,
+        deadline: Option<Moment>,
+    ) -> (Self, Ticket) {
         Self::new(Call { asker: Asker::Process { port, generation }, deadline }, tag)
     }
 

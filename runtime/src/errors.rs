@@ -17,7 +17,9 @@ pub enum CallError<E = Infallible> {
     #[error("the called process ended before it answered ({0})")]
     Gone(ExitReason),
     /// The deadline passed. The answer, should it come, is dropped.
-    #[error("no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for")]
+    #[error(
+        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for"
+    )]
     Timeout,
     /// The mailbox was full.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
@@ -127,10 +129,7 @@ pub enum SendFailure {
 
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendError")
-            .field("message", &std::any::type_name::<M>())
-            .field("reason", &self.reason)
-            .finish()
+        f.debug_struct("SendError").field("message", &std::any::type_name::<M>()).field("reason", &self.reason).finish()
     }
 }
 
@@ -160,7 +159,7 @@ pub enum SpawnError {
     Shutdown,
     /// There is no such entry, or the inputs do not fit it.
     #[error(transparent)]
-    Entry(#[from] EntryError),
+    Entry(Box<EntryError>),
     /// The entry, or `init`, failed or panicked.
     #[error("the process could not start: {0}")]
     Init(InitError),
@@ -201,7 +200,7 @@ pub enum SpawnError {
 pub enum InitError {
     /// There is no such entry, or the inputs do not fit it.
     #[error(transparent)]
-    Entry(#[from] EntryError),
+    Entry(Box<EntryError>),
     /// The entry failed.
     #[error("{0}")]
     Failed(Box<dyn std::error::Error + Send + Sync>),
@@ -249,7 +248,9 @@ pub enum EntryError {
         inputs: Vec<String>,
     },
     /// An input of the wrong type.
-    #[error("input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into without loss")]
+    #[error(
+        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into without loss"
+    )]
     Type {
         /// The process type.
         process: String,
@@ -282,6 +283,18 @@ pub enum StartError {
     /// It could not be spawned; the entry and its inputs are checked there.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+}
+
+impl From<EntryError> for SpawnError {
+    fn from(error: EntryError) -> Self {
+        Self::Entry(Box::new(error))
+    }
+}
+
+impl From<EntryError> for InitError {
+    fn from(error: EntryError) -> Self {
+        Self::Entry(Box::new(error))
+    }
 }
 
 impl From<InitError> for SpawnError {
@@ -404,7 +417,9 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum ShutdownError {
     /// It was asked for inside one of the processes that it would have to wait for.
-    #[error("a process cannot wait for the shutdown of its own runtime; the shutdown has begun without being waited for")]
+    #[error(
+        "a process cannot wait for the shutdown of its own runtime; the shutdown has begun without being waited for"
+    )]
     FromInside,
     /// The system did not let the program listen for ctrl-c.
     #[error("ctrl-c cannot be listened for; another part of the program may have set a handler of its own")]

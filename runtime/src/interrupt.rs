@@ -1,7 +1,6 @@
 //! Waiting for ctrl-c. The system lets a program have one handler, so all runtimes share this one.
 
-use crate::sync::{Condvar, Mutex, lock, wait as wait_on};
-use std::sync::OnceLock;
+use crate::sync::{Condvar, Mutex, OnceLock, lock, wait as wait_on};
 
 static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 

@@ -46,9 +46,9 @@ mod command;
 mod dead_letter;
 mod errors;
 mod exit;
+mod inside;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
-mod inside;
 mod mailbox;
 mod oneshot;
 mod package;
@@ -75,14 +75,14 @@ pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::reply::Reply;
 pub use actor::spawn::{Running, Spawn, SpawnProcess};
-pub use actor::target::SendTo;
 pub use actor::stream::{Replies, ReplyStream, Streaming};
+pub use actor::target::SendTo;
 pub use builder::Builder;
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
-    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError,
-    SendError, SendFailure, ShutdownError, SpawnError, StartError,
+    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError, SendError,
+    SendFailure, ShutdownError, SpawnError, StartError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Panic, Signal, SignalKind};
 pub use package::{Package, Refused};
@@ -102,9 +102,9 @@ pub use postroom_macros::{entry, main, message, process, signal};
 pub mod prelude {
     pub use crate::payloads;
     pub use crate::{
-        Address, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit, ExitReason,
-        Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process, ProcessError, Recipient, Replies, Reply,
-        RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
+        Address, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit,
+        ExitReason, Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process, ProcessError, Recipient,
+        Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
     };
     pub use crate::{entry, message, process, signal};
 }
@@ -116,12 +116,12 @@ pub mod __private {
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, InitOutcome, InputInfo, InputOf, Inputs, Start,
-        TakeValue, Wire, wire, wire_result,
+        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, InitOutcome, InputInfo,
+        InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
     };
     pub use crate::actor::reply::Asked;
-    pub use crate::errors::EntryError;
     pub use crate::actor::seed::SpawnCore;
+    pub use crate::errors::EntryError;
     pub use crate::{__describe as describe, __take_input as take_input};
 
     /// Without the feature `serde` there is nothing to take from JSON.

@@ -1,6 +1,7 @@
 //! One value, handed over once, to a thread that blocks or a task that awaits.
 
-use crate::sync::{Arc, Mutex, lock, park, unpark};
+use crate::clock::instant_now;
+use crate::sync::{Arc, Mutex, ThreadHandle, current_thread, lock, park, unpark};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Wake, Waker};
@@ -68,7 +69,7 @@ impl<T> Oneshot<T> {
 }
 
 /// Wakes a thread.
-struct Unpark(std::thread::Thread);
+struct Unpark(ThreadHandle);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -86,13 +87,13 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
 /// The same, until `deadline`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(Unpark(current_thread())));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return Some(output);
         }
-        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+        match deadline.map(|deadline| deadline.saturating_duration_since(instant_now())) {
             Some(Duration::ZERO) => return None,
             rest => park(rest),
         }

@@ -6,10 +6,10 @@
 //! the hook that it found.
 
 use crate::exit::Panic;
+use crate::sync::Once;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 
 thread_local! {
     /// Whether what this thread runs now is contained.

@@ -214,7 +214,9 @@ mod tests {
 
     #[test]
     fn what_is_no_pid_is_refused_with_its_reason() {
-        for text in ["", "<>", "<1.2.3>", "<1.2.3.4.5>", "<0.0.0.0>", "<1.70000.0.0>", "<1.0.268435456.0>", "<1.+0.0.0>"] {
+        for text in
+            ["", "<>", "<1.2.3>", "<1.2.3.4.5>", "<0.0.0.0>", "<1.70000.0.0>", "<1.0.268435456.0>", "<1.+0.0.0>"]
+        {
             assert!(text.parse::<Pid>().is_err(), "{text}");
         }
         assert!("<1.2.3>".parse::<Pid>().unwrap_err().to_string().contains("generation is missing"));

@@ -4,10 +4,9 @@ use crate::actor::entry::Inputs;
 use crate::errors::{SpawnError, StartError};
 use crate::pid::Pid;
 use crate::scheduler::host::Host;
-use crate::sync::RwLock;
+use crate::sync::{Arc, PoisonError, RwLock};
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::sync::{Arc, PoisonError};
 
 type Factory = dyn Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
@@ -20,7 +19,10 @@ impl Registry {
     pub(crate) fn add(
         &self,
         name: String,
-        factory: impl Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync + 'static,
+        factory: impl Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        + Send
+        + Sync
+        + 'static,
     ) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
     }

@@ -8,16 +8,15 @@
 //! engines that bring packages from other nodes, and for tests.
 
 use crate::caller::Caller;
-use crate::errors::{SendFailure};
+use crate::errors::SendFailure;
 use crate::mailbox::node::Kind;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
-use crate::sync::RwLock;
+use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::table::{Refusal, Slot, TABLE};
 use std::collections::{HashMap, HashSet};
 use std::ptr;
-use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Takes packages.
 pub trait Receiver: Send + Sync {

@@ -17,9 +17,9 @@ use crate::process::Process;
 use crate::registry::Registry;
 use crate::relay::{Receiver, deliver};
 use crate::scheduler::host::Host as Scheduler;
-use crate::scheduler::shutdown::ShutdownReport;
 use crate::scheduler::local::with_current;
-use crate::sync::{RwLock, lock};
+use crate::scheduler::shutdown::ShutdownReport;
+use crate::sync::{OnceLock, PoisonError, RwLock, lock};
 use crate::table::TABLE;
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,6 @@ use std::future::Future;
 use std::ops::Deref;
 use std::panic::Location;
 use std::ptr;
-use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
 /// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that has
@@ -292,7 +291,9 @@ fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownE
 impl Drop for Runtime {
     fn drop(&mut self) {
         match shut_down(self.host, self.deadline) {
-            Ok(report) if !report.is_clean() => tracing::warn!(%report, "a runtime was dropped, and not all ended by itself"),
+            Ok(report) if !report.is_clean() => {
+                tracing::warn!(%report, "a runtime was dropped, and not all ended by itself")
+            }
             Ok(_) | Err(_) => {}
         }
     }

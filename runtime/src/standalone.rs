@@ -1,8 +1,8 @@
 //! A mailbox for whoever is no process: threads, tests, tasks of other executors.
 
-use crate::clock::Moment;
+use crate::clock::{Moment, instant_now};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::errors::{SpawnError};
+use crate::errors::SpawnError;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
@@ -11,14 +11,13 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::relay::{Receiver, THREADS, route, this_node};
-use crate::sync::{AtomicU64, Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, OnceLock, lock, yield_now};
 use crate::table::{Home, Keeper, TABLE, Token};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A mailbox with a PID of its own, owned by a thread or a task.
 ///
@@ -116,7 +115,7 @@ impl Mailbox {
 
     /// The same, for a while.
     pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = instant_now().checked_add(timeout);
         crate::oneshot::block_on_until(pin!(self.received()), deadline)
     }
 
@@ -192,7 +191,7 @@ impl Drop for Mailbox {
             }
             match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
                 Some(token) => break token,
-                None => std::thread::yield_now(),
+                None => yield_now(),
             }
         };
         token.close();

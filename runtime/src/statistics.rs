@@ -5,12 +5,11 @@ use crate::pid::Pid;
 use crate::relay::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
-use crate::sync::{Ordering, lock};
+use crate::sync::{Arc, Ordering, lock};
 use crate::table::{Slot, TABLE};
 use std::fmt;
 use std::panic::Location;
 use std::ptr;
-use std::sync::Arc;
 
 /// What a host has done and is doing.
 #[derive(Clone, Debug)]

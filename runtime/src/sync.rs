@@ -5,9 +5,13 @@
 //! There the deque and the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a
 //! stand-in behind a lock would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock};
+pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as current_thread, yield_now};
 
+pub(crate) use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 pub(crate) use crossbeam_queue::SegQueue;
 pub(crate) use crossbeam_utils::CachePadded;
 
@@ -35,6 +39,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Starts a thread of that name.
+pub(crate) fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(body)
+}
+
+/// How many cores this program may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Puts the calling thread to sleep until [`unpark`], a time-out, or for no reason at all.
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
     match timeout {
@@ -44,7 +58,7 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
 }
 
 /// Wakes `thread` from [`park`], or makes its next one return at once.
-pub(crate) fn unpark(thread: &std::thread::Thread) {
+pub(crate) fn unpark(thread: &ThreadHandle) {
     thread.unpark();
 }
 

@@ -3,7 +3,7 @@
 use super::outcome::OutsideCall;
 use super::waits::{self, Answer, Owner, WaitKey};
 use crate::caller::Caller;
-use crate::clock::Moment;
+use crate::clock::{Moment, instant_now};
 use crate::errors::{CallError, CommandError, SendError, SendFailure};
 use crate::oneshot::Oneshot;
 use crate::package::Package;
@@ -11,12 +11,12 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::relay::{deliver, route, this_node};
 use crate::scheduler::local::with_current;
+use crate::sync::{Arc, Mutex};
 use crate::table::TABLE;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -105,14 +105,18 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
         let due = Moment::now().after(delay);
         // In a cell, so that it comes back if nobody keeps the time there.
-        let cell = Arc::new(std::sync::Mutex::new(Some(message)));
+        let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
-        let taken = later(pid, due, Box::new(move || {
-            if let Some(message) = crate::sync::lock(&inside).take() {
-                // A process that has ended needs no message; it is dropped as it would be in the mailbox.
-                let _refused = send(pid, message);
-            }
-        }));
+        let taken = later(
+            pid,
+            due,
+            Box::new(move || {
+                if let Some(message) = crate::sync::lock(&inside).take() {
+                    // A process that has ended needs no message; it is dropped as it would be in the mailbox.
+                    let _refused = send(pid, message);
+                }
+            }),
+        );
         match taken {
             None => Ok(()),
             Some(reason) => match crate::sync::lock(&cell).take() {
@@ -151,7 +155,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         if let Err(error) = post(self.pid, self.message, caller) {
             return Err(error.into());
         }
-        let until = deadline.map(|deadline| Instant::now() + deadline.since(Moment::now()));
+        let until = deadline.map(|deadline| instant_now() + deadline.since(Moment::now()));
         let answer = call.0.wait(until.filter(|_| deadline != Some(Moment::NEVER)));
         call.0.abandon();
         answer.map_or(Err(CallError::Timeout), unpack)
@@ -232,14 +236,18 @@ fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<Send
 }
 
 fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: Duration) -> Option<SendFailure> {
-    later(pid, due, Box::new(move || {
-        let next = message.clone();
-        if send(pid, message).is_ok() {
-            // Counted from when it was due, so that the rate holds; what was missed is not made up for.
-            let due = due.after(period).max(Moment::now());
-            let _ended = repeat(pid, next, due, period);
-        }
-    }))
+    later(
+        pid,
+        due,
+        Box::new(move || {
+            let next = message.clone();
+            if send(pid, message).is_ok() {
+                // Counted from when it was due, so that the rate holds; what was missed is not made up for.
+                let due = due.after(period).max(Moment::now());
+                let _ended = repeat(pid, next, due, period);
+            }
+        }),
+    )
 }
 
 /// Turns what came back into what the method returned.
@@ -343,11 +351,15 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     if let Some(deadline) = deadline.filter(|&deadline| deadline < Moment::NEVER) {
         let waits = Arc::downgrade(&outside);
         // Where nobody keeps the time, the process has ended and has answered.
-        let _kept = later(call.pid, deadline, Box::new(move || {
-            if let Some(call) = waits.upgrade() {
-                call.0.put(Err(CommandError::Call(CallError::Timeout)));
-            }
-        }));
+        let _kept = later(
+            call.pid,
+            deadline,
+            Box::new(move || {
+                if let Some(call) = waits.upgrade() {
+                    call.0.put(Err(CommandError::Call(CallError::Timeout)));
+                }
+            }),
+        );
     }
     Ok(Stage::Outside(outside))
 }

@@ -1,9 +1,9 @@
 //! What a method can do besides changing its struct.
 
-use super::target::SendTo;
 use super::call::{Call, send};
+use super::target::SendTo;
 use super::waits::{self, Answer, Owner, WaitKey};
-use crate::clock::Moment;
+use crate::clock::{Moment, instant_now};
 use crate::command::Command;
 use crate::errors::{CallError, CommandError, SendError};
 use crate::exit::ExitReason;
@@ -11,6 +11,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::scheduler::birth::inherited_values;
 use crate::scheduler::local::with_current;
+use crate::sync::Arc;
 use crate::table::TABLE;
 use slab::Slab;
 use std::any::TypeId;
@@ -19,7 +20,6 @@ use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
@@ -77,12 +77,12 @@ impl<P> Context<P> {
     /// When whoever called the method that runs now stops waiting.
     pub fn deadline(&self) -> Option<Instant> {
         let deadline = waits::deadline()?;
-        Some(Instant::now() + deadline.since(Moment::now()))
+        Some(instant_now() + deadline.since(Moment::now()))
     }
 
     /// Now, by the clock that timers go by.
     pub fn now(&self) -> Instant {
-        Instant::now()
+        instant_now()
     }
 
     /// A value that was given to this process, or to the one that spawned it, and so on upward, with `value`.
@@ -141,7 +141,10 @@ impl<P> Context<P> {
     }
 
     /// Hands a command to its handler and waits for the answer. Dropping the future drops the answer.
-    pub fn perform<C: Command>(&self, command: C) -> impl Future<Output = Result<C::Output, CommandError>> + Send + use<P, C> {
+    pub fn perform<C: Command>(
+        &self,
+        command: C,
+    ) -> impl Future<Output = Result<C::Output, CommandError>> + Send + use<P, C> {
         perform(command)
     }
 

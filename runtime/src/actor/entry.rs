@@ -63,14 +63,19 @@ pub struct Start<P> {
     pub(crate) begin: Begin<P>,
 }
 
+type BeginSync<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>;
+
 pub(crate) enum Begin<P> {
-    Sync(Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>),
+    Sync(BeginSync<P>),
     Future(Box<dyn FnOnce(P, Context<P>) -> Pending<P> + Send>),
 }
 
 impl<P: Send + 'static> Start<P> {
     /// A sync entry.
-    pub fn sync(index: usize, begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static) -> Self {
+    pub fn sync(
+        index: usize,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
+    ) -> Self {
         Self { index, begin: Begin::Sync(Box::new(begin)) }
     }
 
@@ -84,7 +89,9 @@ impl<P: Send + 'static> Start<P> {
 }
 
 /// Turns an entry's future into what a machine polls.
-pub(crate) fn pending<P: Send + 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
+pub(crate) fn pending<P: Send + 'static, T: Send + 'static, E: Send + 'static>(
+    future: EntryFuture<P, T, E>,
+) -> Pending<P> {
     Box::pin(async move {
         let (process, context, Wire { result, error }) = future.await;
         Finished::Entry(process, context, Payload::new(result), error)
@@ -181,7 +188,11 @@ impl Inputs {
 
 impl Inputs {
     /// Checks their number against an entry of `process`.
-    pub(crate) fn check_for(self, process: &'static str, entry: &'static EntryInfo) -> Result<CheckedInputs, EntryError> {
+    pub(crate) fn check_for(
+        self,
+        process: &'static str,
+        entry: &'static EntryInfo,
+    ) -> Result<CheckedInputs, EntryError> {
         if self.0.len() != entry.inputs.len() {
             return Err(EntryError::Count {
                 process: process.to_string(),
@@ -236,7 +247,9 @@ impl<T: Send + 'static> TakeValue<T> for InputOf<T> {
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             #[cfg(feature = "serde")]
-            Some(Input::Json(_)) => Err(inputs.wrong("JSON, from which nothing that is not `Deserialize` can be made,".to_string())),
+            Some(Input::Json(_)) => {
+                Err(inputs.wrong("JSON, from which nothing that is not `Deserialize` can be made,".to_string()))
+            }
             None => Err(inputs.wrong("nothing".to_string())),
         }
     }
@@ -344,7 +357,9 @@ impl Number {
     fn float(self) -> Option<f64> {
         match self {
             Self::Float(number) => Some(number),
-            Self::Whole(number) => Some(number as f64).filter(|&float| float as i128 == number && number.abs() <= 1 << 53),
+            Self::Whole(number) => {
+                Some(number as f64).filter(|&float| float as i128 == number && number.abs() <= 1 << 53)
+            }
             Self::Large(_) => None,
         }
     }

@@ -1,6 +1,7 @@
 //! The life of a process, through its PID.
 
 use super::outcome::Ending;
+use crate::clock::instant_now;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::oneshot::Oneshot;
@@ -8,13 +9,13 @@ use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::relay::this_node;
 use crate::scheduler::shutdown::tell;
+use crate::sync::Arc;
 use crate::table::{Slot, TABLE};
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl Pid {
     fn slot_of(self) -> Option<&'static Slot> {
@@ -80,7 +81,7 @@ impl Ended {
 
     /// The same, for a while. `None`: it has not ended yet.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = instant_now().checked_add(timeout);
         self.0.0.wait(deadline).map(|(reason, _)| reason)
     }
 }
@@ -98,4 +99,3 @@ impl std::fmt::Debug for Ended {
         f.write_str("Ended")
     }
 }
-

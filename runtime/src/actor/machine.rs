@@ -221,7 +221,8 @@ impl<P: Actor> Machine<P> {
                     wakers.into_iter().flatten().for_each(std::task::Waker::wake);
                 }
                 // Told twice: by a shutdown, and by the spawn that met it.
-                Some(Event::Signal(Signal::Cancel(_))) if waits::peek(|waits| waits.cancelled.is_some()) == Some(true) => {}
+                Some(Event::Signal(Signal::Cancel(_)))
+                    if waits::peek(|waits| waits.cancelled.is_some()) == Some(true) => {}
                 Some(Event::Signal(Signal::Cancel(cancel))) if P::SIGNALS.contains(&"Cancel") => {
                     waits::with(|waits| {
                         waits.cancelled = Some(cancel.reason.clone());

@@ -129,7 +129,10 @@ impl<P: Actor> Context<P> {
                     waits.aside.push_back(package);
                     looked += 1;
                     if waits.aside.len() > ASIDE {
-                        let full = format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+                        let full = format!(
+                            "more than {ASIDE} messages set aside while waiting for a `{}`",
+                            std::any::type_name::<T>()
+                        );
                         waits.end = Some(ExitReason::error(full));
                     }
                     None

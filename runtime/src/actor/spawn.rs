@@ -7,6 +7,7 @@ use super::entry::{EntryFuture, Start, pending};
 use super::machine::{KindOf, Machine};
 use super::outcome::Ending;
 use super::seed::SpawnCore;
+use crate::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
@@ -16,6 +17,7 @@ use crate::process::Process;
 use crate::process::control::EndWaiter;
 use crate::scheduler::birth::{Birth, First, Options};
 use crate::scheduler::host::Host;
+use crate::sync::Arc;
 use crate::table::ProcessKind;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
@@ -26,9 +28,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A process that is about to be spawned: say what it should have, then call one of its entries by name.
 ///
@@ -116,7 +117,7 @@ impl<P: Actor> SpawnCore<P> {
         let birth = self.birth(entry, Some(ending.clone()));
         let begin = |process, context| pending(begin(process, context));
         let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, name, begin))?;
-        Ok(Running { pid, ending, types: PhantomData })
+        Ok(Running { pid, ending, process: PhantomData, result: PhantomData })
     }
 
     fn start(&self, start: Start<P>) -> Result<Pid, SpawnError> {
@@ -130,7 +131,8 @@ impl<P: Actor> SpawnCore<P> {
 pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
     ending: Arc<Ending>,
-    types: PhantomData<fn() -> (P, T, E)>,
+    process: PhantomData<fn() -> P>,
+    result: PhantomData<fn() -> Result<T, E>>,
 }
 
 impl<P: Actor, T, E> Running<P, T, E> {
@@ -162,14 +164,17 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     /// # Errors
     /// As [`Running::wait`].
     pub fn wait_timeout(self, timeout: Duration) -> Result<Result<T, RunError<E>>, Self> {
-        match self.ending.0.wait(Instant::now().checked_add(timeout)) {
+        match self.ending.0.wait(instant_now().checked_add(timeout)) {
             Some((reason, result)) => Ok(outcome(reason, result)),
             None => Err(self),
         }
     }
 }
 
-fn outcome<T: Send + 'static, E: Send + 'static>(reason: ExitReason, result: Option<Payload>) -> Result<T, RunError<E>> {
+fn outcome<T: Send + 'static, E: Send + 'static>(
+    reason: ExitReason,
+    result: Option<Payload>,
+) -> Result<T, RunError<E>> {
     match result.map(Payload::take::<Result<T, E>>) {
         Some(Ok(result)) => result.map_err(RunError::Failed),
         // A hand-written process is done with a value, not with a result.
@@ -242,7 +247,7 @@ impl<P: Process> SpawnProcess<P> {
     pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
         let ending = Arc::new(Ending(Oneshot::new()));
         let pid = self.begin(entry, input, Some(ending.clone()))?;
-        Ok(Running { pid, ending, types: PhantomData })
+        Ok(Running { pid, ending, process: PhantomData, result: PhantomData })
     }
 
     fn begin(self, entry: &str, input: Payloads, result: Option<Arc<dyn EndWaiter>>) -> Result<Pid, SpawnError> {

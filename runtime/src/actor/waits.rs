@@ -17,6 +17,7 @@ use crate::pid::Pid;
 use crate::scheduler::host::Host;
 use crate::scheduler::local::with_current;
 use crate::scheduler::timers::TimerKey;
+use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::table::{Slot, TABLE};
 use slab::Slab;
 use std::cell::Cell;
@@ -24,8 +25,6 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 pub(crate) type Answer = Result<Payload, CommandError>;

@@ -52,7 +52,10 @@ struct Farewell;
 impl Drop for Farewell {
     fn drop(&mut self) {
         with_shelf(|shelf| {
-            for chain in [std::mem::replace(&mut shelf.hand, ptr::null_mut()), std::mem::replace(&mut shelf.spare, ptr::null_mut())] {
+            for chain in [
+                std::mem::replace(&mut shelf.hand, ptr::null_mut()),
+                std::mem::replace(&mut shelf.spare, ptr::null_mut()),
+            ] {
                 NonNull::new(chain).map(Chain).into_iter().for_each(|chain| CHAINS.push(chain));
             }
             shelf.count = 0;

@@ -65,7 +65,10 @@ impl<'a> Events<'a> {
 
     /// The next one. `None`: nothing has arrived, or the budget of this step is used.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "what has arrived can change between two calls, unlike an iterator's rest")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "what has arrived can change between two calls, unlike an iterator's rest"
+    )]
     pub fn next(&mut self) -> Option<Event> {
         match &mut self.0 {
             Source::Lanes(feed) => feed.next(),
@@ -114,7 +117,13 @@ impl Feed {
     /// # Safety
     /// The caller holds the token of `lanes`, and uses it through nothing else while this lives.
     #[inline]
-    pub(crate) unsafe fn new(lanes: &'static Lanes, pid: Pid, controls: Controls, budget: u32, handles_cancel: bool) -> Self {
+    pub(crate) unsafe fn new(
+        lanes: &'static Lanes,
+        pid: Pid,
+        controls: Controls,
+        budget: u32,
+        handles_cancel: bool,
+    ) -> Self {
         // SAFETY: as the caller promises.
         let holder = unsafe { Holder::new(lanes) };
         let mut feed = Self {
@@ -185,10 +194,10 @@ impl Feed {
     #[inline]
     fn next(&mut self) -> Option<Event> {
         loop {
-            if self.holder.has_control() || !self.controls.is_empty() {
-                if let Some(event) = self.next_control() {
-                    return Some(event);
-                }
+            if self.has_control()
+                && let Some(event) = self.next_control()
+            {
+                return Some(event);
             }
             if self.ended || self.spent() >= self.budget {
                 return None;

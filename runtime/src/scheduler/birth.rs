@@ -8,7 +8,7 @@ use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::process::control::{Control, EndWaiter};
 use crate::process::{InitContext, Process};
-use crate::sync::{Ordering, fence, lock};
+use crate::sync::{Arc, Ordering, fence, lock};
 use crate::table::extras::Values;
 use crate::table::{Extras, ProcessKind, TABLE, Token};
 use std::any::Any;
@@ -17,7 +17,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::ptr;
-use std::sync::Arc;
 
 /// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
 const DEPTH: usize = 64;
@@ -95,7 +94,9 @@ impl Host {
         let first = match begun {
             Ok(first) => first,
             Err(error) => {
-                if !matches!(error, SpawnError::Name { .. }) && let Some(name) = &name {
+                if !matches!(error, SpawnError::Name { .. })
+                    && let Some(name) = &name
+                {
                     self.release_name(name, pid);
                 }
                 self.bury_unborn(token, Box::new(process), &error);

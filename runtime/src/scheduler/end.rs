@@ -22,7 +22,13 @@ use crate::table::extras::Body;
 use crate::table::{Extras, Token};
 
 /// Ends the process whose token this is.
-pub(crate) fn end(host: &'static Host, mut token: Token, body: Option<Body>, reason: ExitReason, result: Option<Payload>) {
+pub(crate) fn end(
+    host: &'static Host,
+    mut token: Token,
+    body: Option<Body>,
+    reason: ExitReason,
+    result: Option<Payload>,
+) {
     let Some(pid) = token.pid() else { unreachable!("a process ends once") };
     let started = host.describe(&token, pid);
     if !reason.is_normal() {
@@ -45,11 +51,11 @@ pub(crate) fn end(host: &'static Host, mut token: Token, body: Option<Body>, rea
         lock(&host.labels).remove(&pid);
     }
     empty(&mut token, &mut extras, pid, &reason);
-    host.give_place_back();
     host.config.hooks.complete(&started, &reason);
     let lane = host.lane();
     token.release();
     host.gate.leave(lane);
+    host.give_place_back();
     let Extras { result: waits_for_result, joined, .. } = *extras;
     if let Some(waiter) = waits_for_result {
         waiter.ended(&reason, result);
@@ -112,7 +118,9 @@ fn report(process: &Started, reason: &ExitReason) {
         ExitReason::Panic(panic) => {
             tracing::error!(%pid, process, entry, message = %panic.message, place = %panic.place, "process panicked");
         }
-        ExitReason::Killed | ExitReason::Cancelled(_) => tracing::debug!(%pid, process, entry, %reason, "process ended"),
+        ExitReason::Killed | ExitReason::Cancelled(_) => {
+            tracing::debug!(%pid, process, entry, %reason, "process ended")
+        }
         reason => tracing::warn!(%pid, process, entry, %reason, "process failed"),
     }
 }

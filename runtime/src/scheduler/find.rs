@@ -17,9 +17,8 @@
 use super::local::Context;
 use super::thread::Thread;
 use crate::clock::Moment;
-use crate::sync::{Ordering, spin};
+use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
-use crossbeam_deque::Steal;
 
 /// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits three ends in turn
 /// at about that distance each.
@@ -60,7 +59,7 @@ impl Context {
     fn take_near(&self) -> Option<Token> {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        if tick % FAIR == 0 {
+        if tick.is_multiple_of(FAIR) {
             if tick % CLOCK < FAIR {
                 self.keep_time();
             }
@@ -70,7 +69,9 @@ impl Context {
             }
         }
         let streak = self.streak.get();
-        if streak < STREAK && let Some(token) = self.thread().take_run_next() {
+        if streak < STREAK
+            && let Some(token) = self.thread().take_run_next()
+        {
             self.streak.set(streak + 1);
             return Some(token);
         }
@@ -104,7 +105,8 @@ impl Context {
     /// the hot end, runs them in their order.
     fn take_global(&self) -> Option<Token> {
         let first = self.host.global.pop()?;
-        let batch: smallvec::SmallVec<[Token; BATCH]> = std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
+        let batch: smallvec::SmallVec<[Token; BATCH]> =
+            std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
         self.worker().counters.from_global.add(1 + batch.len() as u64);
         if !batch.is_empty() {
             batch.into_iter().rev().for_each(|token| self.deque.push(token));
@@ -256,7 +258,11 @@ impl Context {
         for thread in self.host.threads.iter() {
             let worker = thread.worker.load(Ordering::Relaxed);
             let stuck = before.get(worker).is_some_and(|&steps| steps == watched[worker]);
-            if stuck && thread.has_run_next() && thread.running().is_some() && let Some(token) = thread.take_run_next() {
+            if stuck
+                && thread.has_run_next()
+                && thread.running().is_some()
+                && let Some(token) = thread.take_run_next()
+            {
                 self.worker().counters.steals.add(1);
                 self.worker().counters.stolen.add(1);
                 // This thread sleeps, so its own slot is empty.

@@ -14,12 +14,12 @@ use super::worker::Worker;
 use crate::clock::Moment;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::pid::{NodeId, Pid};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, SegQueue, lock};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, SegQueue, lock,
+};
 use crate::table::{Home, Slot, Token};
-use crossbeam_deque::Worker as Deque;
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a host is built with.
@@ -58,7 +58,7 @@ pub(crate) struct Host {
     pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
     /// Deques whose threads have not been started, and the threads that have.
     pub(crate) deques: Mutex<Vec<Deque<Token>>>,
-    pub(crate) running: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Host {
@@ -117,7 +117,9 @@ impl Host {
     /// Takes a place under the limit.
     pub(crate) fn take_place(&self) -> bool {
         let Some(limit) = self.config.limit else { return true };
-        self.places.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| (taken < limit).then_some(taken + 1)).is_ok()
+        self.places
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| (taken < limit).then_some(taken + 1))
+            .is_ok()
     }
 
     pub(crate) fn give_place_back(&self) {
@@ -145,9 +147,9 @@ impl Host {
     /// The slots of the processes that live on this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
         let home = ptr::from_ref(self.home());
-        crate::table::TABLE.slots().filter(move |slot| {
-            slot.living().is_some() && slot.home().is_some_and(|other| ptr::eq(other, home))
-        })
+        crate::table::TABLE
+            .slots()
+            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| ptr::eq(other, home)))
     }
 
     /// How many threads sleep, run or search: for statistics, stale at once.

@@ -82,7 +82,7 @@ fn sleeping(counts: u32) -> u32 {
 }
 
 fn searching(counts: u32) -> u32 {
-    counts / SEARCHING & FIELD
+    (counts / SEARCHING) & FIELD
 }
 
 impl Idle {

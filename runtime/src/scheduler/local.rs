@@ -8,9 +8,8 @@ use super::worker::Worker;
 use crate::clock::Moment;
 use crate::pid::Pid;
 use crate::random::Random;
-use crate::sync::{Ordering, lock};
+use crate::sync::{Deque, Ordering, current_thread, lock, spawn_thread};
 use crate::table::{Keeper, Token};
-use crossbeam_deque::Worker as Deque;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
@@ -105,14 +104,14 @@ impl Host {
             let index = deques.len();
             let name = format!("{}-{index}", self.config.name);
             // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
-            let thread = std::thread::Builder::new().name(name).spawn(move || self.run_thread(index, deque))?;
+            let thread = spawn_thread(name, move || self.run_thread(index, deque))?;
             lock(&self.running).push(thread);
         }
         Ok(())
     }
 
     fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
-        let _only = self.threads[index].handle.set(std::thread::current());
+        let _only = self.threads[index].handle.set(current_thread());
         let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
         let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
         self.threads[index].worker.store(worker, Ordering::Relaxed);
@@ -166,4 +165,3 @@ impl Keeper for Host {
         open
     }
 }
-

@@ -10,17 +10,18 @@
 //! would leave the clean-up of step 3 without anyone to run it.
 
 use super::host::Host;
+use crate::clock::instant_now;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::Control;
-use crate::sync::lock;
+use crate::sync::{ThreadHandle, lock};
 use crate::table::Slot;
 use std::fmt;
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a shutdown waits after it has killed: what is killed between two steps needs one look of a worker.
 const GRACE: Duration = Duration::from_millis(200);
@@ -61,7 +62,7 @@ impl fmt::Display for ShutdownReport {
 impl Host {
     /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
-        let began = Instant::now();
+        let began = instant_now();
         let until = began.checked_add(deadline);
         self.gate.close();
         let alive = self.gate.inside();
@@ -71,7 +72,7 @@ impl Host {
         let mut report = ShutdownReport { alive, ended: alive.saturating_sub(left), ..ShutdownReport::default() };
         if !all_ended {
             self.tell_all(|| Control::Kill);
-            self.gate.wait_until_empty(Some(Instant::now() + GRACE));
+            self.gate.wait_until_empty(Some(instant_now() + GRACE));
             report.stuck = self.stuck();
             report.killed = left.saturating_sub(report.stuck.len() as u64);
         }
@@ -80,10 +81,11 @@ impl Host {
         let threads = std::mem::take(&mut *lock(&self.running));
         for thread in threads {
             // A thread in a step that does not return is left behind.
-            let left_behind = !report.stuck.is_empty() && (0..self.threads.len()).any(|index| {
-                let of = self.threads[index].handle.get().map(std::thread::Thread::id);
-                of == Some(thread.thread().id()) && self.threads[index].running().is_some()
-            });
+            let left_behind = !report.stuck.is_empty()
+                && (0..self.threads.len()).any(|index| {
+                    let of = self.threads[index].handle.get().map(ThreadHandle::id);
+                    of == Some(thread.thread().id()) && self.threads[index].running().is_some()
+                });
             if !left_behind {
                 // Its panics are contained; one in the runtime itself has been printed by the panic hook.
                 let _ended = thread.join();

@@ -73,7 +73,9 @@ impl Context {
                     if let Some(held) = laid {
                         // Something arrived: go on while the budget lasts.
                         token = held;
-                        if spent < BUDGET && let Some(again) = token.body().take() {
+                        if spent < BUDGET
+                            && let Some(again) = token.body().take()
+                        {
                             body = again;
                             continue;
                         }

@@ -19,11 +19,9 @@
 //! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Deque, OnceLock, Ordering, Stealer, ThreadHandle};
 use crate::table::{Slot, Token};
-use crossbeam_deque::{Stealer, Worker as Deque};
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 
 /// What all may see of a thread.
 pub(crate) struct Thread {
@@ -35,7 +33,7 @@ pub(crate) struct Thread {
     /// The worker it holds.
     pub(crate) worker: AtomicUsize,
     /// For waking it; set when it starts.
-    pub(crate) handle: OnceLock<std::thread::Thread>,
+    pub(crate) handle: OnceLock<ThreadHandle>,
 }
 
 impl Thread {

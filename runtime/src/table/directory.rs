@@ -124,9 +124,9 @@ impl Table {
     }
 
     fn take_new(&self) -> Option<Token> {
-        let index = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
-            (used < 1 << SLOT_BITS).then_some(used + 1)
-        });
+        let index = self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| (used < 1 << SLOT_BITS).then_some(used + 1));
         let index = index.ok()?;
         self.grow(index);
         self.slot(index).and_then(Token::claim_free)

@@ -18,7 +18,7 @@ use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid};
-use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
 use std::ptr::{self, NonNull};
 
 /// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
@@ -82,9 +82,8 @@ unsafe impl Sync for Slot {}
 
 impl Card {
     pub(crate) fn set_parent(&self, parent: Option<Pid>) {
-        let (slot, host) = parent.map_or((0, 0), |pid| {
-            (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host())
-        });
+        let (slot, host) =
+            parent.map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host()));
         self.parent.store(slot, Ordering::Relaxed);
         self.parent_host.store(host, Ordering::Relaxed);
     }
@@ -174,7 +173,13 @@ impl Slot {
     /// # Errors
     /// The letter, if no such process lives here.
     #[inline]
-    pub(crate) fn post(&'static self, kind: Kind, generation: u64, word: *mut Node, payload: Option<Payload>) -> Result<(), Refusal> {
+    pub(crate) fn post(
+        &'static self,
+        kind: Kind,
+        generation: u64,
+        word: *mut Node,
+        payload: Option<Payload>,
+    ) -> Result<(), Refusal> {
         let letter = Letter { kind, generation, word, payload };
         if !self.is_living(generation) {
             return Err(Refusal(letter));
@@ -192,7 +197,14 @@ impl Slot {
     }
 
     /// Pushes a node to the control lane of the process of `generation`; a late one is counted and comes to nothing.
-    pub(crate) fn post_control(&'static self, mut node: NodeBox, kind: Kind, generation: u64, word: *mut Node, payload: Option<Payload>) {
+    pub(crate) fn post_control(
+        &'static self,
+        mut node: NodeBox,
+        kind: Kind,
+        generation: u64,
+        word: *mut Node,
+        payload: Option<Payload>,
+    ) {
         let letter = Letter { kind, generation, word, payload };
         if !self.is_living(generation) {
             pool::recycle(node);
@@ -379,7 +391,7 @@ impl Token {
                 // The sender of the next letter was preempted before it linked it. It believes its letter accepted, and
                 // there is no process to put back in line, so this waits for it.
                 Pop::Busy => {
-                    std::thread::yield_now();
+                    yield_now();
                     continue;
                 }
                 Pop::Empty => {}
