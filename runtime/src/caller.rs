@@ -230,8 +230,13 @@ pub(crate) fn blame(reason: &ExitReason) {
 /// Tells the callers that a panic dropped what it was.
 pub(crate) fn blame_with(error: impl Fn() -> CommandError) {
     // Taken out first: telling one may drop others.
-    let orphans = ORPHANS.take();
+    let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
     orphans.into_iter().for_each(|orphan| orphan.fail_command(error()));
+}
+
+/// Whether this thread takes a process apart.
+pub(crate) fn is_ending() -> bool {
+    ENDING.try_with(|ending| ending.borrow().is_some()).unwrap_or(false)
 }
 
 /// Runs `body`, in which a process is taken apart: whoever it leaves unanswered learns why it ended.
@@ -239,9 +244,12 @@ pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> 
     struct Restore(Option<ExitReason>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            ENDING.set(self.0.take());
+            let outer = self.0.take();
+            let _ = ENDING.try_with(|ending| ending.replace(outer));
         }
     }
-    let _restore = Restore(ENDING.replace(Some(reason.clone())));
+    // Not there any more in the destructors of a thread's own variables; a start that fails there is taken apart too.
+    let outer = ENDING.try_with(|ending| ending.replace(Some(reason.clone())));
+    let _restore = Restore(outer.ok().flatten());
     body()
 }

@@ -1,6 +1,6 @@
 //! A message on its way or just arrived: what it is, whom it is for, and who waits for an answer.
 
-use crate::caller::Caller;
+use crate::caller::{self, Caller};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{CallError, SendFailure};
 use crate::payload::Payload;
@@ -99,12 +99,17 @@ pub struct Refused {
 
 impl Drop for Package {
     fn drop(&mut self) {
-        if let Some(caller) = self.caller.take() {
-            caller.fail(CallError::Unhandled);
+        // A process that ends, or panics, with a package in hand has not come to it: its caller learns why it ended.
+        let ends = caller::is_ending() || std::thread::panicking();
+        match self.caller.take() {
+            Some(caller) if ends => drop(caller),
+            Some(caller) => caller.fail(CallError::Unhandled),
+            None => {}
         }
         // SAFETY: the package is being dropped, so the payload is taken once.
         let message = unsafe { ManuallyDrop::take(&mut self.payload) };
-        bring(DeadLetter { to: self.to, message, reason: DeadLetterReason::Unhandled });
+        let reason = if ends { DeadLetterReason::Ended } else { DeadLetterReason::Unhandled };
+        bring(DeadLetter { to: self.to, message, reason });
     }
 }
 

@@ -55,7 +55,8 @@ pub(crate) fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
         let message = message(&*payload);
         // The payload's own drop is user code too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        Panic { message, place: PLACE.take() }
+        // Not there any more in the destructors of a thread's own variables.
+        Panic { message, place: PLACE.try_with(RefCell::take).unwrap_or_default() }
     })
 }
 

@@ -10,6 +10,7 @@
 use std::any::TypeId;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How many bytes are held without a box.
 const INLINE_BYTES: usize = 4 * size_of::<usize>();
@@ -127,11 +128,14 @@ impl Payload {
     }
 }
 
+/// A panic in the drop of the value ends here: payloads are dropped where things must go on, when a queue is emptied or an
+/// answer comes too late. It has been reported by the panic hook.
 impl Drop for Payload {
     #[inline]
     fn drop(&mut self) {
+        let (drop, data) = (self.table.drop, &raw mut self.data);
         // SAFETY: `data` holds a value of the table's type, and the payload is not used after this.
-        unsafe { (self.table.drop)(&raw mut self.data) }
+        let _contained = catch_unwind(AssertUnwindSafe(|| unsafe { drop(data) }));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::actor::entry::Inputs;
 use crate::actor::machine::KindOf;
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
+use crate::actor::waits::outside;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
 use crate::exit::ExitReason;
 use crate::oneshot::block_on;
@@ -16,8 +17,9 @@ use crate::pid::Pid;
 use crate::process::Process;
 use crate::registry::Registry;
 use crate::relay::{Receiver, deliver};
+use crate::scheduler::birth::current_host;
 use crate::scheduler::host::Host as Scheduler;
-use crate::scheduler::local::with_current;
+use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
 use crate::sync::{OnceLock, PoisonError, RwLock, lock};
 use crate::table::TABLE;
@@ -55,7 +57,7 @@ impl Host {
 
     /// The host whose process the calling thread runs.
     pub fn current() -> Option<Self> {
-        let scheduler = with_current(|context| context.map(|context| context.host))?;
+        let scheduler = current_host()?;
         let key = ptr::from_ref(scheduler).addr();
         records().read().unwrap_or_else(PoisonError::into_inner).get(&key).copied().map(Self)
     }
@@ -117,7 +119,9 @@ impl Host {
     /// From here on processes of type `P` can be started under `name`; each begins as what `make` gives.
     pub fn register_with<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         self.0.registry.add(name.into(), move |host, place, entry, inputs| {
-            Spawn::new(host, place, make()).start_by_name(entry, inputs)
+            // Checked before anything is made.
+            let start = P::start_by_name(entry, inputs)?;
+            Spawn::new(host, place, make()).start_at(start)
         });
     }
 
@@ -242,9 +246,10 @@ impl Runtime {
         self.host.scheduler().start().map_err(BuildError::Threads)
     }
 
-    /// Runs `future` on the calling thread until it is ready. Calls can be awaited in it.
+    /// Runs `future` on the calling thread until it is ready. Calls can be awaited in it. Inside a process this costs a
+    /// thread, as [`Call::wait`](crate::Call::wait) does, and the future is not part of the process.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on(future)
+        while_blocked(|| outside(|| block_on(future)))
     }
 
     /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down.
@@ -282,7 +287,7 @@ impl Runtime {
 
 fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
     if Host::current() == Some(host) {
-        host.scheduler().begin_shut_down(&ExitReason::Shutdown);
+        host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
         return Err(ShutdownError::FromInside);
     }
     Ok(host.scheduler().shut_down(&ExitReason::Shutdown, deadline))

@@ -6,11 +6,13 @@ use crate::errors::SpawnError;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
+use crate::oneshot::{block_on, block_on_until};
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::relay::{Receiver, THREADS, route, this_node};
+use crate::scheduler::lend::while_blocked;
 use crate::sync::{AtomicU64, Mutex, OnceLock, lock, yield_now};
 use crate::table::{Home, Keeper, TABLE, Token};
 use std::fmt;
@@ -110,13 +112,13 @@ impl Mailbox {
 
     /// Blocks the thread until there is a package.
     pub fn receive(&mut self) -> Package {
-        crate::oneshot::block_on(self.received())
+        while_blocked(|| block_on(self.received()))
     }
 
     /// The same, for a while.
     pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
         let deadline = instant_now().checked_add(timeout);
-        crate::oneshot::block_on_until(pin!(self.received()), deadline)
+        while_blocked(|| block_on_until(pin!(self.received()), deadline))
     }
 
     /// Waits for a package. Safe to cancel.

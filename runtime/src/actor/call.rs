@@ -10,6 +10,7 @@ use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::relay::{deliver, route, this_node};
+use crate::scheduler::lend::while_blocked;
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex};
 use crate::table::TABLE;
@@ -143,8 +144,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Blocks the thread until the answer is there. In async code, await the call instead; inside a process this blocks a
-    /// worker.
+    /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs a
+    /// thread: the worker is lent to another one meanwhile, so that the called process can run.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -156,7 +157,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return Err(error.into());
         }
         let until = deadline.map(|deadline| instant_now() + deadline.since(Moment::now()));
-        let answer = call.0.wait(until.filter(|_| deadline != Some(Moment::NEVER)));
+        let until = until.filter(|_| deadline != Some(Moment::NEVER));
+        let answer = while_blocked(|| call.0.wait(until));
         call.0.abandon();
         answer.map_or(Err(CallError::Timeout), unpack)
     }

@@ -164,7 +164,13 @@ impl<P> Context<P> {
         struct Shield;
         impl Drop for Shield {
             fn drop(&mut self) {
-                waits::with(|waits| waits.shields -= 1);
+                waits::with(|waits| {
+                    waits.shields -= 1;
+                    // Whether it came to its end or was dropped: what it held off is due now.
+                    if waits.shields == 0 && waits.end_after_shield.is_some() {
+                        waits.end = waits.end_after_shield.take();
+                    }
+                });
             }
         }
         async move {
@@ -181,12 +187,7 @@ impl<P> Context<P> {
 /// Ends here if the process was told to end while it could not.
 async fn end_if_cancelled() {
     poll_fn(|_| {
-        let over = waits::peek(|waits| {
-            if waits.shields == 0 && waits.end_after_shield.is_some() {
-                waits.end = waits.end_after_shield.take();
-            }
-            waits.end.is_some()
-        });
+        let over = waits::peek(|waits| waits.end.is_some());
         if over == Some(true) { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
@@ -200,7 +201,9 @@ struct Row {
 
 impl Row {
     fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<Answer>> {
-        let Some(key) = self.key else { return Poll::Pending };
+        let Some(key) = self.key else {
+            return Poll::Pending;
+        };
         let waker = waits::foreign_waker(context, self.owner);
         let polled = waits::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, waker)));
         polled.flatten().unwrap_or(Poll::Pending)
@@ -245,7 +248,9 @@ async fn perform<C: Command>(command: C) -> Result<C::Output, CommandError> {
     let name = std::any::type_name::<C>();
     let mut caller = None;
     let row = row(|waits, key| caller = waits.caller(key, None));
-    let Some(caller) = caller else { return Err(CommandError::Unregistered { command: name }) };
+    let Some(caller) = caller else {
+        return Err(CommandError::Unregistered { command: name });
+    };
     let mut command = Some((Payload::new(command), caller));
     with_current(|context| {
         if let (Some(context), Some((command, caller))) = (context, command.take()) {
@@ -357,8 +362,11 @@ pub struct CallThen<'a, P, M, T, E> {
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
     /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
+        let deadline = waits::deadline();
         let number = self.context.add_continuation(Box::new(move |this, answer, context| {
+            let outer = waits::set_deadline(deadline);
             then(this, super::call::unpack(answer), context);
+            waits::set_deadline(outer);
         }));
         self.call.begin_then(number);
     }
@@ -374,9 +382,12 @@ pub struct RunThen<'a, P, F> {
 impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_, P, F> {
     /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
+        let deadline = waits::deadline();
         let number = self.context.add_continuation(Box::new(move |this, answer, context| {
             if let Ok(Ok(output)) = answer.map(Payload::take::<F::Output>) {
+                let outer = waits::set_deadline(deadline);
                 then(this, output, context);
+                waits::set_deadline(outer);
             }
         }));
         let future = self.future;

@@ -8,6 +8,7 @@ use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::relay::this_node;
+use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;
 use crate::table::{Slot, TABLE};
@@ -61,8 +62,9 @@ impl Pid {
     pub fn join(self) -> Ended {
         let ending = Arc::new(Ending(Oneshot::new()));
         let join = Join::new(ending.clone());
-        // Dropped if the process does not live: that tells the waiter.
-        if let Some(slot) = self.slot_of() {
+        // Dropped if the process has ended: that tells the waiter. One that is being taken apart still takes it.
+        let slot = if self.node() == this_node() { TABLE.slot(self.slot()) } else { None };
+        if let Some(slot) = slot.filter(|slot| slot.is_last(self.generation())) {
             tell(slot, self.generation(), Control::Join(join));
         }
         Ended(ending)
@@ -76,13 +78,13 @@ pub struct Ended(Arc<Ending>);
 impl Ended {
     /// Blocks the thread until the process has ended.
     pub fn wait(self) -> ExitReason {
-        self.0.0.wait(None).map_or(ExitReason::Gone, |(reason, _)| reason)
+        while_blocked(|| self.0.0.wait(None)).map_or(ExitReason::Gone, |(reason, _)| reason)
     }
 
     /// The same, for a while. `None`: it has not ended yet.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
         let deadline = instant_now().checked_add(timeout);
-        self.0.0.wait(deadline).map(|(reason, _)| reason)
+        while_blocked(|| self.0.0.wait(deadline)).map(|(reason, _)| reason)
     }
 }
 

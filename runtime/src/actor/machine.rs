@@ -11,7 +11,7 @@ use super::entry::{Begin, Finished, Inputs, Pending, Start};
 use super::waits::{self, Owner, Waits};
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError};
-use crate::exit::{ExitReason, Signal};
+use crate::exit::{Cancel, ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payloads;
 use crate::process::output::Status;
@@ -29,7 +29,31 @@ enum State<P> {
     Serving(P, Context<P>),
     /// A method has it.
     Away(Pending<P>),
-    Over,
+    /// It is over. What is left of it is dropped when it is closed, so that whoever it leaves unanswered learns why.
+    Over(Option<Remains<P>>),
+}
+
+#[expect(dead_code, reason = "kept to be dropped")]
+enum Remains<P> {
+    Struct(P, Context<P>),
+    Future(Pending<P>),
+}
+
+impl<P> State<P> {
+    /// Takes the state out of its place, which is over.
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Over(None))
+    }
+
+    /// Nothing more happens in it.
+    fn finish(&mut self) {
+        *self = Self::Over(match self.take() {
+            Self::New(_) => None,
+            Self::Serving(process, context) => Some(Remains::Struct(process, context)),
+            Self::Away(future) => Some(Remains::Future(future)),
+            Self::Over(remains) => remains,
+        });
+    }
 }
 
 /// A struct with `#[process]` as a [`Process`].
@@ -83,7 +107,7 @@ impl<P: Actor> Machine<P> {
     pub fn get(&self) -> Option<&P> {
         match &self.state {
             State::New(process) | State::Serving(process, _) => Some(process),
-            State::Away(_) | State::Over => None,
+            State::Away(_) | State::Over(_) => None,
         }
     }
 
@@ -91,7 +115,7 @@ impl<P: Actor> Machine<P> {
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
             State::New(process) | State::Serving(process, _) => Some(process),
-            State::Away(_) | State::Over => None,
+            State::Away(_) | State::Over(_) => None,
         }
     }
 
@@ -131,7 +155,7 @@ impl<P: Actor> Machine<P> {
 
     fn take_new(&mut self, ctx: &InitContext<'_>, entry: &'static str) -> Result<(P, Context<P>), InitError> {
         self.owner = waits::owner_of(ctx.pid());
-        match std::mem::replace(&mut self.state, State::Over) {
+        match self.state.take() {
             State::New(process) => Ok((process, Context::new(ctx.pid(), ctx.parent(), entry))),
             started => {
                 self.state = started;
@@ -149,8 +173,12 @@ impl<P: Actor> Machine<P> {
     ) -> Result<(), ProcessError> {
         loop {
             match state {
-                State::New(_) => return Err(ProcessError::new("a step before `init`; start the process first")),
-                State::Over => return Err(ProcessError::new("a step after the process was done")),
+                State::New(_) => {
+                    return Err(ProcessError::new("a step before `init`; start the process first"));
+                }
+                State::Over(_) => {
+                    return Err(ProcessError::new("a step after the process was done"));
+                }
                 State::Serving(process, context) => {
                     if let Some(served) = Self::serve(process, context, events)?.then_away() {
                         Self::send_away(state, served);
@@ -158,7 +186,7 @@ impl<P: Actor> Machine<P> {
                     }
                     if let Some(reason) = waits::peek(|waits| waits.end.take()).flatten() {
                         out.status = Status::Ended(reason, None);
-                        *state = State::Over;
+                        state.finish();
                     }
                     return Ok(());
                 }
@@ -168,7 +196,7 @@ impl<P: Actor> Machine<P> {
                         Away::Suspended => out.status = Status::Suspended,
                         Away::Ended(reason) => {
                             out.status = Status::Ended(reason, None);
-                            *state = State::Over;
+                            state.finish();
                         }
                         Away::Finished(Finished::Method(process, context, failed)) => {
                             *state = State::Serving(process, context);
@@ -177,9 +205,8 @@ impl<P: Actor> Machine<P> {
                                 None => continue,
                             }
                         }
-                        Away::Finished(Finished::Entry(process, _context, result, error)) => {
-                            *state = State::Over;
-                            drop(process);
+                        Away::Finished(Finished::Entry(process, context, result, error)) => {
+                            *state = State::Over(Some(Remains::Struct(process, context)));
                             let reason = error.map_or(ExitReason::Normal, ExitReason::error);
                             out.status = Status::Ended(reason, Some(result));
                         }
@@ -216,40 +243,22 @@ impl<P: Actor> Machine<P> {
                         Delivery::Done | Delivery::Pending(_) => {}
                     }
                 }
-                Some(Event::Completed { tag, result }) => {
-                    let wakers = waits::peek(|waits| waits.answer(tag, result));
-                    wakers.into_iter().flatten().for_each(std::task::Waker::wake);
-                }
-                // Told twice: by a shutdown, and by the spawn that met it.
-                Some(Event::Signal(Signal::Cancel(_)))
-                    if waits::peek(|waits| waits.cancelled.is_some()) == Some(true) => {}
-                Some(Event::Signal(Signal::Cancel(cancel))) if P::SIGNALS.contains(&"Cancel") => {
-                    waits::with(|waits| {
-                        waits.cancelled = Some(cancel.reason.clone());
-                        waits.signals.push_back(Signal::Cancel(cancel));
-                    });
-                }
-                Some(Event::Signal(Signal::Cancel(cancel))) => {
-                    waits::with(|waits| waits.end = Some(cancel.reason));
-                }
-                Some(Event::Signal(signal)) => {
-                    waits::with(|waits| waits.signals.push_back(signal));
-                }
+                Some(event) => Self::bring(event),
             }
         }
     }
 
     /// Runs what the process has waited for. Gives what serving comes to, if it does not go on.
     fn serve_waits(process: &mut P, context: &mut Context<P>) -> Option<Served> {
+        // What follows belongs to no caller's message.
+        waits::set_deadline(None);
         loop {
             while let Some((number, answer)) = waits::peek(|waits| waits.ready.pop_front()).flatten() {
                 run_continuation(process, context, number, answer);
             }
-            if waits::peek(|waits| waits.beside() > 0) == Some(true) {
-                waits::poll_beside();
-                if waits::peek(|waits| !waits.ready.is_empty()) == Some(true) {
-                    continue;
-                }
+            waits::poll_beside();
+            if waits::peek(|waits| !waits.ready.is_empty()) == Some(true) {
+                continue;
             }
             while let Some(signal) = waits::peek(|waits| waits.signals.pop_front()).flatten() {
                 if P::ASYNC {
@@ -259,14 +268,21 @@ impl<P: Actor> Machine<P> {
                     waits::with(|waits| waits.end = Some(cancel.reason));
                 }
             }
-            let over = waits::peek(|waits| waits.end.is_some()) == Some(true);
-            return over.then_some(Served::All);
+            if waits::peek(|waits| waits.end.is_some()) == Some(true) {
+                return Some(Served::All);
+            }
+            // A signal method may have started some.
+            if waits::peek(|waits| waits.has_new_beside()) != Some(true) {
+                return None;
+            }
         }
     }
 
     /// Takes the struct into a future for an async method.
     fn send_away(state: &mut State<P>, for_what: Served) {
-        let State::Serving(mut process, mut context) = std::mem::replace(state, State::Over) else { return };
+        let State::Serving(mut process, mut context) = state.take() else {
+            return;
+        };
         *state = State::Away(Box::pin(async move {
             let delivery = match for_what {
                 Served::Message(package) => process.deliver(&mut context, package),
@@ -290,25 +306,31 @@ impl<P: Actor> Machine<P> {
             while let Some(event) = events.next_control() {
                 Self::bring(event);
             }
-            if waits::peek(|waits| waits.beside() > 0) == Some(true) {
-                waits::poll_beside();
-            }
+            waits::poll_beside();
+            waits::rouse();
             if let Some(reason) = waits::peek(|waits| waits.end.take()).flatten() {
                 return Away::Ended(reason);
             }
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
-                waits::peek(|waits| waits.wants_message = false);
                 return Away::Finished(finished);
             }
             let (wants, end) = waits::peek(|waits| (waits.wants_message, waits.end.take())).unwrap_or((false, None));
             if let Some(reason) = end {
                 return Away::Ended(reason);
             }
+            if waits::peek(|waits| waits.has_new_beside()) == Some(true) {
+                continue;
+            }
             if !wants {
                 return Away::Suspended;
             }
             match events.next() {
-                None => return Away::Idle,
+                None => {
+                    // Not so if the budget of the step is used.
+                    let empty = !events.has_messages();
+                    waits::peek(|waits| waits.seen_empty = empty);
+                    return Away::Idle;
+                }
                 Some(event) => Self::bring(event),
             }
         }
@@ -322,7 +344,12 @@ impl<P: Actor> Machine<P> {
                 Vec::new()
             }
             Event::Completed { tag, result } => waits.answer(tag, result),
-            Event::Signal(Signal::Cancel(_)) if waits.cancelled.is_some() => Vec::new(),
+            // Told twice: by a shutdown, and by the spawn that met it.
+            Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
+                if waits.cancelled == Some(ExitReason::Shutdown) =>
+            {
+                Vec::new()
+            }
             Event::Signal(Signal::Cancel(cancel)) => {
                 waits.cancelled = Some(cancel.reason.clone());
                 if waits.awaits_cancel > 0 {
@@ -410,12 +437,12 @@ impl<P: Actor> Process for Machine<P> {
 
     fn close(&mut self) {
         // Whatever is pending ends with its process's table in place, so that what it waits for is cancelled.
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = self.state.take();
         let owner = self.owner;
-        waits::enter(&mut self.waits, owner, || drop(state));
-        if let Some(waits) = &mut self.waits {
-            waits.disarm();
-        }
+        waits::enter(&mut self.waits, owner, || {
+            drop(state);
+            waits::leave();
+        });
     }
 
     fn handles_cancel(&self) -> bool {
@@ -429,7 +456,7 @@ impl<P: Actor> fmt::Debug for Machine<P> {
             State::New(_) => "new",
             State::Serving(..) => "serving",
             State::Away(_) => "in an async method",
-            State::Over => "over",
+            State::Over(_) => "over",
         };
         write!(f, "Machine<{}>({state})", P::NAME)
     }

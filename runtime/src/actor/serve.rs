@@ -4,14 +4,15 @@
 
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
-use super::waits::{self, Answer};
+use super::waits::{self, Answer, Wanting};
+use crate::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 
 /// How many messages a process may set aside while it waits for others: more ends it, since nobody would hold their
 /// senders.
@@ -38,19 +39,18 @@ impl<P: Actor> Context<P> {
     pub async fn serve_until<F: Future>(&mut self, this: &mut P, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
+            let wanting = Wanting;
             let next = poll_fn(|context| {
                 if let Poll::Ready(output) = future.as_mut().poll(context) {
                     return Poll::Ready(Err(output));
                 }
-                poll_next().map(Ok)
+                poll_next(&wanting, context).map(Ok)
             })
             .await;
+            drop(wanting);
             match next {
                 Ok(next) => self.handle(this, next).await,
-                Err(output) => {
-                    waits::with(|waits| waits.wants_message = false);
-                    return output;
-                }
+                Err(output) => return output,
             }
         }
     }
@@ -59,22 +59,20 @@ impl<P: Actor> Context<P> {
     pub async fn serve_ready(&mut self, this: &mut P) -> usize {
         let mut handled = 0;
         loop {
-            // The machine looks for a message once, and polls again whether or not there was one.
-            let mut asked = false;
-            let next = poll_fn(|context| match poll_next() {
+            // Polled again until the machine has found a message or an empty mailbox.
+            waits::peek(|waits| waits.seen_empty = false);
+            let wanting = Wanting;
+            let next = poll_fn(|context| match poll_next(&wanting, context) {
                 Poll::Ready(next) => Poll::Ready(Some(next)),
-                Poll::Pending if asked => Poll::Ready(None),
+                Poll::Pending if waits::peek(|waits| waits.seen_empty) == Some(true) => Poll::Ready(None),
                 Poll::Pending => {
-                    asked = true;
                     context.waker().wake_by_ref();
                     Poll::Pending
                 }
             })
             .await;
-            let Some(next) = next else {
-                waits::with(|waits| waits.wants_message = false);
-                return handled;
-            };
+            drop(wanting);
+            let Some(next) = next else { return handled };
             self.handle(this, next).await;
             handled += 1;
         }
@@ -82,11 +80,21 @@ impl<P: Actor> Context<P> {
 
     /// Waits for one message and handles it.
     pub async fn serve_next(&mut self, this: &mut P) {
-        let next = poll_fn(|_| poll_next()).await;
+        let wanting = Wanting;
+        let next = poll_fn(|context| poll_next(&wanting, context)).await;
+        drop(wanting);
         self.handle(this, next).await;
     }
 
     async fn handle(&mut self, this: &mut P, next: Next) {
+        /// The deadline of the message that is handled ends with it, also if this is dropped on the way.
+        struct Restore(Option<Moment>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                waits::set_deadline(self.0);
+            }
+        }
+        let _restore = Restore(waits::deadline());
         let mut delivery = match next {
             Next::Message(package) => this.deliver(self, package),
             Next::Signal(signal) => this.signal(self, signal).unwrap_or(Delivery::Done),
@@ -114,36 +122,35 @@ impl<P: Actor> Context<P> {
     /// Setting aside more than 16,384 messages ends the process. Safe to cancel.
     pub async fn receive<T: Send + 'static>(&mut self) -> T {
         let mut looked = 0;
-        let package = poll_fn(|_| {
+        let wanting = Wanting;
+        let package = poll_fn(|context| {
             let found = waits::with(|waits| {
+                // Set aside in their order: what was aside before, then what has come since.
+                let came = waits.inbox.drain(..);
+                waits.aside.extend(came);
                 let place = waits.aside.iter().skip(looked).position(Package::is::<T>);
                 let found = place.and_then(|place| waits.aside.remove(looked + place));
                 looked = waits.aside.len();
                 waits.wants_message = found.is_none();
-                found.or_else(|| {
-                    let package = waits.inbox.pop_front()?;
-                    if package.is::<T>() {
-                        waits.wants_message = false;
-                        return Some(package);
-                    }
-                    waits.aside.push_back(package);
-                    looked += 1;
-                    if waits.aside.len() > ASIDE {
-                        let full = format!(
-                            "more than {ASIDE} messages set aside while waiting for a `{}`",
-                            std::any::type_name::<T>()
-                        );
-                        waits.end = Some(ExitReason::error(full));
-                    }
-                    None
-                })
+                if looked > ASIDE {
+                    let full = format!(
+                        "more than {ASIDE} messages set aside while waiting for a `{}`",
+                        std::any::type_name::<T>()
+                    );
+                    waits.end = Some(ExitReason::error(full));
+                }
+                found
             });
             match found.flatten() {
                 Some(package) => Poll::Ready(package),
-                None => Poll::Pending,
+                None => {
+                    wanting.keep_waker(context);
+                    Poll::Pending
+                }
             }
         })
         .await;
+        drop(wanting);
         match package.take::<T>() {
             Ok(message) => message,
             Err(_) => unreachable!("looked at before it was taken"),
@@ -158,7 +165,7 @@ async fn end_with(error: ProcessError) -> Delivery<'static> {
 }
 
 /// The next thing to do; asks the machine for a message if there is none.
-fn poll_next() -> Poll<Next> {
+fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
     let next = waits::with(|waits| {
         waits.wants_message = false;
         if let Some(signal) = waits.signals.pop_front() {
@@ -173,5 +180,11 @@ fn poll_next() -> Poll<Next> {
         waits.wants_message = true;
         None
     });
-    next.flatten().map_or(Poll::Pending, Poll::Ready)
+    match next.flatten() {
+        Some(next) => Poll::Ready(next),
+        None => {
+            wanting.keep_waker(context);
+            Poll::Pending
+        }
+    }
 }

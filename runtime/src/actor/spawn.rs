@@ -17,6 +17,7 @@ use crate::process::Process;
 use crate::process::control::EndWaiter;
 use crate::scheduler::birth::{Birth, First, Options};
 use crate::scheduler::host::Host;
+use crate::scheduler::lend::while_blocked;
 use crate::sync::Arc;
 use crate::table::ProcessKind;
 use std::any::TypeId;
@@ -67,9 +68,8 @@ impl<P: Actor> Spawn<P> {
         })
     }
 
-    /// Starts at an entry that is known by its text only.
-    pub(crate) fn start_by_name(mut self, entry: &str, inputs: super::entry::Inputs) -> Result<Pid, SpawnError> {
-        let start = P::start_by_name(entry, inputs)?;
+    /// Starts at an entry that was known by its text only.
+    pub(crate) fn start_at(mut self, start: Start<P>) -> Result<Pid, SpawnError> {
         P::spawn_core(&mut self.entries).start(start)
     }
 }
@@ -153,7 +153,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     /// # Errors
     /// The entry's own error, or why the process ended without a result.
     pub fn wait(self) -> Result<T, RunError<E>> {
-        match self.ending.0.wait(None) {
+        match while_blocked(|| self.ending.0.wait(None)) {
             Some((reason, result)) => outcome(reason, result),
             None => Err(RunError::Ended(ExitReason::Gone)),
         }
@@ -164,7 +164,8 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     /// # Errors
     /// As [`Running::wait`].
     pub fn wait_timeout(self, timeout: Duration) -> Result<Result<T, RunError<E>>, Self> {
-        match self.ending.0.wait(instant_now().checked_add(timeout)) {
+        let until = instant_now().checked_add(timeout);
+        match while_blocked(|| self.ending.0.wait(until)) {
             Some((reason, result)) => Ok(outcome(reason, result)),
             None => Err(self),
         }

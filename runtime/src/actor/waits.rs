@@ -15,7 +15,6 @@ use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::scheduler::host::Host;
-use crate::scheduler::local::with_current;
 use crate::scheduler::timers::TimerKey;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::table::{Slot, TABLE};
@@ -74,6 +73,7 @@ struct Beside {
     future: Pin<Box<dyn Future<Output = Payload> + Send>>,
     wish: Arc<Wish>,
     continuation: usize,
+    deadline: Option<Moment>,
 }
 
 /// Whether a future that runs beside wants to be polled.
@@ -107,8 +107,13 @@ pub(crate) struct Waits {
     /// A message that the process has asked for, and signals that a method wants.
     pub(crate) inbox: VecDeque<Package>,
     pub(crate) signals: VecDeque<Signal>,
-    /// Whether something in the process wants the next message.
+    /// Whether something in the process wants the next message, and its waker if that is not the process's own.
     pub(crate) wants_message: bool,
+    serve_waker: Option<Waker>,
+    /// Whether the mailbox was found empty by the last look into it.
+    pub(crate) seen_empty: bool,
+    /// Whether a future that runs beside has not been polled yet.
+    new_beside: bool,
     /// Messages that selective receives have set aside.
     pub(crate) aside: VecDeque<Package>,
     /// That the process was cancelled, and why.
@@ -160,6 +165,19 @@ pub(crate) fn enter<R>(waits: &mut Option<Box<Waits>>, owner: Owner, body: impl 
     body()
 }
 
+/// Runs `body` as if this thread ran no process.
+pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
+    struct Return(*mut Active, Option<Moment>);
+    impl Drop for Return {
+        fn drop(&mut self) {
+            ACTIVE.set(self.0);
+            DEADLINE.set(self.1);
+        }
+    }
+    let _return = Return(ACTIVE.replace(ptr::null_mut()), DEADLINE.take());
+    body()
+}
+
 /// The process that this thread runs, unless somebody looks at it already.
 #[inline]
 fn active<R>(look: impl FnOnce(&mut Active) -> Option<R>) -> Option<R> {
@@ -201,7 +219,7 @@ pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
 
 /// The host that the calling thread runs processes of.
 fn host() -> Option<&'static Host> {
-    with_current(|context| context.map(|context| context.host))
+    crate::scheduler::birth::current_host()
 }
 
 impl Waits {
@@ -260,7 +278,9 @@ impl Waits {
 
     /// Answers the row when `due`.
     pub(crate) fn set_timer(&mut self, key: WaitKey, due: Moment) {
-        let (Some((slot, generation)), Some(host)) = (self.owner, host()) else { return };
+        let (Some((slot, generation)), Some(host)) = (self.owner, host()) else {
+            return;
+        };
         let tag = key.tag();
         let timer = host.set_timer(due, Box::new(move || crate::scheduler::step::complete(slot, generation, tag)));
         if let Some(wait) = self.get(key) {
@@ -278,7 +298,9 @@ impl Waits {
             }
             None => {}
         }
-        let Some((slot, generation)) = self.owner else { return };
+        let Some((slot, generation)) = self.owner else {
+            return;
+        };
         let fire = move || crate::scheduler::step::complete(slot, generation, DEADLINES);
         self.armed = Some((due, host.set_timer(due, Box::new(fire))));
     }
@@ -349,7 +371,9 @@ impl Waits {
 
     /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes.
     pub(crate) fn poll(&mut self, key: WaitKey, waker: Option<Waker>) -> Poll<Option<Answer>> {
-        let Some(wait) = self.get(key) else { return Poll::Ready(None) };
+        let Some(wait) = self.get(key) else {
+            return Poll::Ready(None);
+        };
         if let State::Future(kept) = &mut wait.state {
             *kept = waker;
             return Poll::Pending;
@@ -379,12 +403,18 @@ impl Waits {
     /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
     pub(crate) fn run_beside(&mut self, future: Pin<Box<dyn Future<Output = Payload> + Send>>, continuation: usize) {
         let wish = Arc::new(Wish { wanted: AtomicBool::new(true), waker: waker_of(self.owner) });
-        self.beside.insert(Some(Beside { future, wish, continuation }));
+        self.beside.insert(Some(Beside { future, wish, continuation, deadline: deadline() }));
+        self.new_beside = true;
     }
 
-    /// How many futures run beside.
-    pub(crate) fn beside(&self) -> usize {
-        self.beside.len()
+    /// Whether a future that runs beside has not been polled yet.
+    pub(crate) fn has_new_beside(&self) -> bool {
+        self.new_beside
+    }
+
+    /// Whether there is anything to do for whoever serves.
+    fn has_something_to_serve(&self) -> bool {
+        !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
     /// Whether the process waits for nothing and has nothing to do.
@@ -394,8 +424,69 @@ impl Waits {
     }
 }
 
+/// The wish for the next message; it ends with this. Whoever waits for messages holds one meanwhile.
+pub(crate) struct Wanting;
+
+impl Wanting {
+    /// The waker in `context` is woken when there is something to serve. That of the process itself need not be.
+    pub(crate) fn keep_waker(&self, context: &Context<'_>) {
+        let owner = peek(|waits| waits.owner).flatten();
+        let waker = foreign_waker(context, owner);
+        let before = peek(|waits| std::mem::replace(&mut waits.serve_waker, waker));
+        drop(before);
+    }
+}
+
+impl Drop for Wanting {
+    fn drop(&mut self) {
+        let waker = peek(|waits| {
+            waits.wants_message = false;
+            waits.serve_waker.take()
+        });
+        drop(waker);
+    }
+}
+
+/// Wakes whoever waits for something to serve, if there is something and if the process's own polls do not reach it.
+pub(crate) fn rouse() {
+    let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
+    if let Some(waker) = waker.flatten() {
+        waker.wake();
+    }
+}
+
+/// The process ends: what it waits for is cancelled, and what runs beside it is dropped.
+pub(crate) fn leave() {
+    let beside = peek(|waits| {
+        waits.disarm();
+        std::mem::take(&mut waits.beside)
+    });
+    // With the table in place, so that what these futures wait for is cancelled too.
+    drop(beside);
+    let rows = peek(|waits| {
+        let rows = std::mem::take(&mut waits.rows);
+        for (_, wait) in &rows {
+            if let Some(ticket) = &wait.ticket {
+                ticket.abandon();
+            }
+            if let (Some(timer), Some(host)) = (wait.timer, host()) {
+                host.timers.cancel(timer);
+            }
+        }
+        rows
+    });
+    drop(rows);
+}
+
 /// Polls those futures beside the process's methods that want it.
 pub(crate) fn poll_beside() {
+    let is_empty = peek(|waits| {
+        waits.new_beside = false;
+        waits.beside.is_empty()
+    });
+    if is_empty != Some(false) {
+        return;
+    }
     let mut row = 0;
     loop {
         // Taken out while it is polled: its code may look at the table.
@@ -411,9 +502,14 @@ pub(crate) fn poll_beside() {
             }
             None
         });
-        let Some(mut beside) = next.flatten() else { return };
+        let Some(mut beside) = next.flatten() else {
+            return;
+        };
         let waker = Waker::from(beside.wish.clone());
+        // It acts for whoever called the method that started it.
+        let outer = set_deadline(beside.deadline);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        set_deadline(outer);
         with(|waits| match poll {
             Poll::Ready(output) => {
                 waits.beside.remove(row - 1);
@@ -427,7 +523,9 @@ pub(crate) fn poll_beside() {
 /// The waker of a process: its slot and generation, in the place of an address. It owns nothing, so it is free to clone,
 /// and it may be woken long after the process is gone.
 pub(crate) fn waker_of(owner: Owner) -> Waker {
-    let Some((slot, generation)) = owner else { return Waker::noop().clone() };
+    let Some((slot, generation)) = owner else {
+        return Waker::noop().clone();
+    };
     let word = u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation;
     let data = ptr::without_provenance::<()>(word as usize);
     // SAFETY: the functions of the table own nothing and take any data.

@@ -63,6 +63,14 @@ impl<'a> Events<'a> {
         }
     }
 
+    /// Whether a message is left that `next` has not given.
+    pub(crate) fn has_messages(&self) -> bool {
+        match &self.0 {
+            Source::Lanes(feed) => !feed.holder.is_data_empty(),
+            Source::Queue(events) => events.iter().any(|event| matches!(event, Event::Message(_))),
+        }
+    }
+
     /// The next one. `None`: nothing has arrived, or the budget of this step is used.
     #[inline]
     #[expect(
@@ -213,7 +221,9 @@ impl Feed {
                 return None;
             }
             self.messages += 1;
-            let Some(payload) = letter.payload else { continue };
+            let Some(payload) = letter.payload else {
+                continue;
+            };
             // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
             let caller = unsafe { Caller::from_word(letter.word) };
             return Some(Event::Message(Package::from_parts(self.pid, payload, caller)));

@@ -6,9 +6,9 @@ use super::local::with_current;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::process::control::{Control, EndWaiter};
+use crate::process::control::EndWaiter;
 use crate::process::{InitContext, Process};
-use crate::sync::{Arc, Ordering, fence, lock};
+use crate::sync::{Arc, Ordering, lock};
 use crate::table::extras::Values;
 use crate::table::{Extras, ProcessKind, TABLE, Token};
 use std::any::Any;
@@ -50,6 +50,8 @@ pub(crate) enum First {
 
 thread_local! {
     static NESTED: Cell<usize> = const { Cell::new(0) };
+    /// The process that this thread starts, and its host.
+    static STARTING: Cell<Option<(&'static Host, Pid)>> = const { Cell::new(None) };
 }
 
 impl Host {
@@ -67,24 +69,29 @@ impl Host {
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
         }
+        let Some(mut token) = TABLE.take() else {
+            self.give_place_back();
+            return Err(SpawnError::Slots);
+        };
+        let starting = STARTING.get().map(|(_, pid)| pid);
+        let parent = starting.or_else(|| with_current(|context| context?.process.get()));
+        self.write_card(&mut token, &birth, parent);
+        let pid = token.open(self.home());
+        // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,
+        // finds each one that was let in. (The fences of the gate order the two.)
         if !self.gate.enter(self.lane()) {
+            token.close();
+            token.release();
             self.give_place_back();
             return Err(SpawnError::Shutdown);
         }
-        let Some(mut token) = TABLE.take() else {
-            self.go_back();
-            return Err(SpawnError::Slots);
-        };
-        let parent = with_current(|context| context?.process.get());
-        self.write_card(&mut token, &birth, parent);
-        let pid = token.open(self.home());
         let started = self.describe(&token, pid);
         let name = birth.options.name.clone();
+        let values = with_inherited(&birth.options.values);
+        let inside = Inside::enter(self, pid, values.clone());
         let begun = self.register(&name, pid).and_then(|()| {
             self.config.hooks.start(&started).map_err(SpawnError::Refused)?;
-            NESTED.set(depth + 1);
             let outcome = crate::panics::contain(|| start(&mut process, &mut InitContext::of(pid, parent)));
-            NESTED.set(depth);
             let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
             outcome.map_err(|error| {
                 self.config.hooks.undo(&started);
@@ -103,15 +110,10 @@ impl Host {
                 return Err(error);
             }
         };
-        self.keep_extras(&mut token, pid, birth, name);
+        drop(inside);
+        self.keep_extras(&mut token, pid, birth, name, values);
         *token.body() = Some(Box::new(process));
-        let slot = token.slot();
         self.begin(token, first);
-        // A shutdown that began after this process came in may have looked for processes before this one was there.
-        fence(Ordering::SeqCst);
-        if self.gate.is_closed() {
-            super::shutdown::tell(slot, pid.generation(), Control::Cancel(ExitReason::Shutdown));
-        }
         Ok(pid)
     }
 
@@ -152,21 +154,11 @@ impl Host {
         }
     }
 
-    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, name: Option<Arc<str>>) {
-        let Birth { options: Options { label, values, .. }, result, .. } = birth;
-        let inherited = inherited_values();
-        if name.is_none() && label.is_none() && values.is_empty() && inherited.is_none() && result.is_none() {
+    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, name: Option<Arc<str>>, values: Option<Values>) {
+        let Birth { options: Options { label, .. }, result, .. } = birth;
+        if name.is_none() && label.is_none() && values.is_none() && result.is_none() {
             return;
         }
-        let values = match inherited {
-            Some(inherited) if values.is_empty() => Some(inherited),
-            Some(inherited) => {
-                let mut all = HashMap::clone(&inherited);
-                all.extend(values);
-                Some(Arc::new(all))
-            }
-            None => Some(values).filter(|values| !values.is_empty()).map(Arc::new),
-        };
         let labelled = label.is_some();
         if let Some(label) = label {
             lock(&self.labels).insert(pid, label);
@@ -187,8 +179,8 @@ impl Host {
         self.go_back();
     }
 
-    fn go_back(&self) {
-        self.gate.leave(self.lane());
+    fn go_back(&'static self) {
+        self.leave(self.lane());
         self.give_place_back();
     }
 
@@ -198,6 +190,44 @@ impl Host {
         let (process, entry) = card.names().unwrap_or(("?", "?"));
         Started { pid, process, entry, parent: card.parent(self.config.node) }
     }
+}
+
+/// While one lives, this thread starts a process: what is spawned meanwhile is its child, and on its host.
+struct Inside {
+    outer: Option<(&'static Host, Pid)>,
+    values: Option<Values>,
+}
+
+impl Inside {
+    fn enter(host: &'static Host, pid: Pid, values: Option<Values>) -> Self {
+        NESTED.set(NESTED.get() + 1);
+        Self { outer: STARTING.replace(Some((host, pid))), values: VALUES.replace(values) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
+        STARTING.set(self.outer);
+        VALUES.set(self.values.take());
+    }
+}
+
+/// The host that the calling thread runs or starts a process of.
+pub(crate) fn current_host() -> Option<&'static Host> {
+    let starting = STARTING.try_with(Cell::get).ok().flatten();
+    starting.map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
+}
+
+/// The values of a process that is spawned with `own`.
+fn with_inherited(own: &HashMap<TypeId, Arc<dyn Any + Send + Sync>>) -> Option<Values> {
+    let inherited = inherited_values();
+    if own.is_empty() {
+        return inherited;
+    }
+    let mut all = inherited.map_or_else(HashMap::new, |inherited| HashMap::clone(&inherited));
+    all.extend(own.iter().map(|(id, value)| (*id, value.clone())));
+    Some(Arc::new(all))
 }
 
 thread_local! {

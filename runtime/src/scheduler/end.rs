@@ -54,7 +54,7 @@ pub(crate) fn end(
     host.config.hooks.complete(&started, &reason);
     let lane = host.lane();
     token.release();
-    host.gate.leave(lane);
+    host.leave(lane);
     host.give_place_back();
     let Extras { result: waits_for_result, joined, .. } = *extras;
     if let Some(waiter) = waits_for_result {

@@ -43,9 +43,9 @@ const SPINS: u32 = 12;
 const CLOCK: u32 = 64;
 
 impl Context {
-    /// Runs processes until the host stops.
+    /// Runs processes until the host stops, or until somebody wants the context back.
     pub(crate) fn run(&self) {
-        loop {
+        while !self.seat.is_wanted() {
             let found = self.take_near().or_else(|| self.search());
             match found {
                 Some(token) => self.turn(token),
@@ -115,22 +115,18 @@ impl Context {
         Some(first)
     }
 
-    /// Looks everywhere until there is something; `None` when the host stops.
+    /// Looks everywhere until there is something; `None` when the thread is to run no more processes.
     #[cold]
     fn search(&self) -> Option<Token> {
         let mut searching = self.host.idle.start_searching();
         loop {
-            if searching && let Some(token) = self.search_awake() {
-                if self.host.idle.stop_searching() && self.host.has_work() {
-                    self.host.announce();
-                }
-                return Some(token);
+            let over = self.seat.is_wanted() || self.host.is_stopped();
+            let found = if searching && !over { self.search_awake() } else { None };
+            if searching && (found.is_some() || over) && self.host.idle.stop_searching() && self.host.has_work() {
+                self.host.announce();
             }
-            if self.host.is_stopped() {
-                if searching {
-                    self.host.idle.stop_searching();
-                }
-                return None;
+            if found.is_some() || over {
+                return found;
             }
             self.sleep(searching);
             searching = true;
@@ -214,7 +210,7 @@ impl Context {
             let pending = host.timers.next();
             let unkept = !lookout && pending < Moment::NEVER && !host.idle.has_lookout();
             let due = lookout && pending <= Moment::now();
-            if unkept || due || host.has_work() || host.is_stopped() {
+            if unkept || due || host.has_work() || host.is_stopped() || self.seat.is_wanted() {
                 host.idle.get_up(me);
                 return;
             }

@@ -49,6 +49,8 @@ pub(crate) struct Host {
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
+    /// Whether a shutdown has begun that nobody waits for.
+    pub(crate) unattended: AtomicBool,
     /// Whether the threads are to end.
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
@@ -59,6 +61,8 @@ pub(crate) struct Host {
     /// Deques whose threads have not been started, and the threads that have.
     pub(crate) deques: Mutex<Vec<Deque<Token>>>,
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
+    /// Processes in a step that waits on its thread's stack, whose worker another thread has.
+    pub(crate) blocked: Mutex<Vec<&'static Slot>>,
 }
 
 impl Host {
@@ -75,6 +79,7 @@ impl Host {
             timers: Timers::new(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
+            unattended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             dead_ended: Counter::default(),
             dead_unhandled: Counter::default(),
@@ -82,6 +87,7 @@ impl Host {
             names: Mutex::default(),
             deques: Mutex::new(deques),
             running: Mutex::default(),
+            blocked: Mutex::default(),
             config,
         }));
         let home = Home { keeper: host, node: host.config.node, host: host.config.number, late: AtomicU64::new(0) };
@@ -140,7 +146,10 @@ impl Host {
     /// Fires what is due at `now`.
     pub(crate) fn fire_timers(&self, now: Moment) {
         while let Some(action) = self.timers.due(now) {
-            action();
+            // It may clone or drop a user's message.
+            if let Err(panic) = crate::panics::contain(action) {
+                tracing::error!(%panic, "what a timer did panicked");
+            }
         }
     }
 

@@ -1,14 +1,18 @@
 //! What is a thread's own, and how a thread finds it again from wherever its processes call.
+//!
+//! It is owned by the thread that runs processes with it, and by one thread at a time: a thread whose process blocks lends
+//! it to another one (see `lend`), and does not touch it until it has it back.
 
 use super::gate::Lane;
 use super::host::Host;
+use super::seat::{Seat, Shared};
 use super::thread::Thread;
 use super::timers::Action;
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::pid::Pid;
 use crate::random::Random;
-use crate::sync::{Deque, Ordering, current_thread, lock, spawn_thread};
+use crate::sync::{Arc, Deque, Ordering, lock, spawn_thread};
 use crate::table::{Keeper, Token};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -16,6 +20,8 @@ use std::ptr;
 /// What is a thread's own.
 pub(crate) struct Context {
     pub(crate) host: &'static Host,
+    /// Who has it and who wants it back.
+    pub(crate) seat: Seat,
     /// Which of the host's threads this is.
     pub(crate) index: usize,
     /// Which of the host's workers it holds.
@@ -40,7 +46,8 @@ thread_local! {
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Context>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `Context::enter`, during which the context is borrowed and this thread is its only user.
+    // SAFETY: not null only inside `Context::enter` and outside of `Context::step_out`, during which the context is borrowed
+    // and this thread is its only user.
     body(unsafe { current.as_ref() })
 }
 
@@ -61,6 +68,18 @@ impl Context {
         CURRENT.set(ptr::from_ref(self));
         let _leave = Leave;
         body(self)
+    }
+
+    /// Runs `body` without the context, which another thread may use meanwhile.
+    pub(crate) fn step_out<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Return(*const Context);
+        impl Drop for Return {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _return = Return(CURRENT.replace(ptr::null()));
+        body()
     }
 
     pub(crate) fn thread(&self) -> &'static Thread {
@@ -111,12 +130,12 @@ impl Host {
     }
 
     fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
-        let _only = self.threads[index].handle.set(current_thread());
         let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
         let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
         self.threads[index].worker.store(worker, Ordering::Relaxed);
-        let context = Context {
+        let context = Arc::new(Shared::new(Context {
             host: self,
+            seat: Seat::new(),
             index,
             worker,
             deque,
@@ -125,12 +144,8 @@ impl Host {
             random: RefCell::new(Random::new(self.config.seed, index as u64)),
             process: Cell::new(None),
             now: Cell::new(Moment::now()),
-        };
-        crate::caller::collect_orphans();
-        crate::panics::contain_thread();
-        crate::dead_letter::set_sink(Some(self));
-        context.enter(Context::run);
-        self.workers[worker].give_back();
+        }));
+        super::lend::occupy(&context);
     }
 
     /// Where the calling thread counts who comes and goes.

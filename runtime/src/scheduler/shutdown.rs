@@ -9,15 +9,16 @@
 //! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty look
 //! would leave the clean-up of step 3 without anyone to run it.
 
+use super::gate::Lane;
 use super::host::Host;
-use crate::clock::instant_now;
+use crate::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::Control;
-use crate::sync::{ThreadHandle, lock};
+use crate::sync::{Ordering, lock, park};
 use crate::table::Slot;
 use std::fmt;
 use std::ptr;
@@ -66,27 +67,32 @@ impl Host {
         let until = began.checked_add(deadline);
         self.gate.close();
         let alive = self.gate.inside();
+        if alive > 0 {
+            // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest of
+            // this is as if they were all stuck.
+            let _started = self.start();
+        }
         self.tell_all(|| Control::Cancel(reason.clone()));
         let all_ended = self.gate.wait_until_empty(until);
         let left = self.gate.inside();
         let mut report = ShutdownReport { alive, ended: alive.saturating_sub(left), ..ShutdownReport::default() };
         if !all_ended {
             self.tell_all(|| Control::Kill);
-            self.gate.wait_until_empty(Some(instant_now() + GRACE));
-            report.stuck = self.stuck();
+            if !self.gate.wait_until_empty(Some(instant_now() + GRACE)) {
+                report.stuck = self.stuck();
+            }
             report.killed = left.saturating_sub(report.stuck.len() as u64);
         }
         self.timers.clear();
         self.stop_threads();
         let threads = std::mem::take(&mut *lock(&self.running));
+        let until = instant_now() + GRACE;
         for thread in threads {
-            // A thread in a step that does not return is left behind.
-            let left_behind = !report.stuck.is_empty()
-                && (0..self.threads.len()).any(|index| {
-                    let of = self.threads[index].handle.get().map(ThreadHandle::id);
-                    of == Some(thread.thread().id()) && self.threads[index].running().is_some()
-                });
-            if !left_behind {
+            // One in a step that does not return is left behind, and so is one that waits for its worker to come back.
+            while !report.stuck.is_empty() && !thread.is_finished() && instant_now() < until {
+                park(Some(Duration::from_millis(1)));
+            }
+            if report.stuck.is_empty() || thread.is_finished() {
                 // Its panics are contained; one in the runtime itself has been printed by the panic hook.
                 let _ended = thread.join();
             }
@@ -95,10 +101,22 @@ impl Host {
         report
     }
 
-    /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes.
-    pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason) {
+    /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes. The last process to
+    /// leave ends the threads; the caller's own has not left yet.
+    pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
+        self.unattended.store(true, Ordering::SeqCst);
         self.gate.close();
         self.tell_all(|| Control::Cancel(reason.clone()));
+        self.set_timer(Moment::now().after(deadline), Box::new(|| self.tell_all(|| Control::Kill)));
+    }
+
+    /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do so.
+    pub(crate) fn leave(&'static self, lane: Lane) {
+        self.gate.leave(lane);
+        if self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0 {
+            self.timers.clear();
+            self.stop_threads();
+        }
     }
 
     fn tell_all(&'static self, control: impl Fn() -> Control) {
@@ -110,9 +128,10 @@ impl Host {
     }
 
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let running = self.threads.iter().filter_map(|thread| thread.running());
+        let blocked = lock(&self.blocked).clone();
+        let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
         let stuck = running.filter_map(|slot| {
-            let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.living()?);
+            let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
             Some((pid, slot.card.names().map_or("?", |(process, _)| process)))
         });
         stuck.collect()

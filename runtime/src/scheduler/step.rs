@@ -101,13 +101,14 @@ impl Context {
         let slot = token.slot();
         let kept = token.extras().as_mut().map(|extras| std::mem::take(&mut extras.controls)).unwrap_or_default();
         let budget = BUDGET.saturating_sub(*spent).max(1);
+        let handles_cancel = crate::panics::contain(|| body.handles_cancel());
         // SAFETY: this is the token, and only the feed uses it until the feed is finished.
-        let mut feed = unsafe { Feed::new(&slot.lanes, pid, kept, budget, body.handles_cancel()) };
-        let mut out = StepOutput::new();
-        let outcome = if feed.is_ended() {
-            Ok(Ok(()))
-        } else {
-            crate::panics::contain(|| body.step(&mut Events::feed(&mut feed), &mut out))
+        let feed = unsafe { Feed::new(&slot.lanes, pid, kept, budget, matches!(handles_cancel, Ok(true))) };
+        let (mut feed, mut out) = (feed, StepOutput::new());
+        let outcome = match handles_cancel {
+            Err(panic) => Err(panic),
+            Ok(_) if feed.is_ended() => Ok(Ok(())),
+            Ok(_) => crate::panics::contain(|| body.step(&mut Events::feed(&mut feed), &mut out)),
         };
 
         let counters = &self.worker().counters;

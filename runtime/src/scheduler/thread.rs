@@ -19,7 +19,9 @@
 //! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
-use crate::sync::{AtomicPtr, AtomicUsize, Deque, OnceLock, Ordering, Stealer, ThreadHandle};
+use crate::sync::{
+    AtomicPtr, AtomicUsize, Deque, Mutex, Ordering, Stealer, ThreadHandle, current_thread, lock, unpark,
+};
 use crate::table::{Slot, Token};
 use std::ptr::{self, NonNull};
 
@@ -32,8 +34,8 @@ pub(crate) struct Thread {
     pub(crate) running: AtomicPtr<Slot>,
     /// The worker it holds.
     pub(crate) worker: AtomicUsize,
-    /// For waking it; set when it starts.
-    pub(crate) handle: OnceLock<ThreadHandle>,
+    /// For waking it: who runs processes here now.
+    handle: Mutex<Option<ThreadHandle>>,
 }
 
 impl Thread {
@@ -45,7 +47,7 @@ impl Thread {
             stealer: deque.stealer(),
             running: AtomicPtr::new(ptr::null_mut()),
             worker: AtomicUsize::new(usize::MAX),
-            handle: OnceLock::new(),
+            handle: Mutex::new(None),
         };
         (thread, deque)
     }
@@ -80,9 +82,14 @@ impl Thread {
         unsafe { self.running.load(Ordering::Relaxed).as_ref() }
     }
 
+    /// Says that the calling thread runs processes here from now on.
+    pub(crate) fn occupy(&self) {
+        *lock(&self.handle) = Some(current_thread());
+    }
+
     pub(crate) fn unpark(&self) {
-        if let Some(handle) = self.handle.get() {
-            crate::sync::unpark(handle);
+        if let Some(handle) = &*lock(&self.handle) {
+            unpark(handle);
         }
     }
 }

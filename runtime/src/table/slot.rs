@@ -18,6 +18,7 @@ use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid};
+use crate::process::control::Control;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
 use std::ptr::{self, NonNull};
 
@@ -161,6 +162,16 @@ impl Slot {
         self.life.load(Ordering::Acquire) == generation << 1 | 1
     }
 
+    /// Whether the process of that generation lives here, or did and no other has since: it may be on its way out.
+    pub(crate) fn is_last(&self, generation: u64) -> bool {
+        generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
+    }
+
+    /// The generation of the process that lives here, or that lived here last.
+    pub(crate) fn last(&self) -> u64 {
+        self.life.load(Ordering::Acquire) >> 1
+    }
+
     /// The record of whoever runs this slot; `None` if it was never used.
     #[inline]
     pub(crate) fn home(&self) -> Option<&'static Home> {
@@ -206,7 +217,8 @@ impl Slot {
         payload: Option<Payload>,
     ) {
         let letter = Letter { kind, generation, word, payload };
-        if !self.is_living(generation) {
+        // A signal is let in while its process is being taken apart: it may be a wish to be told of the end.
+        if !self.is_living(generation) && !(kind == Kind::Signal && self.is_last(generation)) {
             pool::recycle(node);
             self.late(letter);
             return;
@@ -238,8 +250,12 @@ impl Slot {
         }
     }
 
-    fn late(&self, letter: Letter) {
-        if let Some(home) = self.home() {
+    fn late(&self, mut letter: Letter) {
+        let control = letter.payload.as_mut().and_then(Payload::get_mut::<Control>);
+        // Whoever waits for the end of what has ended is told so by the drop: that is an answer, and not late.
+        if !matches!(control, Some(Control::Join(_)))
+            && let Some(home) = self.home()
+        {
             home.late.fetch_add(1, Ordering::Relaxed);
         }
         drop(letter);
