@@ -1,16 +1,15 @@
 //! `impl Actor`: what the runtime asks of a process.
 
-use crate::client;
-use crate::deliver;
-use crate::entry;
-use crate::message::local;
-use crate::process::{Method, Process};
+use crate::block::Block;
+use crate::method::Method;
+use crate::naming::local;
+use crate::{client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 
-pub(crate) fn items(process: &Process) -> TokenStream {
-    let (subject, client, points) = (&process.subject, &process.client, &process.entry_points);
+pub(crate) fn items(block: &Block) -> TokenStream {
+    let (subject, client, points) = (&block.subject, &block.client, &block.entry_points);
     let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
 
@@ -18,22 +17,22 @@ pub(crate) fn items(process: &Process) -> TokenStream {
     let (entry, inputs, package) = (local("entry"), local("inputs"), local("package"));
     let (ctx, signal) = (local("ctx"), local("signal"));
 
-    let infos = process.entries.iter().map(|entry| entry.info(subject));
-    let messages = process.messages.iter().map(|message| {
+    let infos = block.entries.iter().map(|entry| entries::info(entry, subject));
+    let messages = block.messages.iter().map(|message| {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
     });
-    let signals = process.signals.iter().filter_map(|signal| signal.listed());
-    let any_async = any_async(process);
-    let placed = entry::placed(&process.entries);
-    let starts = placed.iter().filter_map(|(index, entry)| entry.arm(index, process));
-    let is_async = process.messages.iter().filter(|message| message.method.is_async).map(|message| {
+    let signals = block.signals.iter().filter_map(|signal| signal.listed());
+    let any_async = any_async(block);
+    let placed = entries::placed(&block.entries);
+    let starts = placed.iter().filter_map(|(index, entry)| entries::arm(entry, index, block));
+    let is_async = block.messages.iter().filter(|message| message.method.is_async).map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
         quote!(#(#cfgs)* if #package.is::<#ty>() { return true; })
     });
-    let delivers = process.messages.iter().filter_map(|message| deliver::arm(message, subject));
-    let signal_arms = process.signals.iter().filter_map(|signal| signal.arm(subject));
-    let constructor = client::constructor(process);
+    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, subject));
+    let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, subject));
+    let constructor = client::constructor(block);
 
     // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
     // mismatched types instead of one about messages. It is this block's own, so that a second one for the same type is
@@ -112,13 +111,13 @@ pub(crate) fn items(process: &Process) -> TokenStream {
 }
 
 /// Whether any method has a future to keep, conditional ones counted where they are there.
-fn any_async(process: &Process) -> TokenStream {
-    let methods = process
+fn any_async(block: &Block) -> TokenStream {
+    let methods = block
         .entries
         .iter()
         .map(|entry| &entry.method)
-        .chain(process.messages.iter().map(|message| &message.method))
-        .chain(process.signals.iter().map(|signal| &signal.method))
+        .chain(block.messages.iter().map(|message| &message.method))
+        .chain(block.signals.iter().map(|signal| &signal.method))
         .filter(|method| method.is_async);
     let conditions: Vec<Option<TokenStream>> = methods.map(Method::present).collect();
     if conditions.iter().any(Option::is_none) {

@@ -8,7 +8,7 @@ use crate::generics::{occurs, without_self};
 use crate::marker::Role;
 use crate::output::{self, Output};
 use crate::owned;
-use crate::process::Subject;
+use crate::subject::Subject;
 use crate::text::text;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -35,6 +35,20 @@ pub(crate) struct Arguments {
     pub(crate) has_ctx: bool,
     pub(crate) carried: Vec<Argument>,
     pub(crate) reply: Option<Reply>,
+}
+
+impl Arguments {
+    /// Name, type and attributes of the message type's fields: what is carried, and the reply of a stream.
+    pub(crate) fn fields(&self) -> Vec<(&Ident, &TokenStream, &[Attribute])> {
+        let mut fields: Vec<(&Ident, &TokenStream, &[Attribute])> = Vec::new();
+        for argument in &self.carried {
+            fields.push((&argument.ident, &argument.ty, &argument.attrs));
+        }
+        if let Some(Reply::Stream { ident, ty, .. }) = &self.reply {
+            fields.push((ident, ty, &[]));
+        }
+        fields
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,16 +267,6 @@ fn carried(
     });
     input.attrs = keep;
     Argument { ident, ty: without_self(ty, &subject.ty), attrs }
-}
-
-/// The arguments of a generated method. Those of a faulty one take anything, so that its callers are not told of a
-/// mistake that is not theirs.
-pub(crate) fn parameters(method: &crate::process::Method) -> TokenStream {
-    let parameter = |argument: &Argument| {
-        let (name, ty) = (&argument.ident, &argument.ty);
-        if method.sound { quote!(#name: #ty,) } else { quote!(#name: impl ::core::marker::Sized,) }
-    };
-    method.arguments.carried.iter().map(parameter).collect()
 }
 
 fn order(written: &Signature, kinds: &[Kind], faults: &mut Faults) {

@@ -2,16 +2,19 @@
 //!
 //! Its parameters are those of the process, without bounds, so that an address can be named wherever the process can.
 
-use crate::argument::{Reply, parameters};
-use crate::message::{Message, docs, local};
-use crate::process::{Process, Subject};
+use crate::argument::Reply;
+use crate::block::Block;
+use crate::docs;
+use crate::message::Message;
+use crate::naming::local;
+use crate::subject::Subject;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, parse_quote};
 
-pub(crate) fn items(process: &Process) -> TokenStream {
-    let (subject, client) = (&process.subject, &process.client);
+pub(crate) fn items(block: &Block) -> TokenStream {
+    let (subject, client) = (&block.subject, &block.client);
     let (krate, ident) = (&subject.krate, subject.ident.unraw());
     let unbounded = unbounded(&subject.generics);
     let (bare_parameters, arguments, _) = unbounded.split_for_impl();
@@ -19,7 +22,7 @@ pub(crate) fn items(process: &Process) -> TokenStream {
     let marker = marker(&subject.generics);
     let field = marker.map(|marker| quote!(, of: #marker));
     let doc = format!("The messages of `{ident}`, as methods of its address.");
-    let calls = process.messages.iter().map(|message| call(message, subject));
+    let calls = block.messages.iter().map(|message| call(message, subject));
     let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
     quote! {
         #[doc = #doc]
@@ -72,9 +75,9 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
     let (krate, method) = (&subject.krate, &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
     let label = format!("{}::{}", subject.ident.unraw(), name.unraw());
-    let docs = docs(&method.marked.docs, &format!("Calls `{label}`."));
+    let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer());
-    let inputs = parameters(method);
+    let inputs = method.parameters();
     // At the user's line, for what the compiler says about calling it.
     let at = name.span().resolved_at(Span::call_site());
     let (gives, body) = match &method.arguments.reply {
@@ -100,8 +103,8 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
 }
 
 /// `Actor::client`.
-pub(crate) fn constructor(process: &Process) -> TokenStream {
-    let (client, pid) = (&process.client, local("pid"));
-    let of = marker(&process.subject.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
+pub(crate) fn constructor(block: &Block) -> TokenStream {
+    let (client, pid) = (&block.client, local("pid"));
+    let of = marker(&block.subject.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
     quote!(#client { pid: #pid #of })
 }

@@ -1,9 +1,9 @@
 //! `#[process]` on a struct or enum: its name, what an error does, and that the other half exists.
 
 use crate::fault::Faults;
-use crate::options::Declaration;
+use crate::options::{self, Declaration};
 use crate::owned;
-use crate::process::{lifetime_fault, twice};
+use crate::subject::lifetime_fault;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -11,14 +11,14 @@ use syn::{Attribute, Fields, GenericParam, Generics, Ident, ItemEnum, ItemStruct
 
 pub(crate) fn of_struct(options: TokenStream, mut item: ItemStruct) -> TokenStream {
     let mut faults = Faults::default();
-    twice(&mut item.attrs, &mut faults);
+    options::twice(&mut item.attrs, &mut faults);
     let fields = [&item.fields];
     expand(options, &item.ident, &item.generics, fields.into_iter(), &item.attrs, item.to_token_stream(), faults)
 }
 
 pub(crate) fn of_enum(options: TokenStream, mut item: ItemEnum) -> TokenStream {
     let mut faults = Faults::default();
-    twice(&mut item.attrs, &mut faults);
+    options::twice(&mut item.attrs, &mut faults);
     let fields = item.variants.iter().map(|variant| &variant.fields);
     expand(options, &item.ident, &item.generics, fields, &item.attrs, item.to_token_stream(), faults)
 }

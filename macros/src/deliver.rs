@@ -1,13 +1,16 @@
-//! `Actor::deliver`: a package is opened as each message type in turn, and handed to its method.
+//! `Actor::deliver` and `Actor::signal`: a package is opened as each message type in turn, a signal as each kind, and
+//! what is found is handed to its method.
 
 use crate::argument::Reply;
-use crate::message::{Message, local};
-use crate::process::Subject;
+use crate::message::Message;
+use crate::method::Method;
+use crate::naming::local;
+use crate::subject::Subject;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 /// The statement that hands the package to one message method or passes it on.
-pub(crate) fn arm(message: &Message, subject: &Subject) -> Option<TokenStream> {
+pub(crate) fn message(message: &Message, subject: &Subject) -> Option<TokenStream> {
     let method = &message.method;
     if !method.sound {
         return None;
@@ -65,4 +68,33 @@ fn handled(message: &Message, subject: &Subject) -> TokenStream {
     // At the method's name: that is where a value that cannot wait is reported.
     let boxed = quote_spanned!(name.span().resolved_at(Span::call_site())=> ::std::boxed::Box::pin(async move #body));
     quote!(#private::Delivery::Pending(#boxed))
+}
+
+/// The statement that hands the signal to one signal method or passes it on.
+pub(crate) fn signal(method: &Method, subject: &Subject) -> Option<TokenStream> {
+    let [argument] = method.arguments.carried.as_slice() else { return None };
+    if !method.sound {
+        return None;
+    }
+    let (ctx, signal) = (local("ctx"), local("signal"));
+    let (krate, private) = (&subject.krate, subject.private());
+    let (name, cfgs) = (&method.ident, method.cfgs());
+    let (value, ty) = (&argument.ident, &argument.ty);
+    let passed = method.ctx(&ctx);
+    let call = quote!(Self::#name(self, #passed #value));
+    let done = quote!(#private::Delivery::Done);
+    let handled = if method.is_async {
+        let at = name.span().resolved_at(Span::call_site());
+        let boxed = quote_spanned!(at=> ::std::boxed::Box::pin(async move { #call.await; #done }));
+        quote!(#private::Delivery::Pending(#boxed))
+    } else {
+        quote!({ #call; #done })
+    };
+    Some(quote! {
+        #(#cfgs)*
+        let #signal = match <#ty as #krate::SignalKind>::from_signal(#signal) {
+            ::core::result::Result::Ok(#value) => return ::core::result::Result::Ok(#handled),
+            ::core::result::Result::Err(#signal) => #signal,
+        };
+    })
 }

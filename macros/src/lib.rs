@@ -1,26 +1,33 @@
 //! The macros of Postroom. Use them through the crate `postroom`, which documents what they generate by its traits.
 //!
-//! From reading to writing: `marker` finds the methods that matter, `argument`, `owned` and `output` check their
-//! signatures, `message`, `entry` and `signal` hold what was read, `client`, `deliver` and `actor` write it out, all
-//! put together in `process`. `declare` is the struct half, `main_fn` is `#[postroom::main]`.
+//! From reading to writing: `subject` is the type, `marker` finds the methods that matter, `argument`, `owned` and
+//! `output` check their signatures, put together in `method`. `message`, `entry` and `signal` check what is special to
+//! each, and `block` is all that was read. `handles`, `client`, `entries`, `deliver` and `actor` write it out, put
+//! together in `process`. `declare` is the struct half, `main_fn` is `#[postroom::main]`.
 
 mod actor;
 mod argument;
+mod block;
 mod client;
 mod declare;
 mod deliver;
+mod docs;
+mod entries;
 mod entry;
 mod fault;
 mod generics;
+mod handles;
 mod main_fn;
 mod marker;
 mod message;
+mod method;
 mod naming;
 mod options;
 mod output;
 mod owned;
 mod process;
 mod signal;
+mod subject;
 mod suggest;
 mod text;
 

@@ -3,6 +3,7 @@
 //! The user's function goes inside the real `main`, as it was written; the real one makes the runtime and runs it.
 
 use crate::fault::Faults;
+use crate::naming::local;
 use crate::options;
 use crate::text::text;
 use proc_macro2::{Span, TokenStream};
@@ -30,7 +31,7 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
         return quote!(#faults #vis fn #name() #output { #[allow(dead_code)] #item #body });
     }
     let (signature, block) = (&item.sig, &item.block);
-    let runtime = crate::message::local("runtime");
+    let runtime = local("runtime");
     let passed = (!item.sig.inputs.is_empty()).then(|| quote!(&#runtime));
     let run = match item.sig.asyncness {
         Some(_) => quote!(#runtime.block_on(#name(#passed))),

@@ -6,25 +6,29 @@
 use crate::argument::Reply;
 use crate::fault::Faults;
 use crate::generics;
+use crate::method::Method;
 use crate::naming;
 use crate::output::Output;
-use crate::process::{Method, Subject};
+use crate::subject::Subject;
 use crate::text::text;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, Generics, Ident, Lit, LitStr, Meta, Token, Type};
+use syn::{Generics, Ident, Meta, Token, Type};
 
 pub(crate) struct Message {
     pub(crate) method: Method,
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// Another message has this type already, which is a mistake: it is not generated again.
-    repeated: bool,
+    pub(crate) repeated: bool,
 }
 
-enum Kind {
+/// Where its type comes from.
+pub(crate) enum Kind {
+    /// Made here.
     Own { ident: Ident, generics: Generics },
+    /// Of `#[message(Type)]`.
     Existing(Type),
 }
 
@@ -70,7 +74,8 @@ impl Message {
                     faults.on(&method.ident, what, format!("rename it, for instance `{name}_again`"));
                     repeated = true;
                 }
-                let fields: TokenStream = fields(&method).into_iter().map(|(_, ty, _)| quote!(#ty,)).collect();
+                let fields: TokenStream =
+                    method.arguments.fields().into_iter().map(|(_, ty, _)| quote!(#ty,)).collect();
                 Kind::Own { ident, generics: generics::used_in(&subject.generics, &fields) }
             }
         };
@@ -79,7 +84,7 @@ impl Message {
     }
 
     /// The type made for this message, if one is.
-    pub(crate) fn own_type(&self) -> Option<&Ident> {
+    fn own_type(&self) -> Option<&Ident> {
         match &self.kind {
             Kind::Own { ident, .. } => Some(ident),
             Kind::Existing(_) => None,
@@ -101,7 +106,7 @@ impl Message {
     pub(crate) fn value(&self) -> TokenStream {
         match &self.kind {
             Kind::Own { ident, .. } => {
-                let fields = fields(&self.method).into_iter().map(|(name, ..)| name);
+                let fields = self.method.arguments.fields().into_iter().map(|(name, ..)| name);
                 quote!(#ident { #(#fields),* })
             }
             Kind::Existing(_) => {
@@ -120,71 +125,6 @@ impl Message {
         };
         (output.ok(), output.error())
     }
-
-    /// The message type, if it is ours to make, and `Handles`.
-    pub(crate) fn items(&self, subject: &Subject) -> TokenStream {
-        if self.repeated {
-            return TokenStream::new();
-        }
-        let definition = match &self.kind {
-            Kind::Own { ident, generics } => self.definition(ident, generics, subject),
-            Kind::Existing(_) => TokenStream::new(),
-        };
-        let (krate, process, ty) = (&subject.krate, &subject.ty, self.ty());
-        let cfgs = self.method.cfgs().iter().chain(&subject.cfgs);
-        let (parameters, _, clause) = subject.generics.split_for_impl();
-        let (answer, error) = self.answer();
-        quote! {
-            #definition
-            #(#cfgs)*
-            #[automatically_derived]
-            #[allow(trivial_bounds)]
-            impl #parameters #krate::Handles<#ty> for #process #clause {
-                type Reply = #answer;
-                type Error = #error;
-            }
-        }
-    }
-
-    fn definition(&self, ident: &Ident, generics: &Generics, subject: &Subject) -> TokenStream {
-        let (vis, marked) = (&self.method.vis, &self.method.marked);
-        let (cfgs, attrs) = (marked.cfgs.iter().chain(&subject.cfgs), &marked.of_message);
-        let docs = summary(
-            &marked.docs,
-            &format!("Calls `{}::{}` when sent.", subject.ident.unraw(), self.method.ident.unraw()),
-        );
-        let (_, _, clause) = generics.split_for_impl();
-        let fields = fields(&self.method);
-        let body = if fields.is_empty() {
-            quote!(;)
-        } else {
-            let fields = fields.iter().map(|(name, ty, attrs)| {
-                let undocumented = !attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
-                let doc = undocumented
-                    .then(|| format!("The argument `{}`.", name.unraw()))
-                    .map(|text| quote!(#[doc = #text]));
-                quote!(#doc #(#attrs)* #vis #name: #ty)
-            });
-            quote!(#clause { #(#fields),* })
-        };
-        quote! {
-            #(#cfgs)* #docs #(#attrs)*
-            #[allow(private_interfaces)]
-            #vis struct #ident #generics #body
-        }
-    }
-}
-
-/// Name, type and attributes of the fields: the arguments, and the reply of a stream.
-fn fields(method: &Method) -> Vec<(&Ident, &TokenStream, &[Attribute])> {
-    let mut fields: Vec<(&Ident, &TokenStream, &[Attribute])> = Vec::new();
-    for argument in &method.arguments.carried {
-        fields.push((&argument.ident, &argument.ty, &argument.attrs));
-    }
-    if let Some(Reply::Stream { ident, ty, .. }) = &method.arguments.reply {
-        fields.push((ident, ty, &[]));
-    }
-    fields
 }
 
 /// The type in `#[message(Type)]`.
@@ -235,86 +175,5 @@ fn exactly_one(method: &Method, ty: &Type, faults: &mut Faults) {
     if last(argument.ty.clone()) != last(ty.to_token_stream()) {
         let what = format!("this method handles `{}`, as its `#[message(…)]` says", text(ty));
         faults.on(&argument.ty, what, format!("write `{}`", text(ty)));
-    }
-}
-
-/// The first paragraph of a comment: the whole of it stands on the method. `otherwise` if there is none.
-fn summary(docs: &[Attribute], otherwise: &str) -> TokenStream {
-    let lines: Vec<&Attribute> =
-        docs.iter().take_while(|doc| doc_text(doc).is_none_or(|text| !text.value().trim().is_empty())).collect();
-    if lines.is_empty() { quote!(#[doc = #otherwise]) } else { quote!(#(#lines)*) }
-}
-
-fn doc_text(doc: &Attribute) -> Option<&LitStr> {
-    match &doc.meta {
-        Meta::NameValue(pair) => match &pair.value {
-            Expr::Lit(literal) => match &literal.lit {
-                Lit::Str(text) => Some(text),
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// A method's comment for the method generated after it. Examples turn into plain text: they are tested once, where
-/// they stand.
-pub(crate) fn docs(docs: &[Attribute], otherwise: &str) -> TokenStream {
-    if docs.is_empty() {
-        return quote!(#[doc = #otherwise]);
-    }
-    let mut fenced = false;
-    docs.iter()
-        .map(|doc| {
-            let Some(line) = doc_text(doc) else { return doc.to_token_stream() };
-            let value = line.value();
-            let lines: Vec<String> = value
-                .split('\n')
-                .map(|line| {
-                    let Some(fence) = line.trim_start().strip_prefix("```") else { return line.to_owned() };
-                    fenced = !fenced;
-                    if fenced { format!("{}```text", &line[..line.len() - fence.len() - 3]) } else { line.to_owned() }
-                })
-                .collect();
-            let text = LitStr::new(&lines.join("\n"), line.span());
-            quote!(#[doc = #text])
-        })
-        .collect()
-}
-
-/// A name for a local variable that no argument of the user can clash with.
-pub(crate) fn local(name: &str) -> Ident {
-    format_ident!("{name}", span = proc_macro2::Span::mixed_site())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use syn::parse_quote;
-
-    #[test]
-    fn examples_are_not_tested_twice() {
-        let written: Vec<Attribute> = vec![
-            parse_quote!(#[doc = " Adds."]),
-            parse_quote!(#[doc = " ```"]),
-            parse_quote!(#[doc = " a"]),
-            parse_quote!(#[doc = " ```"]),
-        ];
-        let expected: Vec<Attribute> = vec![
-            parse_quote!(#[doc = " Adds."]),
-            parse_quote!(#[doc = " ```text"]),
-            parse_quote!(#[doc = " a"]),
-            parse_quote!(#[doc = " ```"]),
-        ];
-        assert_eq!(text(docs(&written, "")), text(quote!(#(#expected)*)));
-    }
-
-    #[test]
-    fn a_message_type_gets_the_first_paragraph() {
-        let written: Vec<Attribute> =
-            vec![parse_quote!(#[doc = " Adds."]), parse_quote!(#[doc = ""]), parse_quote!(#[doc = " More."])];
-        assert_eq!(text(summary(&written, "")), text(quote!(#[doc = " Adds."])));
-        assert_eq!(text(summary(&[], "Other.")), text(quote!(#[doc = "Other."])));
     }
 }

@@ -1,6 +1,6 @@
-//! Names: which types a process gets, and which names its methods cannot have.
+//! Names: which types a process gets, what generated code calls its variables, and which names methods cannot have.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::ext::IdentExt;
 
@@ -13,6 +13,11 @@ pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
 /// of the user, such as the message `AccountEntries` of a method `entries`.
 pub(crate) fn handle_type(process: &Ident, word: &str) -> Ident {
     format_ident!("__{}{word}", process.unraw(), span = process.span())
+}
+
+/// A name for a local variable that no argument of the user can clash with.
+pub(crate) fn local(name: &str) -> Ident {
+    format_ident!("{name}", span = Span::mixed_site())
 }
 
 fn camel_case(snake: &str) -> String {

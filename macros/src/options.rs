@@ -7,7 +7,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, Lit, LitStr, Path, Token, parse_quote};
+use syn::{Attribute, Expr, Ident, Lit, LitStr, Path, Token, parse_quote};
 
 struct Setting {
     key: Ident,
@@ -47,6 +47,17 @@ fn unknown(setting: &Setting, attribute: &str, known: &[&str], faults: &mut Faul
         Some(meant) => faults.on(key, what, format!("write `{meant}`")),
         None => faults.on(quote!(#key #value), what, "remove it"),
     }
+}
+
+/// A second `#[process]` on the same item.
+pub(crate) fn twice(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
+    attrs.retain(|attribute| {
+        let again = attribute.path().segments.last().is_some_and(|last| last.ident == "process");
+        if again {
+            faults.on(attribute, "`#[process]` is said twice", "remove it");
+        }
+        !again
+    });
 }
 
 /// Options of `#[process]` on a struct or enum.

@@ -1,13 +1,12 @@
 //! `#[signal]`: a method for something the runtime says. Which one is known by the type of its argument.
 
 use crate::fault::Faults;
-use crate::message::local;
+use crate::method::Method;
 use crate::output::Output;
-use crate::process::{Method, Subject};
 use crate::suggest;
 use crate::text::text;
-use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::Meta;
 
 /// What the runtime says.
@@ -45,35 +44,6 @@ impl SignalMethod {
     pub(crate) fn listed(&self) -> Option<TokenStream> {
         let (cfgs, kind) = (self.method.cfgs(), self.kind?);
         Some(quote!(#(#cfgs)* #kind))
-    }
-
-    /// The statement in `Actor::signal` that hands the signal to the method or passes it on.
-    pub(crate) fn arm(&self, subject: &Subject) -> Option<TokenStream> {
-        let [argument] = self.method.arguments.carried.as_slice() else { return None };
-        if !self.method.sound {
-            return None;
-        }
-        let (ctx, signal) = (local("ctx"), local("signal"));
-        let (krate, private) = (&subject.krate, subject.private());
-        let (name, cfgs) = (&self.method.ident, self.method.cfgs());
-        let (value, ty) = (&argument.ident, &argument.ty);
-        let passed = self.method.ctx(&ctx);
-        let call = quote!(Self::#name(self, #passed #value));
-        let done = quote!(#private::Delivery::Done);
-        let handled = if self.method.is_async {
-            let at = name.span().resolved_at(Span::call_site());
-            let boxed = quote_spanned!(at=> ::std::boxed::Box::pin(async move { #call.await; #done }));
-            quote!(#private::Delivery::Pending(#boxed))
-        } else {
-            quote!({ #call; #done })
-        };
-        Some(quote! {
-            #(#cfgs)*
-            let #signal = match <#ty as #krate::SignalKind>::from_signal(#signal) {
-                ::core::result::Result::Ok(#value) => return ::core::result::Result::Ok(#handled),
-                ::core::result::Result::Err(#signal) => #signal,
-            };
-        })
     }
 }
 

@@ -1,0 +1,194 @@
+//! The entries as they are generated: methods of the spawn builder, by way of a struct it derefs to, and arms of the
+//! start by name.
+
+use crate::block::Block;
+use crate::docs;
+use crate::entry::Entry;
+use crate::naming::local;
+use crate::output::Output;
+use crate::subject::Subject;
+use crate::text::text;
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::{Ident, LitStr};
+
+/// The struct that the spawn builder derefs to.
+pub(crate) fn items(block: &Block) -> TokenStream {
+    let (subject, points) = (&block.subject, &block.entry_points);
+    let (private, ty, ident) = (subject.private(), &subject.ty, subject.ident.unraw());
+    let mut generics = subject.generics.clone();
+    // As the impl has them, since the state stands in a field; its `Self` is the process, not this struct.
+    generics.where_clause =
+        generics.where_clause.and_then(|clause| syn::parse2(crate::generics::without_self(clause, ty)).ok());
+    let (parameters, arguments, clause) = generics.split_for_impl();
+    let doc = LitStr::new(&format!("The entries of `{ident}`, as methods of what `spawn` gives."), Span::call_site());
+    let futures = block.entries.iter().map(|entry| future(entry, subject));
+    let placed = placed(&block.entries);
+    let starters = placed.iter().map(|(index, entry)| starter(entry, index, block));
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
+        pub struct #points #generics #clause { spawn: #private::SpawnCore<#ty> }
+
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_code, unreachable_pub, unused_variables)]
+        impl #parameters #points #arguments #clause {
+            #(#futures)*
+            #(#starters)*
+        }
+    }
+}
+
+/// The method of the spawn builder.
+fn starter(entry: &Entry, index: &TokenStream, block: &Block) -> TokenStream {
+    let subject = &block.subject;
+    let (krate, ty, method) = (&subject.krate, &subject.ty, &entry.method);
+    let (cfgs, deprecated, vis, name, inputs) =
+        (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident, method.parameters());
+    let docs =
+        docs::whole(&method.marked.docs, &format!("Starts a `{}` at `{}`.", subject.ident.unraw(), entry.name()));
+    let started = if method.is_async {
+        let (ok, error) = (method.output.ok(), method.output.error());
+        quote!(#krate::Running<#ty, #ok, #error>)
+    } else {
+        quote!(#krate::Address<#ty>)
+    };
+    let private = subject.private();
+    let body = if !method.sound {
+        quote!(::core::unreachable!())
+    } else if method.is_async {
+        let run = run_future(entry, subject, quote!(Self));
+        quote!(#private::SpawnCore::start_async(&self.spawn, #index, #run))
+    } else {
+        let init = init(entry, subject);
+        quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
+    };
+    // At the user's line, for what the compiler says about calling it.
+    let function = quote_spanned!(name.span().resolved_at(Span::call_site())=>
+        #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError> { #body });
+    quote! {
+        #(#cfgs)* #docs #(#deprecated)*
+        #[track_caller]
+        #function
+    }
+}
+
+/// `EntryInfo` of this entry.
+pub(crate) fn info(entry: &Entry, subject: &Subject) -> TokenStream {
+    let (private, name, is_async, cfgs) = (subject.private(), entry.name(), entry.method.is_async, entry.method.cfgs());
+    let inputs = entry.method.arguments.carried.iter().map(|argument| {
+        let (name, type_name) = (argument.ident.unraw().to_string(), text(&argument.ty));
+        quote!(#private::InputInfo { name: #name, type_name: #type_name })
+    });
+    quote!(#(#cfgs)* #private::EntryInfo { name: #name, inputs: &[#(#inputs),*], is_async: #is_async })
+}
+
+/// Entries with their place in `ENTRIES`, which `#[cfg]` on the ones before may move.
+pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
+    let (mut certain, mut conditional) = (0_usize, Vec::new());
+    entries
+        .iter()
+        .map(|entry| {
+            let index = quote!(#certain #(+ #conditional as usize)*);
+            match entry.method.present() {
+                Some(condition) => conditional.push(condition),
+                None => certain += 1,
+            }
+            (index, entry)
+        })
+        .collect()
+}
+
+/// The arm of the start by name.
+pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<TokenStream> {
+    if !entry.method.sound {
+        return None;
+    }
+    let subject = &block.subject;
+    let (private, cfgs, name) = (subject.private(), entry.method.cfgs(), entry.name());
+    let inputs = local("inputs");
+    // Without inputs there is only their number to check.
+    let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
+    let takes = entry.method.arguments.carried.iter().map(|argument| {
+        let (input, ty) = (&argument.ident, &argument.ty);
+        quote!(let #input = #private::take_input!(#inputs, #ty)?;)
+    });
+    let start = if entry.method.is_async {
+        let points = &block.entry_points;
+        let (_, arguments, _) = subject.generics.split_for_impl();
+        let run = run_future(entry, subject, quote!(<#points #arguments>));
+        quote!(<#private::Start<Self>>::future(#index, #run))
+    } else {
+        let init = init(entry, subject);
+        quote!(<#private::Start<Self>>::sync(#index, #init))
+    };
+    Some(quote! {
+        #(#cfgs)*
+        #name => {
+            let #mutable #inputs = #inputs.check::<Self>(#index)?;
+            #(#takes)*
+            ::core::result::Result::Ok(#start)
+        }
+    })
+}
+
+/// The closure that runs a sync entry.
+fn init(entry: &Entry, subject: &Subject) -> TokenStream {
+    let (this, ctx) = (local("this"), local("ctx"));
+    let (private, process, name, names) = (subject.private(), &subject.ty, &entry.method.ident, entry.method.names());
+    let passed = entry.method.ctx(&ctx);
+    // At the method's name, for what the compiler says of a result that is no outcome of an init.
+    let at = name.span().resolved_at(Span::call_site());
+    let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
+    let krate = &subject.krate;
+    quote!(move |#this: &mut #process, #ctx: &mut #krate::Context<#process>| #run)
+}
+
+/// The closure that runs an async entry, by the function that stands on the type `on`.
+fn run_future(entry: &Entry, subject: &Subject, on: TokenStream) -> TokenStream {
+    let (this, ctx, names, future) = (local("this"), local("ctx"), entry.method.names(), future_name(entry));
+    let (krate, ty) = (&subject.krate, &subject.ty);
+    quote!(move |#this: #ty, #ctx: #krate::Context<#ty>| #on::#future(#this, #ctx, #(#names),*))
+}
+
+/// The name of the function that makes an async entry's future.
+fn future_name(entry: &Entry) -> Ident {
+    format_ident!("__{}_future", entry.method.ident.unraw(), span = Span::call_site())
+}
+
+/// That function: stated once, so that a future that is not `Send` is one error.
+fn future(entry: &Entry, subject: &Subject) -> Option<TokenStream> {
+    if !entry.method.is_async || !entry.method.sound {
+        return None;
+    }
+    let (this, ctx, out) = (local("this"), local("ctx"), local("out"));
+    let (krate, private, process, name) = (&subject.krate, subject.private(), &subject.ty, &entry.method.ident);
+    let (cfgs, names, inputs, future_name) =
+        (entry.method.cfgs(), entry.method.names(), entry.method.parameters(), future_name(entry));
+    let (ok, error) = (entry.method.output.ok(), entry.method.output.error());
+    let passed = entry.method.ctx(&ctx).map(|_| quote!(&mut #ctx,));
+    let mutable = passed.is_some().then(|| quote!(mut));
+    let result = match &entry.method.output {
+        Output::Fallible { .. } => quote!(#private::wire_result(#out, |error| #private::describe!(error))),
+        _ => quote!(#private::wire(#out)),
+    };
+    let at = name.span().resolved_at(Span::call_site());
+    // `!` turns into a value that cannot be, without a word about what can never run.
+    let awaited = match &entry.method.output {
+        Output::Never => quote!(let #out: #ok = <#process>::#name(&mut #this, #passed #(#names),*).await;),
+        _ => quote!(let #out = <#process>::#name(&mut #this, #passed #(#names),*).await;),
+    };
+    let boxed = quote_spanned!(at=> ::std::boxed::Box::pin(async move { #awaited (#this, #ctx, #result) }));
+    Some(quote! {
+        #(#cfgs)*
+        fn #future_name(
+            mut #this: #process,
+            #mutable #ctx: #krate::Context<#process>,
+            #inputs
+        ) -> ::core::pin::Pin<::std::boxed::Box<dyn ::core::future::Future<
+            Output = (#process, #krate::Context<#process>, #private::Wire<#ok, #error>)
+        > + ::core::marker::Send>> {
+            #boxed
+        }
+    })
+}

@@ -1,0 +1,87 @@
+//! A marked method: what entries, messages and signals have in common.
+
+use crate::argument::{self, Argument, Arguments};
+use crate::fault::Faults;
+use crate::marker::{Marked, Role};
+use crate::output::Output;
+use crate::subject::Subject;
+use crate::text::text;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Attribute, Ident, ImplItemFn, ReturnType, Safety, Visibility};
+
+pub(crate) struct Method {
+    pub(crate) ident: Ident,
+    pub(crate) vis: Visibility,
+    pub(crate) marked: Marked,
+    pub(crate) is_async: bool,
+    pub(crate) arguments: Arguments,
+    pub(crate) output: Output,
+    pub(crate) returns: ReturnType,
+    /// Nothing is wrong with it, so it can be called.
+    pub(crate) sound: bool,
+}
+
+impl Method {
+    pub(crate) fn read(item: &mut ImplItemFn, marked: Marked, subject: &Subject, faults: &mut Faults) -> Self {
+        let role = marked.role;
+        let before = faults.count();
+        let signature = &mut item.sig;
+        let modifiers: [Option<TokenStream>; 3] = [
+            signature.constness.map(ToTokens::into_token_stream),
+            (!matches!(signature.safety, Safety::Default)).then(|| signature.safety.to_token_stream()),
+            signature.abi.as_ref().map(ToTokens::to_token_stream),
+        ];
+        for modifier in modifiers.into_iter().flatten() {
+            let what = format!("{} is called by the runtime: it cannot be `{}`", role.what(), text(&modifier));
+            faults.on(modifier, what, "remove it");
+        }
+        let arguments = argument::read(signature, role, subject, faults);
+        let answer = if role == Role::Entry { "an entry's result" } else { "an answer" };
+        let output = Output::read(&signature.output, answer, &subject.krate, &subject.ty, faults);
+        Self {
+            ident: signature.ident.clone(),
+            vis: item.vis.clone(),
+            marked,
+            is_async: signature.asyncness.is_some(),
+            arguments,
+            output,
+            returns: signature.output.clone(),
+            sound: faults.count() == before,
+        }
+    }
+
+    /// The context as an argument, if the method takes it.
+    pub(crate) fn ctx(&self, ctx: &Ident) -> Option<TokenStream> {
+        self.arguments.has_ctx.then(|| quote!(#ctx,))
+    }
+
+    pub(crate) fn names(&self) -> Vec<&Ident> {
+        self.arguments.carried.iter().map(|argument| &argument.ident).collect()
+    }
+
+    /// The arguments of a generated method. Those of a faulty one take anything, so that its callers are not told of a
+    /// mistake that is not theirs.
+    pub(crate) fn parameters(&self) -> TokenStream {
+        let parameter = |argument: &Argument| {
+            let (name, ty) = (&argument.ident, &argument.ty);
+            if self.sound { quote!(#name: #ty,) } else { quote!(#name: impl ::core::marker::Sized,) }
+        };
+        self.arguments.carried.iter().map(parameter).collect()
+    }
+
+    pub(crate) fn cfgs(&self) -> &[Attribute] {
+        &self.marked.cfgs
+    }
+
+    /// The condition of `#[cfg]`, as an expression; nothing if it is always there.
+    pub(crate) fn present(&self) -> Option<TokenStream> {
+        let conditions: Vec<TokenStream> = self
+            .marked
+            .cfgs
+            .iter()
+            .filter_map(|cfg| cfg.meta.require_list().ok().map(|list| list.tokens.clone()))
+            .collect();
+        (!conditions.is_empty()).then(|| quote!(::core::cfg!(all(#(#conditions),*))))
+    }
+}

@@ -1,0 +1,103 @@
+//! The type that a `#[process] impl` is about, and why it may be none that can be a process.
+
+use crate::fault::Faults;
+use crate::text::text;
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, GenericArgument, GenericParam, Generics, Ident, ItemImpl, Path, PathArguments, Type, WherePredicate,
+    parse_quote,
+};
+
+/// Whom everything generated is about.
+pub(crate) struct Subject {
+    pub(crate) krate: Path,
+    pub(crate) ident: Ident,
+    /// `Account`, `Cache<K, V>`: the type with its parameters.
+    pub(crate) ty: TokenStream,
+    pub(crate) generics: Generics,
+    /// Conditions of the whole block, where they stand under `#[process]`.
+    pub(crate) cfgs: Vec<Attribute>,
+}
+
+impl Subject {
+    /// Reads the head of the block. Nothing if its type can be no process.
+    pub(crate) fn read(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Self> {
+        if item.trait_.is_some() {
+            faults.at(
+                Span::call_site(),
+                "`#[process]` goes on the type's own `impl`, not on that of a trait",
+                "remove it",
+            );
+            return None;
+        }
+        let ident = match &*item.self_ty {
+            Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|last| last.ident.clone()),
+            _ => None,
+        };
+        let Some(ident) = ident else {
+            faults.on(
+                &item.self_ty,
+                "a process is a struct or an enum of this crate",
+                "write the `impl` for a struct or an enum",
+            );
+            return None;
+        };
+        let before = faults.count();
+        if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
+            faults.on(&item.generics, lifetime_fault(lifetime), "remove it");
+        }
+        if let Type::Path(path) = &*item.self_ty
+            && let Some(PathArguments::AngleBracketed(arguments)) =
+                path.path.segments.last().map(|last| &last.arguments)
+            && let Some(lifetime) = arguments
+                .args
+                .iter()
+                .find(|argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident != "static"))
+        {
+            faults.on(arguments, lifetime_fault(lifetime), "remove it");
+        }
+        if faults.count() > before {
+            return None;
+        }
+        let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
+        let mut generics = item.generics.clone();
+        if generics.params.is_empty() {
+            generics.make_where_clause().predicates.push(declared(&krate, &ident, &item.self_ty));
+        }
+        Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs })
+    }
+
+    /// Where the items live that only generated code uses.
+    pub(crate) fn private(&self) -> TokenStream {
+        let krate = &self.krate;
+        quote!(#krate::__private)
+    }
+}
+
+/// That the struct has its `#[process]`, asked in one place: what is generated under this condition takes it for granted,
+/// so that the compiler says once that it does not hold.
+fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
+    let at = ident.span().resolved_at(Span::call_site());
+    let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);
+    parse_quote!(#bound)
+}
+
+/// The tokens, all of them in one place.
+fn respan(tokens: TokenStream, at: Span) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            if let TokenTree::Group(group) = &token {
+                token = TokenTree::Group(Group::new(group.delimiter(), respan(group.stream(), at)));
+            }
+            token.set_span(at);
+            token
+        })
+        .collect()
+}
+
+/// What is said of a lifetime, on the type or on its block.
+pub(crate) fn lifetime_fault(lifetime: impl ToTokens) -> String {
+    format!("a process outlives whoever spawned it: it cannot borrow for `{}`", text(lifetime))
+}
