@@ -39,9 +39,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a thread of that name.
+/// Starts a thread of that name. (The system's names end at a zero, and the standard library panics at one.)
 pub(crate) fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name).spawn(body)
+    std::thread::Builder::new().name(name.replace('\0', " ")).spawn(body)
 }
 
 /// How many cores this program may use.

@@ -96,6 +96,8 @@ pub(crate) struct Controls {
     first: *mut Node,
     /// The newest; meaningless while `first` is null.
     last: *mut Node,
+    /// Whether a future of the process was woken. Whoever takes this out of the lane polls the future afterwards.
+    pub(crate) woken: bool,
 }
 
 /// The lanes of one mailbox. See the module.
@@ -297,7 +299,7 @@ impl Lanes {
             first = rest;
             rest = following;
         }
-        Controls { first, last }
+        Controls { first, last, woken: marks(taken) & WOKEN != 0 }
     }
 
     /// Lays the token down until anything arrives.
@@ -340,7 +342,7 @@ impl Lanes {
 impl Controls {
     /// Nothing.
     pub(crate) const fn none() -> Self {
-        Self { first: ptr::null_mut(), last: ptr::null_mut() }
+        Self { first: ptr::null_mut(), last: ptr::null_mut(), woken: false }
     }
 
     /// The oldest node that is left.

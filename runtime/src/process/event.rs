@@ -98,6 +98,8 @@ pub(crate) struct Feed {
     handles_cancel: bool,
     /// Whether the process is to end after this step; why is in `rare`.
     ended: bool,
+    /// Whether a wake was taken out of the lane during the step, perhaps after its future was polled: it needs another.
+    woken: bool,
     /// How many events were taken.
     pub(crate) taken: u32,
     /// How many of them were messages.
@@ -142,6 +144,7 @@ impl Feed {
             drawn: pool::drawn(),
             handles_cancel,
             ended: false,
+            woken: false,
             taken: 0,
             messages: 0,
             completions: 0,
@@ -149,6 +152,7 @@ impl Feed {
         };
         if feed.holder.has_control() {
             feed.absorb();
+            feed.woken = false;
         }
         feed
     }
@@ -162,7 +166,7 @@ impl Feed {
     /// Whether anything is left for the process.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.controls.is_empty() && !self.holder.has_control() && self.holder.is_data_empty()
+        !self.woken && self.controls.is_empty() && !self.holder.has_control() && self.holder.is_data_empty()
     }
 
     /// Whether the data lane is empty.
@@ -173,7 +177,7 @@ impl Feed {
     /// Whether anything is left for the process in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
-        !self.controls.is_empty() || self.holder.has_control()
+        self.woken || !self.controls.is_empty() || self.holder.has_control()
     }
 
     /// Puts what the step left alone with what few steps meet with, and gives that.
@@ -234,6 +238,7 @@ impl Feed {
     #[cold]
     fn absorb(&mut self) {
         let mut taken = self.holder.take_control();
+        self.woken |= taken.woken;
         while let Some(mut node) = taken.pop() {
             let letter = node.take();
             if letter.generation != self.pid.generation() {

@@ -5,14 +5,14 @@
 
 use super::gate::Lane;
 use super::host::Host;
-use super::seat::{Seat, Shared};
+use super::seat::Seat;
 use super::thread::Thread;
 use super::timers::Action;
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::pid::Pid;
 use crate::random::Random;
-use crate::sync::{Arc, Deque, Ordering, lock, spawn_thread};
+use crate::sync::{Deque, Ordering};
 use crate::table::{Keeper, Token};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -115,39 +115,6 @@ impl Context {
 }
 
 impl Host {
-    /// Starts the threads that have not been started. What was spawned before runs now.
-    pub(crate) fn start(&'static self) -> std::io::Result<()> {
-        crate::panics::install_hook();
-        let mut deques = lock(&self.deques);
-        while let Some(deque) = deques.pop() {
-            let index = deques.len();
-            let name = format!("{}-{index}", self.config.name);
-            // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
-            let thread = spawn_thread(name, move || self.run_thread(index, deque))?;
-            lock(&self.running).push(thread);
-        }
-        Ok(())
-    }
-
-    fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
-        let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
-        let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
-        self.threads[index].worker.store(worker, Ordering::Relaxed);
-        let context = Arc::new(Shared::new(Context {
-            host: self,
-            seat: Seat::new(),
-            index,
-            worker,
-            deque,
-            tick: Cell::new(0),
-            streak: Cell::new(0),
-            random: RefCell::new(Random::new(self.config.seed, index as u64)),
-            process: Cell::new(None),
-            now: Cell::new(Moment::now()),
-        }));
-        super::lend::occupy(&context);
-    }
-
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {

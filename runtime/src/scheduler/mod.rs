@@ -8,7 +8,7 @@
 //!   project can hand a worker from a blocked thread to another one;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
-//! * [`seat`] and [`lend`]: how a thread that waits inside a step lends its worker to another;
+//! * [`seat`] and [`lend`]: how a thread that waits inside a step lends its worker to another; [`launch`]: how threads start;
 //! * [`birth`] and [`end`]: how a process comes and goes;
 //! * [`shutdown`]: how all of them go.
 
@@ -21,6 +21,7 @@ pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod host;
 pub(crate) mod idle;
+pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod local;
 pub(crate) mod seat;

@@ -130,9 +130,9 @@ impl Host {
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
         let blocked = lock(&self.blocked).clone();
         let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
-        let stuck = running.filter_map(|slot| {
+        let stuck = running.map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
-            Some((pid, slot.card.names().map_or("?", |(process, _)| process)))
+            (pid, slot.card.names().map_or("?", |(process, _)| process))
         });
         stuck.collect()
     }

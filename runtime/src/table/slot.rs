@@ -218,7 +218,8 @@ impl Slot {
     ) {
         let letter = Letter { kind, generation, word, payload };
         // A signal is let in while its process is being taken apart: it may be a wish to be told of the end.
-        if !self.is_living(generation) && !(kind == Kind::Signal && self.is_last(generation)) {
+        let told = kind == Kind::Signal && self.is_last(generation);
+        if !self.is_living(generation) && !told {
             pool::recycle(node);
             self.late(letter);
             return;
