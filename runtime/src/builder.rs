@@ -8,7 +8,7 @@ use crate::relay::{new_host, this_node};
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};
-use crate::scheduler::host::{Config, Host as Scheduler};
+use crate::scheduler::host::{Config, Host as Scheduler, UserCode};
 use crate::scheduler::idle::MAX_WORKERS;
 use crate::sync::{Arc, cores};
 use std::fmt;
@@ -126,7 +126,7 @@ impl Builder {
         if self.limit == Some(0) {
             return Err(BuildError::Limit);
         }
-        let scheduler = Scheduler::new(Config {
+        let config = Config {
             name: self.name,
             node: this_node(),
             number: new_host(),
@@ -134,9 +134,9 @@ impl Builder {
             seed: self.seed.unwrap_or_else(crate::random::entropy),
             limit: self.limit,
             call_timeout: self.call_timeout,
-            dispatcher: self.handlers.freeze(),
-            hooks: self.hooks,
-        });
+        };
+        let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
+        let scheduler = Scheduler::new(config, user);
         let runtime = Runtime::of(Host::new(scheduler), self.deadline);
         if !self.paused {
             runtime.resume()?;

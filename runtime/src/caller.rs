@@ -75,6 +75,8 @@ thread_local! {
     static ENDING: RefCell<Option<ExitReason>> = const { RefCell::new(None) };
     /// Callers that were dropped by a panic: they are told once it is known what it said.
     static ORPHANS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
+    /// Whether there are any.
+    static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread collects orphans.
     static COLLECTS: Cell<bool> = const { Cell::new(false) };
 }
@@ -197,6 +199,7 @@ impl Drop for Caller {
                 // SAFETY: `orphan` is never dropped, so the node has one owner.
                 let node = unsafe { NodeBox::from_raw(word) };
                 orphans.borrow_mut().push(Self(ManuallyDrop::new(node)));
+                HAS_ORPHANS.set(true);
             });
             return;
         }
@@ -225,6 +228,12 @@ pub(crate) fn collect_orphans() {
 /// Tells the callers that a panic dropped why the process ended.
 pub(crate) fn blame(reason: &ExitReason) {
     blame_with(|| CommandError::Call(CallError::Gone(reason.clone())));
+}
+
+/// Whether a panic dropped callers that have not been told.
+#[inline]
+pub(crate) fn has_orphans() -> bool {
+    HAS_ORPHANS.get()
 }
 
 /// Tells the callers that a panic dropped what it was.

@@ -65,3 +65,19 @@ impl SharedMoment {
         self.0.store(moment.0.get(), Ordering::SeqCst);
     }
 }
+
+/// Names a timer that was set. Never used again for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimerKey {
+    pub(crate) place: usize,
+    pub(crate) serial: u64,
+}
+
+/// Somebody who does things later.
+pub(crate) trait TimeKeeper: Send + Sync {
+    /// Does `action` when `due`. `None` if nobody keeps the time here.
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
+
+    /// Does not do it, if it has not been done.
+    fn forget(&'static self, key: TimerKey);
+}

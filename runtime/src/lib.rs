@@ -65,12 +65,14 @@ mod standalone;
 mod statistics;
 mod sync;
 mod table;
+mod timekeeper;
 
 pub use actor::address::{Address, Recipient};
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
-pub use actor::context::{CallThen, Context, Interval, Missed, RunThen};
+pub use actor::context::{CallThen, Context, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};
 pub use actor::entry::{EntryInfo, InputInfo};
+pub use actor::interval::{Interval, Missed};
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::reply::Reply;

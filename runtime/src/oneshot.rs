@@ -32,7 +32,8 @@ impl<T> Oneshot<T> {
         *state = State::Full(value);
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            // A waker is its executor's code, and whoever hands the value over is no part of that.
+            let _panic = crate::panics::contain(|| waker.wake());
         }
     }
 

@@ -101,15 +101,16 @@ impl Drop for Package {
     fn drop(&mut self) {
         // A process that ends, or panics, with a package in hand has not come to it: its caller learns why it ended.
         let ends = caller::is_ending() || std::thread::panicking();
+        // SAFETY: the package is being dropped, so the payload is taken once.
+        let message = unsafe { ManuallyDrop::take(&mut self.payload) };
+        let reason = if ends { DeadLetterReason::Ended } else { DeadLetterReason::Unhandled };
+        bring(DeadLetter { to: self.to, message, reason });
+        // After the letter: a caller that is told finds it counted.
         match self.caller.take() {
             Some(caller) if ends => drop(caller),
             Some(caller) => caller.fail(CallError::Unhandled),
             None => {}
         }
-        // SAFETY: the package is being dropped, so the payload is taken once.
-        let message = unsafe { ManuallyDrop::take(&mut self.payload) };
-        let reason = if ends { DeadLetterReason::Ended } else { DeadLetterReason::Unhandled };
-        bring(DeadLetter { to: self.to, message, reason });
     }
 }
 

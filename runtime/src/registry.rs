@@ -27,6 +27,12 @@ impl Registry {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
     }
 
+    /// Forgets all types: their factories are users' code, with drops of its own.
+    pub(crate) fn clear(&self) {
+        let types = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        let _panic = crate::panics::contain(|| drop(types));
+    }
+
     pub(crate) fn start(
         &self,
         host: &'static Host,
@@ -35,6 +41,10 @@ impl Registry {
         entry: &str,
         inputs: Inputs,
     ) -> Result<Pid, StartError> {
+        // Said first: a host that goes down forgets its types, and would deny that it knew them.
+        if host.gate.is_closed() {
+            return Err(SpawnError::Shutdown.into());
+        }
         let types = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(factory) = types.get(name).cloned() else {
             let name = name.chars().take(80).collect();

@@ -42,33 +42,30 @@ pub(crate) struct Record {
     pub(crate) registry: Registry,
 }
 
-fn records() -> &'static RwLock<HashMap<usize, &'static Record>> {
-    static RECORDS: OnceLock<RwLock<HashMap<usize, &'static Record>>> = OnceLock::new();
+/// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
+fn records() -> &'static RwLock<HashMap<u16, &'static Record>> {
+    static RECORDS: OnceLock<RwLock<HashMap<u16, &'static Record>>> = OnceLock::new();
     RECORDS.get_or_init(RwLock::default)
 }
 
 impl Host {
     pub(crate) fn new(scheduler: &'static Scheduler) -> Self {
         let record: &'static Record = Box::leak(Box::new(Record { scheduler, registry: Registry::default() }));
-        let key = ptr::from_ref(scheduler).addr();
-        records().write().unwrap_or_else(PoisonError::into_inner).insert(key, record);
+        let _first = scheduler.handle.set(record);
+        records().write().unwrap_or_else(PoisonError::into_inner).insert(scheduler.config.number, record);
         Self(record)
     }
 
-    /// The host whose process the calling thread runs.
+    /// The host whose process the calling thread runs or starts.
     pub fn current() -> Option<Self> {
-        let scheduler = current_host()?;
-        let key = ptr::from_ref(scheduler).addr();
-        records().read().unwrap_or_else(PoisonError::into_inner).get(&key).copied().map(Self)
+        let handle = current_host()?.handle.get()?;
+        handle.downcast_ref::<Record>().map(Self)
     }
 
     /// The host that the PID belongs to, if it is or was one of this program.
     pub fn of(pid: Pid) -> Option<Self> {
-        let config = |record: &&'static Record| {
-            let config = &record.scheduler.config;
-            config.node == pid.node() && config.number == pid.host()
-        };
-        records().read().unwrap_or_else(PoisonError::into_inner).values().copied().find(config).map(Self)
+        let record = *records().read().unwrap_or_else(PoisonError::into_inner).get(&pid.host())?;
+        (record.scheduler.config.node == pid.node()).then_some(Self(record))
     }
 
     pub(crate) fn scheduler(self) -> &'static Scheduler {
@@ -290,7 +287,9 @@ fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownE
         host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
         return Err(ShutdownError::FromInside);
     }
-    Ok(host.scheduler().shut_down(&ExitReason::Shutdown, deadline))
+    let report = host.scheduler().shut_down(&ExitReason::Shutdown, deadline);
+    host.0.registry.clear();
+    Ok(report)
 }
 
 impl Drop for Runtime {

@@ -1,6 +1,6 @@
 //! A mailbox for whoever is no process: threads, tests, tasks of other executors.
 
-use crate::clock::{Moment, instant_now};
+use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::SpawnError;
 use crate::exit::ExitReason;
@@ -69,10 +69,15 @@ impl Keeper for Owner {
             waker.wake();
         }
     }
+}
 
-    fn later(&self, _due: Moment, _action: Box<dyn FnOnce() + Send>) -> bool {
-        false
+/// A thread that owns a mailbox keeps no time for others.
+impl TimeKeeper for Owner {
+    fn later(&'static self, _due: Moment, _action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        None
     }
+
+    fn forget(&'static self, _key: TimerKey) {}
 }
 
 impl Sink for Owner {

@@ -163,7 +163,7 @@ impl Host {
             threads: host.threads.iter().map(|thread| thread_statistics(host, thread)).collect(),
             spawned,
             closed,
-            live: spawned - closed,
+            live: spawned.saturating_sub(closed),
             dead_ended: host.dead_ended.get(),
             dead_unhandled: host.dead_unhandled.get(),
             late: host.home().late.load(Ordering::Relaxed),

@@ -3,7 +3,8 @@
 use super::outcome::OutsideCall;
 use super::waits::{self, Answer, Owner, WaitKey};
 use crate::caller::Caller;
-use crate::clock::{Moment, instant_now};
+use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{CallError, CommandError, SendError, SendFailure};
 use crate::oneshot::Oneshot;
 use crate::package::Package;
@@ -14,6 +15,7 @@ use crate::scheduler::lend::while_blocked;
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex};
 use crate::table::TABLE;
+use crate::timekeeper::timekeeper;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -95,7 +97,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         send(self.pid, self.message)
     }
 
-    /// Sends the message later, without an answer. If the process has ended by then, the message is dropped.
+    /// Sends the message later, without an answer. If the process has ended by then, the message is a dead letter.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended already.
@@ -113,8 +115,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             due,
             Box::new(move || {
                 if let Some(message) = crate::sync::lock(&inside).take() {
-                    // A process that has ended needs no message; it is dropped as it would be in the mailbox.
-                    let _refused = send(pid, message);
+                    // There is nobody to give it back to.
+                    if let Err(SendError { message, .. }) = send(pid, message) {
+                        bring(DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Ended });
+                    }
                 }
             }),
         );
@@ -193,12 +197,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
-/// When a call that says nothing else stops waiting.
+/// When a call that says nothing else stops waiting. Reads the clock, 23 ns on the machine of the book: a time that was
+/// noted at some earlier step may be any age.
 fn default_deadline() -> Moment {
-    with_current(|context| match context {
-        Some(context) => context.now.get().after(context.host.config.call_timeout),
-        None => Moment::now().after(DEFAULT_TIMEOUT),
-    })
+    let configured = with_current(|context| context.map(|context| context.host.config.call_timeout));
+    Moment::now().after(configured.unwrap_or(DEFAULT_TIMEOUT))
 }
 
 /// Sends `message` to `pid`.
@@ -232,9 +235,12 @@ fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), S
 
 /// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.
 fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<SendFailure> {
-    let Some(slot) = TABLE.living(pid) else { return Some(SendFailure::Gone(pid)) };
-    let kept = slot.home().is_some_and(|home| home.keeper.later(due, action));
-    (!kept).then_some(SendFailure::NoTimer(pid))
+    let living = if pid.node() == this_node() { TABLE.living(pid) } else { None };
+    let Some(slot) = living else {
+        return Some(SendFailure::Gone(pid));
+    };
+    let kept = slot.home().and_then(|home| home.keeper.later(due, action));
+    kept.is_none().then_some(SendFailure::NoTimer(pid))
 }
 
 fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: Duration) -> Option<SendFailure> {
@@ -276,7 +282,8 @@ pub struct CallFuture<M, T = (), E = Infallible>(Stage<M, T, E>);
 enum Stage<M, T, E> {
     Ready(Option<Call<M, T, E>>),
     Process(WaitKey, Owner),
-    Outside(Arc<OutsideCall>),
+    /// With what ends it at its deadline, which is held for its drop.
+    Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<Limiter>),
     Over,
 }
 
@@ -317,7 +324,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
                     None => None,
                 }
             }
-            Stage::Outside(call) => match call.0.poll(context.waker()) {
+            Stage::Outside(call, _) => match call.0.poll(context.waker()) {
                 Poll::Ready(answer) => Some(answer),
                 Poll::Pending => return Poll::Pending,
             },
@@ -350,20 +357,33 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let caller = Caller::outside(outside.clone(), deadline);
     post(call.pid, call.message, caller)?;
-    if let Some(deadline) = deadline.filter(|&deadline| deadline < Moment::NEVER) {
-        let waits = Arc::downgrade(&outside);
-        // Where nobody keeps the time, the process has ended and has answered.
-        let _kept = later(
-            call.pid,
-            deadline,
-            Box::new(move || {
-                if let Some(call) = waits.upgrade() {
-                    call.0.put(Err(CommandError::Call(CallError::Timeout)));
-                }
-            }),
-        );
+    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside));
+    Ok(Stage::Outside(outside, limiter))
+}
+
+/// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
+struct Limiter(TimerKey);
+
+impl Limiter {
+    fn set(deadline: Moment, call: &Arc<OutsideCall>) -> Option<Self> {
+        if deadline == Moment::NEVER {
+            return None;
+        }
+        let call = Arc::downgrade(call);
+        let time_out = move || {
+            if let Some(call) = call.upgrade() {
+                call.0.put(Err(CommandError::Call(CallError::Timeout)));
+            }
+        };
+        // The program's own timekeeper, and not the called host's, which may end before the call does.
+        timekeeper().later(deadline, Box::new(time_out)).map(Self)
     }
-    Ok(Stage::Outside(outside))
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        timekeeper().forget(self.0);
+    }
 }
 
 impl<M, T, E> Drop for CallFuture<M, T, E> {
@@ -372,7 +392,7 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
             Stage::Process(key, owner) => {
                 let _unseen = waits::with(|waits| waits.is_of(*owner).then(|| waits.forget(*key)));
             }
-            Stage::Outside(call) => call.0.abandon(),
+            Stage::Outside(call, _) => call.0.abandon(),
             Stage::Ready(_) | Stage::Over => {}
         }
     }

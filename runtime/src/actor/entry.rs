@@ -268,8 +268,12 @@ impl<T: Send + serde::de::DeserializeOwned + 'static> TakeJson<T> for &InputOf<T
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             Some(Input::Json(value)) => {
-                let text: String = value.to_string().chars().take(80).collect();
-                serde_json::from_value(value).map_err(|error| inputs.wrong(format!("the JSON `{text}` ({error})")))
+                // Both may quote the whole input, of which an error shows the beginning.
+                let start = |text: String, length| text.chars().take(length).collect::<String>();
+                T::deserialize(&value).map_err(|error| {
+                    let (text, error) = (start(value.to_string(), 80), start(error.to_string(), 160));
+                    inputs.wrong(format!("the JSON `{text}` ({error})"))
+                })
             }
             None => Err(inputs.wrong("nothing".to_string())),
         }

@@ -352,8 +352,8 @@ impl<P: Actor> Machine<P> {
             }
             Event::Signal(Signal::Cancel(cancel)) => {
                 waits.cancelled = Some(cancel.reason.clone());
-                if waits.awaits_cancel > 0 {
-                    return std::mem::take(&mut waits.cancel_wakers);
+                if !waits.cancel_waits.is_empty() {
+                    return waits.cancel_waits.iter_mut().filter_map(|(_, waker)| waker.take()).collect();
                 }
                 if P::SIGNALS.contains(&"Cancel") {
                     waits.signals.push_back(Signal::Cancel(cancel));

@@ -5,16 +5,18 @@
 //!   is no process;
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
-//! * [`context`]: what a method can do; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is
+//! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is
 //!   known;
 //! * [`definition`]: what the macro says of a struct, in terms of all these;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
 pub(crate) mod address;
+pub(crate) mod awaits;
 pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;
 pub(crate) mod entry;
+pub(crate) mod interval;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;

@@ -241,6 +241,16 @@ impl<P: Process> SpawnProcess<P> {
         self.begin(entry, input, None)
     }
 
+    /// Starts at the first of the process's entries a process that will be
+    /// [`done_with`](crate::StepOutput::done_with) a `T`.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn run<T: Send + 'static>(self) -> Result<Running<P, T>, SpawnError> {
+        let entry = self.process.entries().first().copied().unwrap_or("main");
+        self.run_at(entry, Payloads::new())
+    }
+
     /// Starts at `entry` a process that will be [`done_with`](crate::StepOutput::done_with) a `T`.
     ///
     /// # Errors

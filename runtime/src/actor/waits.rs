@@ -8,14 +8,13 @@
 //! each call would cost more than the call.
 
 use crate::caller::{Caller, Ticket};
-use crate::clock::Moment;
+use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError};
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::scheduler::host::Host;
-use crate::scheduler::timers::TimerKey;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::table::{Slot, TABLE};
 use slab::Slab;
@@ -118,9 +117,8 @@ pub(crate) struct Waits {
     pub(crate) aside: VecDeque<Package>,
     /// That the process was cancelled, and why.
     pub(crate) cancelled: Option<ExitReason>,
-    /// How many futures wait for the cancellation, and who is to be woken then.
-    pub(crate) awaits_cancel: usize,
-    pub(crate) cancel_wakers: Vec<Waker>,
+    /// Futures that wait for the cancellation, with their wakers.
+    pub(crate) cancel_waits: Slab<Option<Waker>>,
     /// How many futures may not be cut short by the cancellation.
     pub(crate) shields: usize,
     /// That the process is to end.

@@ -90,11 +90,12 @@ impl Host {
         let values = with_inherited(&birth.options.values);
         let inside = Inside::enter(self, pid, values.clone());
         let begun = self.register(&name, pid).and_then(|()| {
-            self.config.hooks.start(&started).map_err(SpawnError::Refused)?;
+            let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown)?;
+            verdict.map_err(SpawnError::Refused)?;
             let outcome = crate::panics::contain(|| start(&mut process, &mut InitContext::of(pid, parent)));
             let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
             outcome.map_err(|error| {
-                self.config.hooks.undo(&started);
+                self.with_user(|user| user.hooks.undo(&started));
                 SpawnError::from(error)
             })
         });
@@ -130,9 +131,9 @@ impl Host {
     fn write_card(&self, token: &mut Token, birth: &Birth, parent: Option<Pid>) {
         let slot = token.slot();
         let card = &slot.card;
-        card.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Relaxed);
-        card.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Relaxed);
-        card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Relaxed);
+        card.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Release);
+        card.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Release);
+        card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
         card.set_parent(parent);
         card.outstanding.store(0, Ordering::Relaxed);
         card.steps.store(0, Ordering::Relaxed);
@@ -201,7 +202,9 @@ struct Inside {
 impl Inside {
     fn enter(host: &'static Host, pid: Pid, values: Option<Values>) -> Self {
         NESTED.set(NESTED.get() + 1);
-        Self { outer: STARTING.replace(Some((host, pid))), values: VALUES.replace(values) }
+        // Not there any more in the destructors of a thread's own variables, where nothing is inherited.
+        let values = VALUES.try_with(|own| own.replace(values)).unwrap_or_default();
+        Self { outer: STARTING.replace(Some((host, pid))), values }
     }
 }
 
@@ -209,7 +212,7 @@ impl Drop for Inside {
     fn drop(&mut self) {
         NESTED.set(NESTED.get() - 1);
         STARTING.set(self.outer);
-        VALUES.set(self.values.take());
+        set_values(self.values.take());
     }
 }
 
@@ -242,5 +245,9 @@ pub(crate) fn inherited_values() -> Option<Values> {
 
 /// From here on this thread runs a process with these values.
 pub(crate) fn set_values(values: Option<Values>) {
-    VALUES.set(values);
+    // Dropped when the cell is free again, and under guard: the last one to hold a value runs its user's drop.
+    let before = VALUES.try_with(|own| own.replace(values)).unwrap_or_default();
+    if let Err(panic) = crate::panics::contain(|| drop(before)) {
+        tracing::error!(%panic, "the drop of an inherited value panicked");
+    }
 }

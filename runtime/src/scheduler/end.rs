@@ -51,17 +51,27 @@ pub(crate) fn end(
         lock(&host.labels).remove(&pid);
     }
     empty(&mut token, &mut extras, pid, &reason);
-    host.config.hooks.complete(&started, &reason);
+    host.with_user(|user| user.hooks.complete(&started, &reason));
     let lane = host.lane();
     token.release();
     host.leave(lane);
     host.give_place_back();
-    let Extras { result: waits_for_result, joined, .. } = *extras;
+    let Extras { result: waits_for_result, joined, values, .. } = *extras;
+    // Those who wait have wakers, and values have drops: code of others, each under its own guard.
     if let Some(waiter) = waits_for_result {
-        waiter.ended(&reason, result);
+        guarded(|| waiter.ended(&reason, result));
     }
     for join in joined {
-        join.tell(&reason);
+        guarded(|| join.tell(&reason));
+    }
+    guarded(|| drop(values));
+}
+
+/// Runs code of others after the end of a process, which no panic of theirs can change.
+fn guarded(body: impl FnOnce()) {
+    if let Err(panic) = crate::panics::contain(body) {
+        tracing::error!(%panic, "whoever waits for the end of a process, or the drop of its values, panicked");
+        crate::caller::blame(&ExitReason::Gone);
     }
 }
 

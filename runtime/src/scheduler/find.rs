@@ -122,7 +122,8 @@ impl Context {
         loop {
             let over = self.seat.is_wanted() || self.host.is_stopped();
             let found = if searching && !over { self.search_awake() } else { None };
-            if searching && (found.is_some() || over) && self.host.idle.stop_searching() && self.host.has_work() {
+            let last = searching && (found.is_some() || over) && self.host.idle.stop_searching();
+            if last && (self.host.has_work() || self.host.has_unkept_timers()) {
                 self.host.announce();
             }
             if found.is_some() || over {
@@ -203,23 +204,15 @@ impl Context {
     fn sleep(&self, searched: bool) {
         let (host, me) = (self.host, self.index);
         let timers = host.timers.next() < Moment::NEVER;
-        let mut lookout = host.idle.lie_down(me, searched, timers);
+        let lookout = host.idle.lie_down(me, searched, timers);
         self.worker().counters.parks.add(1);
         let mut watched: Vec<u64> = Vec::new();
         loop {
-            let pending = host.timers.next();
-            let unkept = !lookout && pending < Moment::NEVER && !host.idle.has_lookout();
-            let due = lookout && pending <= Moment::now();
+            let unkept = !lookout && host.has_unkept_timers();
+            let due = lookout && host.timers.next() <= Moment::now();
             if unkept || due || host.has_work() || host.is_stopped() || self.seat.is_wanted() {
                 host.idle.get_up(me);
                 return;
-            }
-            if lookout && pending == Moment::NEVER && !host.idle.is_anyone_awake() {
-                lookout = host.idle.resign(me);
-                // A timer that was set before the resignation relies on this thread: look again.
-                if !lookout && !host.idle.is_woken(me) && host.timers.next() < Moment::NEVER {
-                    continue;
-                }
             }
             crate::sync::park(if lookout { self.patience() } else { None });
             if host.idle.is_woken(me) {
@@ -234,9 +227,9 @@ impl Context {
 
     /// How long the lookout may sleep.
     fn patience(&self) -> Option<std::time::Duration> {
+        let watch = (!self.host.idle.sleep_deep(self.index)).then_some(super::idle::WATCH);
         let next = self.host.timers.next();
         let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
-        let watch = self.host.idle.is_anyone_awake().then_some(super::idle::WATCH);
         match (timers, watch) {
             (Some(timers), Some(watch)) => Some(timers.min(watch)),
             (one, other) => one.or(other),
@@ -270,7 +263,7 @@ impl Context {
     }
 
     fn keep_time(&self) {
-        let now = self.refresh_now();
+        let now = Moment::now();
         if self.host.timers.next() <= now {
             self.host.fire_timers(now);
         }

@@ -53,10 +53,10 @@ impl Gate {
         match lane {
             Lane::Worker(worker) => {
                 let count = which(&self.tallies[worker]);
-                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
             }
             Lane::Shared => {
-                which(&self.tallies[self.tallies.len() - 1]).fetch_add(1, Ordering::Relaxed);
+                which(&self.tallies[self.tallies.len() - 1]).fetch_add(1, Ordering::Release);
             }
         }
         fence(Ordering::SeqCst);
@@ -93,7 +93,8 @@ impl Gate {
         was_open
     }
 
-    /// How many have entered, and how many of them have left. Exact once the gate is closed.
+    /// How many have entered, and how many of them have left. Once the gate is closed the difference is exact, but for
+    /// those who come too late and have not turned back yet.
     pub(crate) fn totals(&self) -> (u64, u64) {
         let left = self.tallies.iter().map(|tally| tally.left.load(Ordering::SeqCst)).sum();
         fence(Ordering::SeqCst);
@@ -104,7 +105,7 @@ impl Gate {
     /// How many are inside.
     pub(crate) fn inside(&self) -> u64 {
         let (entered, left) = self.totals();
-        entered - left
+        entered.saturating_sub(left)
     }
 
     /// C3: waits until nobody is inside. Gives whether that came before `deadline`; `None` waits for ever.

@@ -9,15 +9,16 @@ use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
 use super::thread::Thread;
-use super::timers::{Action, TimerKey, Timers};
+use super::timers::{Action, Timers};
 use super::worker::Worker;
-use crate::clock::Moment;
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::clock::{Moment, TimerKey};
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, SegQueue, lock,
+    Arc, AtomicBool, AtomicU64, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError,
+    RwLock, SegQueue, lock,
 };
 use crate::table::{Home, Slot, Token};
+use std::any::Any;
 use std::collections::HashMap;
 use std::ptr;
 use std::time::Duration;
@@ -32,6 +33,10 @@ pub(crate) struct Config {
     pub(crate) limit: Option<usize>,
     /// How long calls of its processes wait if nothing else is said.
     pub(crate) call_timeout: Duration,
+}
+
+/// The users' own code that a host was built with. Dropped when the host has been shut down, unlike the host.
+pub(crate) struct UserCode {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) hooks: Hooks,
 }
@@ -39,7 +44,10 @@ pub(crate) struct Config {
 /// See the module.
 pub(crate) struct Host {
     pub(crate) config: Config,
+    user: RwLock<Option<Arc<UserCode>>>,
     home: OnceLock<&'static Home>,
+    /// What users know it by, set by whoever built it.
+    pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
     /// First in, first out, for all workers: what came from outside for the first time, and what has used its budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) workers: Box<[CachePadded<Worker>]>,
@@ -67,11 +75,13 @@ pub(crate) struct Host {
 
 impl Host {
     /// A host whose threads have not been started.
-    pub(crate) fn new(config: Config) -> &'static Self {
+    pub(crate) fn new(config: Config, user: UserCode) -> &'static Self {
         let count = config.workers;
         let (threads, deques): (Vec<_>, Vec<_>) = (0..count).map(|_| Thread::new()).unzip();
         let host: &'static Self = Box::leak(Box::new(Self {
+            user: RwLock::new(Some(Arc::new(user))),
             home: OnceLock::new(),
+            handle: OnceLock::new(),
             global: SegQueue::new(),
             workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
             threads: threads.into_iter().map(CachePadded::new).collect(),
@@ -107,6 +117,19 @@ impl Host {
         }
     }
 
+    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: workers have their own.
+    pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
+        self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Drops the users' own code: what it holds on to, such as the end of a channel, is let go.
+    pub(crate) fn drop_user(&self) {
+        let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Err(panic) = crate::panics::contain(|| drop(user)) {
+            tracing::error!(%panic, "the drop of a hook or of a command handler panicked");
+        }
+    }
+
     /// Puts a process at the end of the line that all workers share.
     pub(crate) fn push_global(&self, token: Token) {
         self.global.push(token);
@@ -118,6 +141,11 @@ impl Host {
         !self.global.is_empty()
             || self.workers.iter().any(|worker| !worker.inject.is_empty())
             || self.threads.iter().any(|thread| !thread.stealer.is_empty())
+    }
+
+    /// Whether timers are pending that no sleeper has been told to keep.
+    pub(crate) fn has_unkept_timers(&self) -> bool {
+        self.timers.next() < Moment::NEVER && !self.idle.has_lookout()
     }
 
     /// Takes a place under the limit.
@@ -179,25 +207,6 @@ impl Host {
         let mut names = lock(&self.names);
         if names.get(name) == Some(&pid) {
             names.remove(name);
-        }
-    }
-}
-
-impl Sink for Host {
-    fn dead_letter(&self, letter: DeadLetter) {
-        match letter.reason {
-            DeadLetterReason::Ended => self.dead_ended.add_shared(1),
-            DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
-        }
-        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
-        // Dropping the message is user code too, with or without a hook.
-        let outcome = crate::panics::contain(|| match &self.config.hooks.dead_letter {
-            Some(hook) => hook(letter),
-            None => drop(letter),
-        });
-        if let Err(panic) = outcome {
-            tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
-            crate::caller::blame(&crate::exit::ExitReason::Gone);
         }
     }
 }

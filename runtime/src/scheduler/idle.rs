@@ -40,8 +40,12 @@
 //! awake. There is at most one lookout. It is the last to be woken for work. A thread that goes to sleep while another is
 //! awake, or while timers are pending, becomes the lookout if there is none; a thread that fills its run-next slot, or sets
 //! an earlier timer, while others sleep without a lookout, wakes one of them; a thread that has entered the list and then
-//! finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that finds all others asleep and no
-//! timer pending resigns, by a compare-and-swap on the counts: so a thread that is woken later sees that there is none.
+//! finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that finds all others asleep need
+//! not watch: it sleeps *deep*, until the next timer is due. A bit says so, and a thread that is woken later and fills its
+//! run-next slot sees the bit, clears it, and wakes the lookout to watch. (The list has all threads when the bit is set, and
+//! a thread leaves it under the same lock; so whoever is woken after that sees the bit.)
+//! A lookout that gets up leaves the others without one; so the last searcher to leave the search looks for pending timers
+//! without a lookout as it looks for work (F3), and rouses a sleeper for either.
 //!
 //! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a thread
 //! for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go tried: it loses
@@ -60,8 +64,10 @@ pub(crate) const MAX_WORKERS: usize = 1 << 10;
 const SLEEPING: u32 = 1;
 const SEARCHING: u32 = 1 << 12;
 const FIELD: u32 = (1 << 12) - 1;
-/// Whether there is a lookout. Set and cleared under the lock, or by the lookout itself.
+/// Whether there is a lookout. Set and cleared under the lock.
 const LOOKOUT: u32 = 1 << 31;
+/// Whether the lookout sleeps without watching, because all others sleep. Set and cleared under the lock.
+const DEEP: u32 = 1 << 30;
 
 /// See the module.
 pub(crate) struct Idle {
@@ -120,6 +126,9 @@ impl Idle {
             change = change.wrapping_sub(LOOKOUT);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
+        if sleepers.lookout.is_none() {
+            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
+        }
         self.woken[thread].store(true, Ordering::Release);
         Some(thread)
     }
@@ -130,12 +139,40 @@ impl Idle {
         std::iter::from_fn(|| self.rouse(false)).collect()
     }
 
-    /// A run-next slot has been filled: gives a sleeper that must be woken to become the lookout, if there is none.
+    /// A run-next slot has been filled: gives a sleeper that must be woken to become the lookout if there is none, or the
+    /// lookout if it sleeps without watching.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn lookout_missing(&self) -> Option<usize> {
+        // A look that is out of date is no older than the waking of this thread, and none was deep or absent then without
+        // being so now, or without a thread that will see to it.
         let counts = self.counts.load(Ordering::Relaxed);
-        if counts & LOOKOUT != 0 || sleeping(counts) == 0 || searching(counts) > 0 { None } else { self.rouse(true) }
+        match (counts & LOOKOUT != 0, counts & DEEP != 0) {
+            (true, false) => None,
+            (true, true) => self.surface(),
+            (false, _) if sleeping(counts) == 0 || searching(counts) > 0 => None,
+            (false, _) => self.rouse(true),
+        }
+    }
+
+    /// Ends the deep sleep of the lookout, which must be woken to watch.
+    #[cold]
+    fn surface(&self) -> Option<usize> {
+        let sleepers = lock(&self.sleepers);
+        self.counts.fetch_and(!DEEP, Ordering::SeqCst);
+        sleepers.lookout
+    }
+
+    /// The lookout is about to sleep until a timer is due: gives whether it need not watch, because all others sleep.
+    pub(crate) fn sleep_deep(&self, thread: usize) -> bool {
+        let sleepers = lock(&self.sleepers);
+        let deep = sleepers.lookout == Some(thread) && sleepers.list.len() == self.woken.len();
+        if deep {
+            self.counts.fetch_or(DEEP, Ordering::SeqCst);
+        } else {
+            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
+        }
+        deep
     }
 
     /// A timer has been set that is due before all others: gives the thread that must be woken to keep it, if any.
@@ -168,11 +205,6 @@ impl Idle {
     /// Whether there is a lookout.
     pub(crate) fn has_lookout(&self) -> bool {
         self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
-    }
-
-    /// Whether any thread but the sleeping ones is there.
-    pub(crate) fn is_anyone_awake(&self) -> bool {
-        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) < self.woken.len()
     }
 
     /// Whether a thread other than the calling one, which is awake, is awake too.
@@ -209,6 +241,7 @@ impl Idle {
         if sleepers.lookout == Some(thread) {
             sleepers.lookout = None;
             change = change.wrapping_sub(LOOKOUT);
+            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
     }
@@ -216,22 +249,5 @@ impl Idle {
     /// Whether somebody has taken the sleeper off the list; it is searching then.
     pub(crate) fn is_woken(&self, thread: usize) -> bool {
         self.woken[thread].load(Ordering::Acquire)
-    }
-
-    /// The lookout has found all others asleep and no timer pending: it becomes a sleeper like them, unless that has
-    /// changed. Gives whether it is still the lookout.
-    pub(crate) fn resign(&self, thread: usize) -> bool {
-        let mut sleepers = lock(&self.sleepers);
-        if sleepers.lookout != Some(thread) {
-            return false;
-        }
-        if sleepers.list.len() < self.woken.len() {
-            return true;
-        }
-        sleepers.lookout = None;
-        self.counts.fetch_sub(LOOKOUT, Ordering::SeqCst);
-        drop(sleepers);
-        fence(Ordering::SeqCst);
-        false
     }
 }

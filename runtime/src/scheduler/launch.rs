@@ -4,7 +4,6 @@ use super::host::Host;
 use super::lend::occupy;
 use super::local::Context;
 use super::seat::{Seat, Shared};
-use crate::clock::Moment;
 use crate::random::Random;
 use crate::sync::{Arc, Deque, Ordering, lock, spawn_thread};
 use crate::table::Token;
@@ -26,12 +25,14 @@ impl Host {
     }
 
     fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
+        let Some(user) = self.user() else { return };
         let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
         let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
         self.threads[index].worker.store(worker, Ordering::Relaxed);
         let context = Arc::new(Shared::new(Context {
             host: self,
             seat: Seat::new(),
+            user,
             index,
             worker,
             deque,
@@ -39,7 +40,6 @@ impl Host {
             streak: Cell::new(0),
             random: RefCell::new(Random::new(self.config.seed, index as u64)),
             process: Cell::new(None),
-            now: Cell::new(Moment::now()),
         }));
         occupy(&context);
     }

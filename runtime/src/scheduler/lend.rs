@@ -33,7 +33,12 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
     crate::panics::contain_thread();
     crate::dead_letter::set_sink(Some(context.host));
     context.thread().occupy();
-    context.enter(Context::run);
+    // All code of users is under guard; should a panic come through all the same, it costs the process that was running,
+    // not the worker.
+    while let Err(panic) = crate::panics::contain(|| context.enter(Context::run)) {
+        tracing::error!(%panic, process = ?context.process.take(), "a panic escaped from a process's guard");
+        context.thread().running.store(ptr::null_mut(), Ordering::Relaxed);
+    }
     if context.host.is_stopped() {
         context.worker().give_back();
     }

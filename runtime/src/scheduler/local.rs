@@ -4,15 +4,18 @@
 //! it to another one (see `lend`), and does not touch it until it has it back.
 
 use super::gate::Lane;
-use super::host::Host;
+use super::host::{Host, UserCode};
 use super::seat::Seat;
 use super::thread::Thread;
 use super::timers::Action;
 use super::worker::Worker;
-use crate::clock::Moment;
+use crate::caller::Caller;
+use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::random::Random;
-use crate::sync::{Deque, Ordering};
+use crate::sync::{Arc, Deque, Ordering};
 use crate::table::{Keeper, Token};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -22,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) host: &'static Host,
     /// Who has it and who wants it back.
     pub(crate) seat: Seat,
+    /// The users' own code.
+    pub(crate) user: Arc<UserCode>,
     /// Which of the host's threads this is.
     pub(crate) index: usize,
     /// Which of the host's workers it holds.
@@ -34,8 +39,6 @@ pub(crate) struct Context {
     pub(crate) random: RefCell<Random>,
     /// The process whose step this is.
     pub(crate) process: Cell<Option<Pid>>,
-    /// The time when it was last read: at most some steps ago.
-    pub(crate) now: Cell<Moment>,
 }
 
 thread_local! {
@@ -90,13 +93,6 @@ impl Context {
         &self.host.workers[self.worker]
     }
 
-    /// Reads the clock.
-    pub(crate) fn refresh_now(&self) -> Moment {
-        let now = Moment::now();
-        self.now.set(now);
-        now
-    }
-
     /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
@@ -115,6 +111,20 @@ impl Context {
 }
 
 impl Host {
+    /// Runs `body` with the users' own code; `None` when the host has been shut down.
+    pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => Some(body(&context.user)),
+            _ => self.user().map(|user| body(&user)),
+        })
+    }
+
+    /// Gives a command to its handler. Whatever goes wrong is the answer.
+    pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
+        // Without the users' code both are dropped, which answers.
+        self.with_user(|user| user.dispatcher.dispatch(command, caller));
+    }
+
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {
@@ -138,12 +148,37 @@ impl Keeper for Host {
             }
         });
     }
+}
 
-    fn later(&self, due: Moment, action: Action) -> bool {
-        let open = !self.is_stopped();
-        if open {
-            self.set_timer(due, action);
+impl TimeKeeper for Host {
+    fn later(&'static self, due: Moment, action: Action) -> Option<TimerKey> {
+        (!self.is_stopped()).then(|| self.set_timer(due, action))
+    }
+
+    fn forget(&'static self, key: TimerKey) {
+        self.timers.cancel(key);
+    }
+}
+
+impl Sink for Host {
+    fn dead_letter(&self, letter: DeadLetter) {
+        match letter.reason {
+            DeadLetterReason::Ended => self.dead_ended.add_shared(1),
+            DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
         }
-        open
+        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
+        // Dropping the message is user code too, with or without a hook.
+        let outcome = crate::panics::contain(|| {
+            let mut letter = Some(letter);
+            self.with_user(|user| {
+                if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {
+                    hook(letter);
+                }
+            });
+        });
+        if let Err(panic) = outcome {
+            tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
+            crate::caller::blame(&crate::exit::ExitReason::Gone);
+        }
     }
 }

@@ -67,12 +67,12 @@ impl Host {
         let until = began.checked_add(deadline);
         self.gate.close();
         let alive = self.gate.inside();
+        self.tell_all(|| Control::Cancel(reason.clone()));
         if alive > 0 {
             // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest of
             // this is as if they were all stuck.
             let _started = self.start();
         }
-        self.tell_all(|| Control::Cancel(reason.clone()));
         let all_ended = self.gate.wait_until_empty(until);
         let left = self.gate.inside();
         let mut report = ShutdownReport { alive, ended: alive.saturating_sub(left), ..ShutdownReport::default() };
@@ -97,6 +97,7 @@ impl Host {
                 let _ended = thread.join();
             }
         }
+        self.drop_user();
         report.took = began.elapsed();
         report
     }
@@ -116,6 +117,7 @@ impl Host {
         if self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0 {
             self.timers.clear();
             self.stop_threads();
+            self.drop_user();
         }
     }
 

@@ -111,6 +111,11 @@ impl Context {
             Ok(_) => crate::panics::contain(|| body.step(&mut Events::feed(&mut feed), &mut out)),
         };
 
+        if outcome.is_ok() && caller::has_orphans() {
+            // Dropped by a panic that the process caught itself.
+            caller::blame_with(|| CommandError::Call(CallError::Dropped));
+        }
+
         let counters = &self.worker().counters;
         counters.steps.add(1);
         counters.messages.add(u64::from(feed.messages));
@@ -144,11 +149,8 @@ impl Context {
         let reason = match outcome {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.into_reason()),
-            Err(panic) => {
-                let reason = ExitReason::Panic(panic.into());
-                caller::blame(&reason);
-                Some(reason)
-            }
+            // Whoever it left unanswered is told at the end, when the PID is unroutable.
+            Err(panic) => Some(ExitReason::Panic(panic.into())),
         };
         let StepOutput { yields, status, .. } = out;
         let answered = slot.card.outstanding.load(Ordering::Relaxed).saturating_sub(feed.completions);
@@ -156,12 +158,17 @@ impl Context {
         slot.card.outstanding.store(outstanding, Ordering::Relaxed);
         yields.into_iter().for_each(|request| self.dispatch(slot, pid, request));
         if let Some(reason) = reason {
+            // What the step wanted to be holds users' values, with drops of their own.
+            let _panic = crate::panics::contain(|| drop(status));
             return After::end(reason, None);
         }
         match (status, end) {
             (Status::Done(result), _) => After::end(ExitReason::Normal, result),
             (Status::Ended(reason, result), _) => After::end(reason, result),
-            (_, Some(reason)) => After::end(reason, None),
+            (status, Some(reason)) => {
+                let _panic = crate::panics::contain(|| drop(status));
+                After::end(reason, None)
+            }
             (Status::Upgrade(process), None) => {
                 let old = std::mem::replace(body, process);
                 match super::end::close(old, &ExitReason::Normal) {
@@ -187,7 +194,7 @@ impl Context {
         match request {
             Request::Command(command) => {
                 let (caller, _ticket) = Caller::process(slot, generation, tag, None);
-                self.host.config.dispatcher.dispatch(command, caller);
+                self.host.dispatch(command, caller);
             }
             Request::Call(to, message) => {
                 let (caller, _ticket) = Caller::process(slot, generation, tag, None);

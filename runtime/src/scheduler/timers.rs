@@ -4,7 +4,7 @@
 //! Cancelling takes the entry out of the table at once and leaves its moment in the heap until it comes or until half of
 //! the heap is such moments. Any thread may fire what is due: workers do between steps, the lookout when it wakes.
 
-use crate::clock::{Moment, SharedMoment};
+use crate::clock::{Moment, SharedMoment, TimerKey};
 use crate::sync::{Mutex, lock};
 use slab::Slab;
 use std::cmp::Reverse;
@@ -12,13 +12,6 @@ use std::collections::BinaryHeap;
 
 /// What happens when a timer is due.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
-
-/// Names a timer that was set. Never used again for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimerKey {
-    place: usize,
-    serial: u64,
-}
 
 /// The timers of a host.
 pub(crate) struct Timers {
@@ -110,7 +103,8 @@ impl Timers {
         table.heap.clear();
         self.next.store(Moment::NEVER);
         drop(table);
-        drop(entries);
+        // A timer may hold a user's message.
+        entries.into_iter().for_each(|(_, entry)| drop(crate::panics::contain(|| drop(entry))));
     }
 }
 

@@ -9,7 +9,7 @@
 use super::TABLE;
 use super::extras::{Body, Extras, ProcessKind};
 use crate::caller::{Caller, Port};
-use crate::clock::Moment;
+use crate::clock::TimeKeeper;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
@@ -23,12 +23,9 @@ use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCel
 use std::ptr::{self, NonNull};
 
 /// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
-pub(crate) trait Keeper: Sink {
+pub(crate) trait Keeper: Sink + TimeKeeper {
     /// Something arrived for a process that had laid its token down: here it is.
     fn wake(&'static self, token: Token);
-
-    /// Does `action` when `due`. Gives false if nobody keeps the time here.
-    fn later(&self, due: Moment, action: Box<dyn FnOnce() + Send>) -> bool;
 }
 
 /// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
@@ -74,6 +71,7 @@ pub(crate) struct Card {
     extras: OwnedCell<Option<Box<Extras>>>,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128);
 
 // SAFETY: `body` and `extras` are reached through the one `Token` of the slot only, and what they hold is `Send`.
@@ -99,22 +97,22 @@ impl Card {
 
     /// The names of the process's type and entry.
     pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
-        // SAFETY: only addresses of statics are stored.
-        let kind = unsafe { self.kind.load(Ordering::Relaxed).as_ref()? };
+        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        let kind = unsafe { self.kind.load(Ordering::Acquire).as_ref()? };
         // SAFETY: as above.
-        let entry = unsafe { self.entry.load(Ordering::Relaxed).as_ref()? };
+        let entry = unsafe { self.entry.load(Ordering::Acquire).as_ref()? };
         Some(((kind.name)(), entry))
     }
 
     pub(crate) fn kind(&self) -> Option<&'static ProcessKind> {
-        // SAFETY: only addresses of statics are stored.
-        unsafe { self.kind.load(Ordering::Relaxed).as_ref() }
+        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        unsafe { self.kind.load(Ordering::Acquire).as_ref() }
     }
 
     /// Where the process was spawned.
     pub(crate) fn place(&self) -> Option<&'static std::panic::Location<'static>> {
-        // SAFETY: only addresses of statics are stored.
-        unsafe { self.place.load(Ordering::Relaxed).as_ref() }
+        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        unsafe { self.place.load(Ordering::Acquire).as_ref() }
     }
 }
 
@@ -321,7 +319,7 @@ impl Token {
         // SAFETY: this is the token.
         unsafe { slot.lanes.prepare(pool::empty) };
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
-        slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Relaxed);
+        slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
         slot.life.store(generation << 1 | 1, Ordering::Release);
         Pid::new(home.node, home.host, slot.index, generation)
     }
@@ -445,11 +443,13 @@ impl Token {
         match (letter.kind, letter.payload) {
             (Kind::Message, Some(message)) => {
                 // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-                if let Some(caller) = unsafe { Caller::from_word(letter.word) } {
-                    caller.fail(CallError::Gone(why.clone()));
-                }
+                let caller = unsafe { Caller::from_word(letter.word) };
                 let to = Pid::new(home.node, home.host, self.0.index, letter.generation);
                 home.keeper.dead_letter(DeadLetter { to, message, reason });
+                // After the letter: a caller that is told finds it counted.
+                if let Some(caller) = caller {
+                    caller.fail(CallError::Gone(why.clone()));
+                }
             }
             (Kind::Stop, _) => {}
             _ => {

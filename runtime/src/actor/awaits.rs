@@ -1,0 +1,168 @@
+//! What async code can wait for besides calls: time, commands, the wish that the process should end.
+
+use super::waits::{self, Answer, Owner, WaitKey};
+use crate::clock::Moment;
+use crate::command::Command;
+use crate::errors::{CallError, CommandError};
+use crate::exit::ExitReason;
+use crate::payload::Payload;
+use crate::scheduler::local::with_current;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+/// Ends here if the process was told to end while it could not.
+async fn end_if_cancelled() {
+    poll_fn(|_| {
+        let over = waits::peek(|waits| waits.end.is_some());
+        if over == Some(true) { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+}
+
+/// A future's row in the table of the process that polls it.
+struct Row {
+    key: Option<WaitKey>,
+    owner: Owner,
+}
+
+impl Row {
+    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<Answer>> {
+        let Some(key) = self.key else {
+            return Poll::Pending;
+        };
+        let waker = waits::foreign_waker(context, self.owner);
+        let polled = waits::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, waker)));
+        polled.flatten().unwrap_or(Poll::Pending)
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let _unseen = waits::with(|waits| waits.is_of(self.owner).then(|| waits.forget(key)));
+        }
+    }
+}
+
+/// A row, filled in by `begin` in the table of the process that polls for the first time.
+fn row(begin: impl FnOnce(&mut waits::Waits, WaitKey)) -> Row {
+    let made = waits::with(|waits| {
+        let owner = waits.owner();
+        let key = waits.add_future();
+        begin(waits, key);
+        Row { key: Some(key), owner }
+    });
+    made.unwrap_or(Row { key: None, owner: None })
+}
+
+pub(crate) async fn sleep(duration: Duration) {
+    if duration.is_zero() {
+        return;
+    }
+    sleep_until(Moment::now().after(duration)).await;
+}
+
+pub(super) async fn sleep_until(due: Moment) {
+    if due <= Moment::now() {
+        return;
+    }
+    let row = row(|waits, key| waits.set_timer(key, due));
+    poll_fn(|context| row.poll(context).map(|_| ())).await;
+}
+
+pub(super) async fn perform<C: Command>(command: C) -> Result<C::Output, CommandError> {
+    let name = std::any::type_name::<C>();
+    let mut caller = None;
+    let row = row(|waits, key| caller = waits.caller(key, None));
+    let Some(caller) = caller else {
+        return Err(CommandError::Unregistered { command: name });
+    };
+    // Out of the look at the thread's context: a handler may wait, and lend it.
+    if let Some(host) = with_current(|context| context.map(|context| context.host)) {
+        host.dispatch(Payload::new(command), caller);
+    }
+    let answer = poll_fn(|context| row.poll(context)).await;
+    match answer.unwrap_or(Err(CommandError::Dropped)) {
+        Ok(value) => value.take::<C::Output>().map_err(|_| CommandError::Dropped),
+        Err(CommandError::Call(CallError::Dropped)) => Err(CommandError::Dropped),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until the process is told to end.
+struct Cancelled {
+    /// The row in the list of those who wait for this, and whose list that is.
+    row: Option<(usize, Owner)>,
+}
+
+pub(super) fn cancelled() -> impl Future<Output = ExitReason> + Send {
+    Cancelled { row: None }
+}
+
+impl Future for Cancelled {
+    type Output = ExitReason;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<ExitReason> {
+        // A waker is foreign code: it is cloned and dropped outside of the look.
+        let mut waker = Some(context.waker().clone());
+        let row = self.row;
+        let found = waits::with(|waits| {
+            if let Some(reason) = &waits.cancelled {
+                return Poll::Ready(reason.clone());
+            }
+            let own = waits.owner();
+            match row {
+                Some((row, owner)) if waits.is_of(owner) => std::mem::swap(&mut waits.cancel_waits[row], &mut waker),
+                Some(_) => {}
+                None => self.row = Some((waits.cancel_waits.insert(waker.take()), own)),
+            }
+            Poll::Pending
+        });
+        found.unwrap_or(Poll::Pending)
+    }
+}
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        let Some((row, owner)) = self.row else { return };
+        let _waker = waits::peek(|waits| waits.is_of(owner).then(|| waits.cancel_waits.try_remove(row)));
+    }
+}
+
+/// Holds off the end of a process that is told to end.
+struct Shield(Option<Owner>);
+
+impl Shield {
+    fn raise() -> Self {
+        Self(waits::with(|waits| {
+            waits.shields += 1;
+            waits.owner()
+        }))
+    }
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        let Some(owner) = self.0 else { return };
+        waits::with(|waits| {
+            if !waits.is_of(owner) {
+                return;
+            }
+            waits.shields -= 1;
+            // Whether it came to its end or was dropped: what it held off is due now.
+            if waits.shields == 0 && waits.end_after_shield.is_some() {
+                waits.end = waits.end_after_shield.take();
+            }
+        });
+    }
+}
+
+pub(super) async fn shield<F: Future>(future: F) -> F::Output {
+    let shield = Shield::raise();
+    let output = future.await;
+    drop(shield);
+    end_if_cancelled().await;
+    output
+}

@@ -1,0 +1,70 @@
+//! The time of those who have no host: calls awaited outside of processes, to something that keeps no time itself.
+//!
+//! One thread for the program, started when there is something to wait for and ended when there is nothing left.
+
+use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::scheduler::timers::{Action, Timers};
+use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
+
+/// See the module.
+pub(crate) struct Timekeeper {
+    timers: Timers,
+    /// Whether the thread is there. Whoever sets a timer, and the thread before it ends, looks at it and at the timers
+    /// under this lock.
+    running: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// The program's.
+pub(crate) fn timekeeper() -> &'static Timekeeper {
+    static TIMEKEEPER: OnceLock<Timekeeper> = OnceLock::new();
+    let new = || Timekeeper { timers: Timers::new(), running: Mutex::new(false), changed: Condvar::new() };
+    TIMEKEEPER.get_or_init(new)
+}
+
+impl TimeKeeper for Timekeeper {
+    fn later(&'static self, due: Moment, action: Action) -> Option<TimerKey> {
+        let (key, _first) = self.timers.set(due, action);
+        let mut running = lock(&self.running);
+        if !*running {
+            *running = spawn_thread("postroom-time".to_string(), || self.run()).is_ok();
+        }
+        let kept = *running;
+        drop(running);
+        self.changed.notify_all();
+        if !kept {
+            self.timers.cancel(key);
+        }
+        kept.then_some(key)
+    }
+
+    fn forget(&'static self, key: TimerKey) {
+        self.timers.cancel(key);
+        self.changed.notify_all();
+    }
+}
+
+impl Timekeeper {
+    fn run(&'static self) {
+        let mut running = lock(&self.running);
+        loop {
+            let now = Moment::now();
+            if let Some(action) = self.timers.due(now) {
+                drop(running);
+                // It may wake a task of some executor: code of others.
+                let _panic = crate::panics::contain(action);
+                running = lock(&self.running);
+                continue;
+            }
+            if self.timers.len() == 0 {
+                *running = false;
+                return;
+            }
+            let next = self.timers.next();
+            running = match next {
+                Moment::NEVER => wait(&self.changed, running),
+                next => wait_for(&self.changed, running, next.since(now)),
+            };
+        }
+    }
+}

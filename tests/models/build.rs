@@ -1,0 +1,7 @@
+//! Sets `cfg(loom)` for this package alone: production modules leave out what only holds for the real atomics (sizes).
+
+fn main() {
+    println!("cargo::rustc-cfg=loom");
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"serde\"))");
+    println!("cargo::rerun-if-changed=build.rs");
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Plants one fault at a time in a copy of the production modules and runs the models of that protocol: each must fail.
+# Usage: tests/models/mutants.sh [word]    (only the mutants whose name has the word; all take some minutes)
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+export RUST_BACKTRACE=0 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/mutants
+cp -r "$root"/{Cargo.toml,Cargo.lock,runtime,macros,tests,examples,book} "$copy"
+missed=0
+
+# mutant NAME FILE MODELS SED-EXPRESSION
+mutant() {
+    [[ $1 == *${word:-}* ]] || return 0
+    local file=$copy/runtime/src/$2
+    cp "$root/runtime/src/$2" "$file"
+    sed -i -E "$4" "$file"
+    if cmp -s "$root/runtime/src/$2" "$file"; then
+        echo "STALE   $1: the line is not in $2 any more"; missed=1
+    elif ! (cd "$copy" && cargo test -q -p postroom-models --no-run) >"$copy/log" 2>&1; then
+        echo "BROKEN  $1: does not compile"; missed=1
+    else
+        local found
+        found=$(cd "$copy" && timeout 300 cargo test -q -p postroom-models "models::$3::" -- --skip fault_ 2>&1 |
+            sed -nE 's/^    (models::.*)$/\1/p' | sort -u | tr '\n' ' ')
+        if [[ $found ]]; then echo "caught  $1: $found"; else echo "MISSED  $1"; missed=1; fi
+    fi
+    cp -p "$root/runtime/src/$2" "$file"; touch "$file"
+}
+
+word=${1:-}
+lanes=mailbox/lanes.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
+
+mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
+mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
+mutant pop-relaxed                 $lanes mailbox 's/(next\.load\(Ordering::)Acquire/\1Relaxed/'
+mutant push-control-relaxed        $lanes token 's/(compare_exchange_weak\(current, new, Ordering::)SeqCst/\1Relaxed/'
+mutant push-control-forgets-claim  $lanes token 's/^        self\.claim\(\)$/        Claim::Nothing/'
+mutant push-control-ignores-wait   $lanes token 's/if marks\(before\) \& WAIT != 0/if false/'
+mutant take-control-relaxed        $lanes token 's/(control\.swap\(ptr::null_mut\(\), Ordering::)AcqRel/\1Relaxed/'
+mutant wake-does-not-order         $lanes wake 's/let seen = self\.control.*$/let seen: Result<*mut Node, *mut Node> = Ok(current);/'
+mutant wake-ignores-wait           $lanes wake 's/if marks\(before\) \& WAIT != 0/if false/'
+mutant lay-does-not-look-back      $lanes token 's/if self\.control\.load\(Ordering::SeqCst\)\.is_null\(\)/if true/'
+mutant lay-takes-back-blindly      $lanes token 's/match self\.claim\(\)/match Claim::Process/'
+mutant lay-stores                  $lanes token 's/if self\.tail\.compare_exchange\(head, marked\(head, mark\).*is_err\(\)/self.tail.store(marked(head, mark), Ordering::SeqCst); if false/'
+mutant claim-stores                $lanes token 's/self\.tail\.compare_exchange\(tail, bare\(tail\).*is_err\(\)/{ self.tail.store(bare(tail), Ordering::SeqCst); false }/'
+mutant wait-relaxed                $lanes token 's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
+mutant wait-stores                 $lanes token 's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(), ()>(self.control.store(wait, Ordering::SeqCst)) {/'
+
+mutant back-is-not-fresh           $slot life 's/Lay::Back\(claim\) => self\.fresh\(claim\)/Lay::Back(_) => Some(self)/'
+mutant bury-keeps-a-fresh-token    $slot life 's/Lay::Back\(Claim::Grave\) => \{\}/Lay::Back(_) => {}/'
+mutant post-does-not-bury          $slot life 's/Claim::Grave => Token\(self\)\.bury\(Some\(mine\)\).*$/Claim::Grave => Ok(()),/'
+mutant control-does-not-bury       $slot life 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
+mutant refusal-of-another-letter   $slot life 's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_some()/'
+mutant life-is-not-closed          $slot life 's/life\.store\(life \& !1/life.store(life/'
+mutant post-does-not-schedule      $slot life 's/home\.keeper\.wake\(Token\(self\)\)/let _ = home/'
+
+mutant announce-without-fence      $idle sleep '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant lie-down-without-fence      $idle sleep '/fn lie_down/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant stop-searching-not-fenced   $idle sleep '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant rouse-does-not-say-so       $idle sleep 's/self\.woken\[thread\]\.store\(true, Ordering::Release\);//'
+mutant deep-is-not-said             $idle sleep 's/fetch_or\(DEEP/fetch_or(0 * DEEP/'
+mutant rouse-keeps-the-lookout     $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.lookout = None;//'
+mutant nobody-is-the-lookout       $idle sleep 's/let lookout = sleepers\.lookout\.is_none\(\).*$/let lookout = false;/'
+mutant timer-wakes-nobody          $idle sleep '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
+mutant timer-forgets-the-lookout   $idle sleep '/fn timer_set/,/^    \}/ s/return Some\(lookout\)/return None.filter(|_: \&usize| lookout == 0)/'
+mutant searcher-not-counted        $idle sleep '/fn get_up/,/^    \}/ s/SEARCHING\.wrapping_sub\(SLEEPING\)/0_u32.wrapping_sub(SLEEPING)/'
+
+mutant count-without-fence         $gate gate '/fn count/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant close-without-fence         $gate gate '/fn close/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant entered-is-added-first      $gate gate '/fn totals/,/^    \}/ { s/let left = (.*)tally\.left/let LATER = \1tally.entered/; s/let entered = (.*)tally\.entered/let left = \1tally.left/; s/LATER/entered/ }'
+mutant leave-wakes-nobody          $gate gate 's/self\.left\.notify_all\(\);//'
+mutant leave-wakes-without-lock    $gate gate 's/let _waiting = lock\(\&self\.waiting\);//'
+mutant enter-ignores-the-close     $gate gate 's/let open = !self\.is_closed\(\);/let open = true;/'
+
+exit $missed

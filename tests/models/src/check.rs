@@ -1,0 +1,89 @@
+//! Runs a model: all its executions, up to a bound on preemptions.
+//!
+//! An execution must not leak into the next one, and production code keeps its slots and nodes for ever. So what is made
+//! with [`keep`] lives until the execution ends and is dropped then. And a model that never comes to the interesting place
+//! proves nothing, so a test names those places and [`check`] counts them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+thread_local! {
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static REACHED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
+    static EXECUTIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Kept {
+    place: *mut (),
+    drop: unsafe fn(*mut ()),
+}
+
+/// A value that lives until the execution ends.
+pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
+    /// # Safety
+    /// `place` is a `Box<T>` that nobody uses any more.
+    unsafe fn drop_box<T>(place: *mut ()) {
+        // SAFETY: as the caller promises.
+        drop(unsafe { Box::from_raw(place.cast::<T>()) });
+    }
+    let place = Box::into_raw(Box::new(value));
+    KEPT.with_borrow_mut(|kept| kept.push(Kept { place: place.cast(), drop: drop_box::<T> }));
+    // SAFETY: dropped by `end`, when all other threads of the execution have been joined.
+    unsafe { &*place }
+}
+
+/// Notes that an execution has come to `place`.
+pub(crate) fn reach(place: &'static str) {
+    REACHED.with_borrow_mut(|reached| *reached.entry(place).or_default() += 1);
+}
+
+/// Which thread of the model this is.
+pub(crate) fn thread() -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    loom::thread::current().id().hash(&mut hasher);
+    hasher.finish()
+}
+
+fn begin() {
+    crate::mailbox::pool::reset();
+    crate::table::TABLE.freed();
+    EXECUTIONS.set(EXECUTIONS.get() + 1);
+    // Of an execution that failed in an earlier test of this thread: its values are no more than memory now.
+    KEPT.take().clear();
+}
+
+fn end() {
+    for Kept { place, drop } in KEPT.take().into_iter().rev() {
+        // SAFETY: made by `keep` for this type; the model has joined its threads, and is over.
+        unsafe { drop(place) };
+    }
+}
+
+/// How many preemptions of threads an execution may have: more find more and take longer.
+fn bound(default: usize) -> usize {
+    let deeper = std::env::var("POSTROOM_MODEL_PREEMPTIONS").ok();
+    deeper.map_or(default, |deeper| deeper.parse().expect("POSTROOM_MODEL_PREEMPTIONS is a whole number"))
+}
+
+/// Checks all executions of `model` with at most `preemptions` preemptions, and that every one of `places` was reached.
+/// The model joins its threads.
+pub(crate) fn check(preemptions: usize, places: &[&'static str], model: impl Fn() + Send + Sync + 'static) {
+    REACHED.take();
+    EXECUTIONS.set(0);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(bound(preemptions));
+    builder.max_branches = 10_000;
+    let began = std::time::Instant::now();
+    builder.check(move || {
+        begin();
+        model();
+        end();
+    });
+    let reached = REACHED.take();
+    let name = std::thread::current().name().unwrap_or("model").to_string();
+    println!("{name}: {} executions in {:.1?}, reached {reached:?}", EXECUTIONS.get(), began.elapsed());
+    for place in places {
+        assert!(reached.contains_key(place), "no execution reached {place:?}: the model does not show what it should");
+    }
+}

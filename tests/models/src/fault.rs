@@ -1,0 +1,50 @@
+//! Planted faults: what a model must find.
+//!
+//! A fault weakens one kind of operation everywhere, in [`crate::sync`], or changes one step of a driver. All threads of
+//! a model run on the thread that checks it, one at a time, so the fault of a test is that thread's.
+
+use std::cell::Cell;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// `fence` does nothing.
+    NoFence,
+    /// `fence_for_models` does nothing: what sequentially consistent accesses promise is not kept.
+    NoSingleOrder,
+    /// Exchanges of pointers order nothing.
+    RelaxedSwap,
+    /// Stores of pointers order nothing.
+    RelaxedStore,
+    /// Loads of pointers order nothing.
+    RelaxedLoad,
+    /// Compare-and-swaps of pointers order nothing.
+    RelaxedCompare,
+    /// Compare-and-swaps of pointers are a load and a store.
+    TornCompare,
+    /// Exchanges of pointers are a load and a store.
+    TornSwap,
+    /// A step of a driver that a test names is left out or done in the wrong order.
+    Driver(u8),
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+}
+
+/// Whether `fault` is planted.
+pub(crate) fn is(fault: Fault) -> bool {
+    PLANTED.get() == Some(fault)
+}
+
+/// Runs `body` with `fault` planted.
+pub(crate) fn with(fault: Fault, body: impl FnOnce()) {
+    struct Remove;
+    impl Drop for Remove {
+        fn drop(&mut self) {
+            PLANTED.set(None);
+        }
+    }
+    let _remove = Remove;
+    PLANTED.set(Some(fault));
+    body();
+}

@@ -1,0 +1,70 @@
+//! The gate (`scheduler/gate.rs`): who may still come in, and who waits until all have left.
+//!
+//! Not covered: deadlines (models have no time), a `totals` that is asked while the gate is open (it is only statistics).
+
+use crate::check::{check, keep, reach};
+use crate::fault::{self, Fault};
+use crate::scheduler::gate::{Gate, Lane};
+use crate::sync::OwnedCell;
+use loom::thread;
+
+const VISITORS: usize = 2;
+
+struct House {
+    gate: Gate,
+    /// What each visitor does inside. Whoever was told that nobody is inside reads it: a race if that was not so.
+    work: [OwnedCell<u32>; VISITORS],
+}
+
+impl House {
+    fn visit(&self, visitor: usize, lane: Lane) -> bool {
+        let inside = self.gate.enter(lane);
+        if inside {
+            // SAFETY: each visitor has its own cell, and loom checks it.
+            self.work[visitor].with_mut(|work| unsafe { *work += 1 });
+            self.gate.leave(lane);
+        }
+        reach(if inside { "came in" } else { "turned back" });
+        inside
+    }
+}
+
+/// Visitors come, each twice at most, while the gate is closed and the house waited for.
+fn model(lanes: [Lane; VISITORS], visits: usize) {
+    let work = [OwnedCell::new(0), OwnedCell::new(0)];
+    let house = keep(House { gate: Gate::new(2), work });
+    let visitors = [0, 1].map(|visitor| {
+        thread::spawn(move || (0..visits).filter(|_| house.visit(visitor, lanes[visitor])).count() as u32)
+    });
+    assert!(house.gate.close());
+    assert!(house.gate.wait_until_empty(None));
+    // SAFETY: nobody is inside, and loom checks it.
+    let seen = [0, 1].map(|visitor: usize| house.work[visitor].with(|work| unsafe { *work }));
+    let came = visitors.map(|visitor| visitor.join().unwrap());
+    assert_eq!(seen, came, "whoever came in was waited for");
+}
+
+/// Two workers, each with a tally of its own.
+#[test]
+fn workers() {
+    check(4, &["came in", "turned back"], || model([Lane::Worker(0), Lane::Worker(1)], 1));
+}
+
+/// A worker that comes twice and a thread from outside.
+#[test]
+fn a_worker_and_a_thread_from_outside() {
+    check(3, &["came in", "turned back"], || model([Lane::Worker(0), Lane::Shared], 2));
+}
+
+/// Two threads that share a tally.
+#[test]
+fn threads_from_outside() {
+    check(4, &["came in", "turned back"], || model([Lane::Shared, Lane::Shared], 1));
+}
+
+/// Without the fences E2 and C2 somebody comes in that the waiter does not see.
+#[test]
+#[should_panic]
+fn fault_no_fences() {
+    fault::with(Fault::NoFence, workers);
+}

@@ -1,0 +1,193 @@
+//! The models, one file for each protocol.
+
+mod gate;
+mod life;
+mod mailbox;
+mod sleep;
+mod token;
+mod wake;
+
+use crate::check::{keep, reach};
+use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
+use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::sync::{AtomicBool, Ordering, OwnedCell};
+use std::ptr;
+
+/// How a process of a model rests.
+#[derive(Clone, Copy, PartialEq)]
+enum Rest {
+    /// Until anything arrives.
+    Idle,
+    /// Until something arrives in the control lane; idle from then on.
+    Wait,
+}
+
+/// The lanes of one process, and the process: whoever takes its token runs it at once, on its own thread.
+///
+/// That is less than production does: there the token travels through a queue, which orders more.
+struct Mailbox {
+    lanes: Lanes,
+    /// What only the token's holder may touch: a race if two hold it.
+    process: OwnedCell<Process>,
+    /// What the wakers announce, relaxed: that a wake leads to a run that sees it is what the lanes promise.
+    announced: [AtomicBool; 2],
+}
+
+#[derive(Default)]
+struct Process {
+    /// The letters of either lane, in the order that they were taken.
+    data: Vec<u32>,
+    control: Vec<u32>,
+    /// Which announcements have been seen.
+    seen: [bool; 2],
+    /// Whether it waits for control before it is idle.
+    waits: bool,
+}
+
+impl Mailbox {
+    /// The caller holds the token.
+    fn new() -> &'static Self {
+        let mailbox = keep(Self {
+            lanes: Lanes::unused(),
+            process: OwnedCell::new(Process::default()),
+            announced: [AtomicBool::new(false), AtomicBool::new(false)],
+        });
+        assert_eq!(mailbox.lanes.claim(), Claim::Grave);
+        // SAFETY: this is the token.
+        unsafe { mailbox.lanes.prepare(pool::empty) };
+        mailbox
+    }
+
+    fn letter(number: u32) -> Letter {
+        Letter { kind: Kind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
+    }
+
+    fn number(letter: Letter) -> u32 {
+        letter.payload.and_then(|payload| payload.take().ok()).expect("each letter is a number")
+    }
+
+    fn send(&self, number: u32) {
+        let claim = self.lanes.push_data(pool::node(Self::letter(number)));
+        self.claimed(claim);
+    }
+
+    fn send_control(&self, number: u32) {
+        let claim = self.lanes.push_control(pool::node(Self::letter(number)));
+        self.claimed(claim);
+    }
+
+    fn wake(&self, waker: usize) {
+        self.announced[waker].store(true, Ordering::Relaxed);
+        let claim = self.lanes.wake();
+        self.claimed(claim);
+    }
+
+    fn claimed(&self, claim: Claim) {
+        match claim {
+            Claim::Nothing => {}
+            Claim::Process => {
+                reach("took the token");
+                self.run(Rest::Idle);
+            }
+            Claim::Grave => unreachable!("the process lives"),
+        }
+    }
+
+    /// The process begins to wait for control.
+    fn wait(&self) {
+        // SAFETY: the caller holds the token, and loom checks it.
+        self.process.with_mut(|process| unsafe { (*process).waits = true });
+        self.run(Rest::Wait);
+    }
+
+    /// The caller holds the token: runs the process until it is laid down. A process that waits has taken what is there
+    /// already, and takes no data until control has come.
+    fn run(&self, rest: Rest) {
+        let mut rest = rest;
+        loop {
+            if rest == Rest::Idle || self.lanes.has_control() {
+                rest = Rest::Idle;
+                self.step();
+            }
+            // SAFETY: the caller holds the token.
+            let laid = unsafe {
+                match rest {
+                    Rest::Idle => self.lanes.lay_idle(),
+                    Rest::Wait => self.lanes.lay_wait(),
+                }
+            };
+            match laid {
+                Lay::Refused => reach("refused"),
+                Lay::Gone => return,
+                Lay::Back(Claim::Process) => {
+                    reach("taken back");
+                    rest = Rest::Idle;
+                }
+                Lay::Back(_) => unreachable!("the process lives"),
+            }
+        }
+    }
+
+    /// The caller holds the token: takes all that there is.
+    fn step(&self) {
+        let control = self.take_control();
+        let data = self.take_data();
+        self.process.with_mut(|process| {
+            // SAFETY: the caller holds the token, and loom checks it.
+            let process = unsafe { &mut *process };
+            process.waits &= control.is_none();
+            process.control.extend(control.unwrap_or_default());
+            process.data.extend(data);
+            for (seen, announced) in process.seen.iter_mut().zip(&self.announced) {
+                *seen |= announced.load(Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// What the control lane has; `None` if neither a letter nor a wake.
+    fn take_control(&self) -> Option<Vec<u32>> {
+        if !self.lanes.has_control() {
+            return None;
+        }
+        let mut taken = Vec::new();
+        // SAFETY: the caller holds the token.
+        let mut controls = unsafe { self.lanes.take_control() };
+        while let Some(mut node) = controls.pop() {
+            taken.push(Self::number(node.take()));
+            pool::recycle(node);
+        }
+        Some(taken)
+    }
+
+    /// What the data lane has.
+    fn take_data(&self) -> Vec<u32> {
+        let mut taken = Vec::new();
+        loop {
+            // SAFETY: the caller holds the token.
+            match unsafe { self.lanes.pop_data() } {
+                Pop::Letter(letter, free) => {
+                    pool::recycle(free);
+                    taken.push(Self::number(letter));
+                }
+                Pop::Empty => return taken,
+                // Production puts the process back in line.
+                Pop::Busy => {
+                    reach("busy");
+                    loom::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// All senders are done: the token must be laid down as idle, and nothing left. Gives the process.
+    fn rest(&self) -> Process {
+        assert_eq!(self.lanes.glance(), (true, false), "the token is laid down, and not to wait");
+        assert_eq!(self.lanes.claim(), Claim::Process, "the token is laid down");
+        assert!(self.take_control().is_none(), "a control was left");
+        assert!(self.take_data().is_empty(), "a letter was left");
+        // SAFETY: this is the token, and loom checks it.
+        self.process.with_mut(|process| unsafe { std::mem::take(&mut *process) })
+    }
+}

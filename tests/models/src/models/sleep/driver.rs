@@ -1,0 +1,383 @@
+//! Threads that look for work and go to sleep: the steps of `scheduler/find.rs` and `scheduler/host.rs`, named beside each.
+
+use crate::check::{keep, reach};
+use crate::fault::{self, Fault};
+use crate::scheduler::idle::Idle;
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, wait};
+use loom::thread;
+
+/// F3 is left out: who finds work while searching does not look whether there is more.
+pub(super) const NO_LOOK_AFTER_FIND: Fault = Fault::Driver(0);
+/// S3 is left out: who lies down does not look at the queues again.
+pub(super) const NO_LOOK_AFTER_LYING_DOWN: Fault = Fault::Driver(1);
+/// P1 and P3 are swapped: who pushes looks at the sleepers first.
+pub(super) const ANNOUNCED_TOO_EARLY: Fault = Fault::Driver(2);
+/// A batch that was moved to a deque is not announced.
+pub(super) const BATCH_IN_SILENCE: Fault = Fault::Driver(3);
+/// A full run-next slot is not announced to anyone.
+pub(super) const NO_LOOKOUT: Fault = Fault::Driver(4);
+/// A timer is not announced to anyone.
+pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
+/// Who lies down does not look again whether a timer has been set.
+pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
+/// A lookout that finds all others asleep parks without saying so.
+pub(super) const DEEP_IN_SILENCE: Fault = Fault::Driver(7);
+
+/// The most threads of a model.
+const THREADS: usize = 2;
+
+/// Jobs in the order that they came; one thread pushes, anyone takes.
+struct Queue {
+    jobs: [AtomicUsize; 2],
+    pushed: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self {
+            jobs: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            pushed: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    fn push(&self, job: usize) {
+        let place = self.pushed.load(Ordering::Relaxed);
+        self.jobs[place].store(job, Ordering::Relaxed);
+        self.pushed.store(place + 1, Ordering::Release);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.pushed.load(Ordering::Relaxed)
+    }
+
+    fn pop(&self) -> Option<usize> {
+        let place = self.taken.load(Ordering::Relaxed);
+        if place >= self.pushed.load(Ordering::Acquire) {
+            return None;
+        }
+        let job = self.jobs[place].load(Ordering::Relaxed);
+        self.taken.compare_exchange(place, place + 1, Ordering::AcqRel, Ordering::Relaxed).ok().map(|_| job)
+    }
+}
+
+/// What a thread parks on, and a job waits for: a flag that is taken by the one who waited.
+struct Flag {
+    raised: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Flag {
+    fn new() -> Self {
+        Self { raised: Mutex::new(false), changed: Condvar::new() }
+    }
+
+    fn raise(&self) {
+        *lock(&self.raised) = true;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut raised = lock(&self.raised);
+        while !*raised {
+            raised = wait(&self.changed, raised);
+        }
+        *raised = false;
+    }
+}
+
+/// What a job does when it runs.
+#[derive(Clone, Copy)]
+pub(super) enum Job {
+    /// Nothing.
+    Short,
+    /// Waits until the job with that number has run.
+    WaitsFor(usize),
+    /// Puts a job into the run-next slot of its thread, and waits until it has run.
+    Wakes(usize),
+    /// Pushes a job to the deque of its thread, and waits until it has run.
+    Pushes(usize),
+}
+
+pub(super) struct World {
+    threads: usize,
+    pub(super) idle: Idle,
+    global: Queue,
+    deques: [Queue; THREADS],
+    /// The run-next slot of each thread: zero, or a job's number plus one.
+    next: [AtomicUsize; THREADS],
+    parked: [Flag; THREADS],
+    jobs: &'static [Job],
+    /// The jobs that have run.
+    run: [Flag; 3],
+    pub(super) left: AtomicUsize,
+    /// Whether a timer is pending. It is due at once, and its action counts as a job.
+    timer: AtomicBool,
+    stopped: AtomicBool,
+    /// Whether the lookout's park ends by itself while another thread is awake.
+    watches: bool,
+}
+
+impl World {
+    pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, watches: bool) -> &'static Self {
+        keep(Self {
+            threads,
+            idle: Idle::new(threads),
+            global: Queue::new(),
+            deques: [Queue::new(), Queue::new()],
+            next: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            parked: [Flag::new(), Flag::new()],
+            jobs,
+            run: [Flag::new(), Flag::new(), Flag::new()],
+            left: AtomicUsize::new(jobs.len() + timers),
+            timer: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            watches,
+        })
+    }
+
+    /// `Host::announce`.
+    fn announce(&self) {
+        if let Some(thread) = self.idle.announce() {
+            reach("woke a sleeper");
+            self.parked[thread].raise();
+        }
+    }
+
+    /// `Host::push_global`.
+    pub(super) fn push_global(&self, job: usize) {
+        if fault::is(ANNOUNCED_TOO_EARLY) {
+            self.announce();
+            self.global.push(job);
+            return;
+        }
+        self.global.push(job);
+        self.announce();
+    }
+
+    /// `Host::set_timer`.
+    pub(super) fn set_timer(&self) {
+        self.timer.store(true, Ordering::SeqCst);
+        if !fault::is(TIMER_IN_SILENCE)
+            && let Some(thread) = self.idle.timer_set()
+        {
+            self.parked[thread].raise();
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.global.is_empty() || self.deques.iter().any(|deque| !deque.is_empty())
+    }
+
+    /// `Host::has_unkept_timers`.
+    fn has_unkept_timers(&self) -> bool {
+        self.timer.load(Ordering::SeqCst) && !self.idle.has_lookout()
+    }
+
+    /// One of the jobs, or the timer's action, has been done.
+    fn done(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // `Host::stop_threads`.
+            self.stopped.store(true, Ordering::SeqCst);
+            for thread in self.idle.rouse_all() {
+                self.parked[thread].raise();
+            }
+        }
+    }
+
+    /// `Context::push_next`, for an empty run-next slot.
+    fn push_next(&self, me: usize, job: usize) {
+        assert_eq!(self.next[me].swap(job + 1, Ordering::AcqRel), 0);
+        if !fault::is(NO_LOOKOUT)
+            && let Some(thread) = self.idle.lookout_missing()
+        {
+            reach("woke a lookout");
+            self.parked[thread].raise();
+        }
+    }
+
+    fn take_next(&self, thread: usize) -> Option<usize> {
+        if self.next[thread].load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.next[thread].swap(0, Ordering::AcqRel).checked_sub(1)
+    }
+
+    /// Runs one job, as `Context::turn` would a step.
+    fn turn(&self, me: usize, job: usize) {
+        match self.jobs[job] {
+            Job::Short => {}
+            Job::WaitsFor(other) => self.run[other].wait(),
+            Job::Wakes(other) => {
+                self.push_next(me, other);
+                self.run[other].wait();
+            }
+            Job::Pushes(other) => {
+                self.deques[me].push(other);
+                self.announce();
+                self.run[other].wait();
+            }
+        }
+        if self.jobs.iter().any(|other| matches!(other, Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::Pushes(awaited) if *awaited == job)) {
+            self.run[job].raise();
+        }
+        self.done();
+    }
+
+    /// `Context::run`.
+    fn work(&self, me: usize) {
+        while let Some(job) = self.take_near(me).or_else(|| self.search(me)) {
+            self.turn(me, job);
+        }
+    }
+
+    /// The same for a thread that has lain down.
+    pub(super) fn wake_up(&self, me: usize, lookout: bool) {
+        self.rest(me, lookout);
+        if let Some(job) = self.search_on(me, true) {
+            self.turn(me, job);
+            self.work(me);
+        }
+    }
+
+    fn take_near(&self, me: usize) -> Option<usize> {
+        self.deques[me].pop().or_else(|| self.take_global(me)).or_else(|| self.take_next(me))
+    }
+
+    /// `Context::take_global`: one, and all others into the own deque.
+    fn take_global(&self, me: usize) -> Option<usize> {
+        let first = self.global.pop()?;
+        if let Some(second) = self.global.pop() {
+            self.deques[me].push(second);
+            reach("moved a batch");
+            if !fault::is(BATCH_IN_SILENCE) {
+                self.announce();
+            }
+        }
+        Some(first)
+    }
+
+    fn search(&self, me: usize) -> Option<usize> {
+        let searching = self.idle.start_searching();
+        self.search_on(me, searching)
+    }
+
+    fn search_on(&self, me: usize, mut searching: bool) -> Option<usize> {
+        loop {
+            if searching && let Some(job) = self.look_everywhere(me) {
+                if self.idle.stop_searching() && !fault::is(NO_LOOK_AFTER_FIND) && (self.has_work() || self.has_unkept_timers()) {
+                    self.announce();
+                }
+                return Some(job);
+            }
+            if self.stopped.load(Ordering::Acquire) {
+                if searching {
+                    self.idle.stop_searching();
+                }
+                return None;
+            }
+            self.sleep(me, searching);
+            searching = true;
+        }
+    }
+
+    /// One look of `Context::search_awake`.
+    fn look_everywhere(&self, me: usize) -> Option<usize> {
+        // `keep_time_if_due`.
+        if self.timer.load(Ordering::SeqCst) && self.timer.swap(false, Ordering::AcqRel) {
+            reach("fired a timer");
+            self.done();
+        }
+        self.take_near(me).or_else(|| self.deques[1 - me].pop())
+    }
+
+    /// `Context::sleep`.
+    fn sleep(&self, me: usize, searched: bool) {
+        let timers = self.timer.load(Ordering::SeqCst);
+        let lookout = self.idle.lie_down(me, searched, timers);
+        self.rest(me, lookout);
+    }
+
+    /// The rest of it: the thread lies on the list of the sleepers.
+    fn rest(&self, me: usize, lookout: bool) {
+        let (idle, mut watched) = (&self.idle, false);
+        let mut looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
+        let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
+        loop {
+            let pending = self.timer.load(Ordering::SeqCst);
+            let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
+            let due = lookout && pending;
+            if unkept || due || (looks && self.has_work()) || self.stopped.load(Ordering::Acquire) {
+                idle.get_up(me);
+                return;
+            }
+            looks = true;
+            // `Context::patience`.
+            let deep = lookout && idle.sleep_deep(me);
+            if deep && fault::is(DEEP_IN_SILENCE) {
+                let _nobody_sees_the_bit = idle.lookout_missing();
+            }
+            reach("parked");
+            if lookout && !deep && self.watches {
+                thread::yield_now();
+            } else {
+                if lookout && deep {
+                    reach("parked deep");
+                }
+                self.parked[me].wait();
+            }
+            if idle.is_woken(me) {
+                return;
+            }
+            if lookout && self.watch(me, &mut watched) {
+                idle.get_up(me);
+                return;
+            }
+        }
+    }
+
+    /// `Context::watch`: the other thread is in the same step as at the last look.
+    fn watch(&self, me: usize, watched: &mut bool) -> bool {
+        if !std::mem::replace(watched, true) {
+            return false;
+        }
+        let Some(job) = self.take_next(1 - me) else { return false };
+        reach("took over");
+        self.next[me].store(job + 1, Ordering::Release);
+        true
+    }
+}
+
+/// How the threads of a model begin.
+#[derive(Clone, Copy)]
+pub(super) enum Begin {
+    /// They look for work.
+    Awake,
+    /// The first has job 0 at hand, the others look for work.
+    AtWork,
+    /// They have lain down, the first as the lookout if there is another, and have not looked again yet.
+    LainDown,
+}
+
+/// The threads work while the main one does what `outside` says.
+pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
+    let lain_down = |me| matches!(begin, Begin::LainDown).then(|| world.idle.lie_down(me, false, false));
+    let lookouts: Vec<_> = (0..world.threads).map(lain_down).collect();
+    let threads: Vec<_> = (0..world.threads)
+        .map(|me| {
+            let lookout = lookouts[me];
+            thread::spawn(move || {
+                match (begin, lookout) {
+                    (Begin::AtWork, _) if me == 0 => world.turn(me, 0),
+                    (_, Some(lookout)) => return world.wake_up(me, lookout),
+                    _ => {}
+                }
+                world.work(me);
+            })
+        })
+        .collect();
+    outside();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(world.left.load(Ordering::Relaxed), 0);
+}

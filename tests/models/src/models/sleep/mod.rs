@@ -1,0 +1,180 @@
+//! Sleep and wake (`scheduler/idle.rs`): no work is left, and no timer, while all threads sleep.
+//!
+//! The driver takes the steps of `scheduler/find.rs` and `scheduler/host.rs`. Queues are stand-ins whose
+//! emptiness is two plain atomic indices, read relaxed: the real ones read more strictly, so the fences of the protocol
+//! are all that the models rest on. Work that is left shows as a deadlock: jobs wait for each other, and threads end only
+//! when all jobs have run.
+//!
+//! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may be
+//! due) or the model is about the lookout's own watch (`World::watches`); a timer is due as soon as it is set.
+//!
+//! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
+
+mod driver;
+
+use self::driver::*;
+use crate::check::check;
+use crate::fault::{self, Fault};
+use crate::sync::Ordering;
+use loom::thread;
+
+/// A job from outside meets the only thread, which is going to sleep.
+#[test]
+fn a_push_from_outside_for_one_thread() {
+    check(6, &["woke a sleeper", "parked"], || {
+        let world = World::new(1, &[Job::Short], 0, false);
+        model(world, Begin::Awake, || world.push_global(0));
+    });
+}
+
+/// A job from outside meets two threads that are going to sleep.
+#[test]
+fn a_push_from_outside() {
+    check(2, &["woke a sleeper", "parked"], || {
+        let world = World::new(2, &[Job::Short], 0, false);
+        model(world, Begin::Awake, || world.push_global(0));
+    });
+}
+
+/// Two jobs from outside, the first of which ends only when the other has run: one thread must not keep both to itself.
+#[test]
+fn a_push_for_each_thread() {
+    check(1, &["woke a sleeper", "moved a batch", "parked"], || {
+        let world = World::new(2, &[Job::WaitsFor(1), Job::Short], 0, false);
+        model(world, Begin::LainDown, || {
+            world.push_global(0);
+            world.push_global(1);
+        });
+    });
+}
+
+/// Two jobs from outside, taken as a batch by a thread that comes from a step and does not search.
+#[test]
+fn a_batch_after_a_step() {
+    check(1, &["woke a sleeper", "moved a batch", "parked"], || {
+        let world = World::new(2, &[Job::Short, Job::WaitsFor(2), Job::Short], 0, false);
+        model(world, Begin::AtWork, || {
+            world.push_global(1);
+            world.push_global(2);
+        });
+    });
+}
+
+/// A step pushes a job that must be run by the other thread, which is going to sleep.
+#[test]
+fn a_push_from_a_step() {
+    check(4, &["woke a sleeper", "parked"], || {
+        let world = World::new(2, &[Job::Pushes(1), Job::Short], 0, false);
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// A timer is set from outside while the only thread goes to sleep.
+#[test]
+fn a_timer_for_one_thread() {
+    check(6, &["fired a timer", "parked"], || {
+        let world = World::new(1, &[], 1, false);
+        model(world, Begin::Awake, || world.set_timer());
+    });
+}
+
+/// A timer is set from outside while two threads go to sleep, and one of them stops watching.
+#[test]
+fn a_timer_for_two_threads() {
+    check(2, &["fired a timer", "parked deep"], || {
+        let world = World::new(2, &[], 1, false);
+        model(world, Begin::LainDown, || world.set_timer());
+    });
+}
+
+/// A job in the run-next slot of a thread whose step waits for it: the lookout takes it over.
+#[test]
+fn a_job_behind_a_long_step() {
+    check(4, &["took over", "parked"], || {
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, true);
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// The same for a thread that was asleep, and while both were.
+#[test]
+fn a_job_behind_a_long_step_after_a_sleep() {
+    check(2, &["woke a lookout", "took over", "parked deep"], || {
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, true);
+        model(world, Begin::LainDown, || world.push_global(0));
+    });
+}
+
+/// The same for a thread that lies down and is woken while the lookout decides how long to park. The main thread plays
+/// both that thread and the outside, one after the other.
+#[test]
+fn a_job_behind_a_long_step_after_a_short_sleep() {
+    check(3, &["woke a sleeper", "woke a lookout", "took over", "parked deep"], || {
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, true);
+        let lookout = world.idle.lie_down(0, false, false);
+        let first = thread::spawn(move || world.wake_up(0, lookout));
+        let lookout = world.idle.lie_down(1, false, false);
+        world.push_global(0);
+        world.wake_up(1, lookout);
+        first.join().unwrap();
+        assert_eq!(world.left.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Without P2 and S2 the pusher sees nobody asleep, and the sleeper no work.
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_fences() {
+    fault::with(Fault::NoFence, a_push_from_outside_for_one_thread);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_announced_too_early() {
+    fault::with(ANNOUNCED_TOO_EARLY, a_push_from_outside_for_one_thread);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_look_after_lying_down() {
+    fault::with(NO_LOOK_AFTER_LYING_DOWN, a_push_from_outside_for_one_thread);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_look_after_find() {
+    fault::with(NO_LOOK_AFTER_FIND, a_push_for_each_thread);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_batch_in_silence() {
+    fault::with(BATCH_IN_SILENCE, a_batch_after_a_step);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_lookout() {
+    fault::with(NO_LOOKOUT, a_job_behind_a_long_step_after_a_sleep);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_timer_in_silence() {
+    fault::with(TIMER_IN_SILENCE, a_timer_for_one_thread);
+}
+
+/// Found in the first version of `find.rs`: a timer set while the only thread lies down was never fired.
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_look_at_timers() {
+    fault::with(NO_LOOK_AT_TIMERS, a_timer_for_one_thread);
+}
+
+/// Found in earlier versions of `find.rs`, which had three ways to it: the lookout parked without watching, and a thread
+/// that was woken later did not know.
+#[test]
+#[should_panic = "deadlock"]
+fn fault_deep_in_silence() {
+    fault::with(DEEP_IN_SILENCE, a_job_behind_a_long_step_after_a_sleep);
+}

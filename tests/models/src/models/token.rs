@@ -1,0 +1,122 @@
+//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being laid down is handled, once, by one holder.
+//!
+//! Not covered: the end of a process (see `life`).
+
+use super::Mailbox;
+use super::Rest;
+use crate::check::check;
+use crate::fault::{self, Fault};
+use loom::thread;
+
+/// Letters from another thread meet a process that lays its token down to be idle.
+#[test]
+fn data_and_idle() {
+    check(5, &["took the token", "refused", "busy"], || {
+        let mailbox = Mailbox::new();
+        let sender = thread::spawn(|| [1, 2].into_iter().for_each(|number| mailbox.send(number)));
+        mailbox.run(Rest::Idle);
+        sender.join().unwrap();
+        assert_eq!(mailbox.rest().data, [1, 2]);
+    });
+}
+
+/// A control meets a process that lays its token down to be idle: two words decide.
+#[test]
+fn control_and_idle() {
+    check(5, &["took the token", "taken back"], || {
+        let mailbox = Mailbox::new();
+        let sender = thread::spawn(|| [1, 2].into_iter().for_each(|number| mailbox.send_control(number)));
+        mailbox.run(Rest::Idle);
+        sender.join().unwrap();
+        assert_eq!(mailbox.rest().control, [1, 2]);
+    });
+}
+
+/// A control and a letter, from two threads, meet a process that lays its token down to be idle.
+#[test]
+fn control_and_data_and_idle() {
+    check(3, &["took the token", "taken back", "refused", "busy"], || {
+        let mailbox = Mailbox::new();
+        let control = thread::spawn(|| mailbox.send_control(1));
+        let data = thread::spawn(|| mailbox.send(2));
+        mailbox.run(Rest::Idle);
+        control.join().unwrap();
+        data.join().unwrap();
+        let process = mailbox.rest();
+        assert_eq!((process.control, process.data), (vec![1], vec![2]));
+    });
+}
+
+/// A control and a letter, from two threads, meet a process that lays its token down to wait for control.
+#[test]
+fn control_and_data_and_wait() {
+    check(3, &["took the token", "refused", "taken back", "busy"], || {
+        let mailbox = Mailbox::new();
+        let control = thread::spawn(|| [1, 3].into_iter().for_each(|number| mailbox.send_control(number)));
+        let data = thread::spawn(|| mailbox.send(2));
+        mailbox.wait();
+        control.join().unwrap();
+        data.join().unwrap();
+        let process = mailbox.rest();
+        assert!(!process.waits);
+        assert_eq!((process.control, process.data), (vec![1, 3], vec![2]));
+    });
+}
+
+/// A letter does not wake a process that waits for control.
+#[test]
+fn data_does_not_end_a_wait() {
+    check(5, &[], || {
+        let mailbox = Mailbox::new();
+        let sender = thread::spawn(|| mailbox.send(1));
+        mailbox.wait();
+        sender.join().unwrap();
+        assert_eq!(mailbox.lanes.glance(), (false, true));
+        mailbox.send_control(2);
+        let process = mailbox.rest();
+        assert_eq!((process.control, process.data), (vec![2], vec![1]));
+    });
+}
+
+/// The four sequentially consistent steps of the module's second argument rest on their single order.
+#[test]
+#[should_panic]
+fn fault_no_single_order() {
+    fault::with(Fault::NoSingleOrder, control_and_idle);
+}
+
+#[test]
+#[should_panic]
+fn fault_relaxed_swap() {
+    fault::with(Fault::RelaxedSwap, data_and_idle);
+}
+
+#[test]
+#[should_panic]
+fn fault_relaxed_link() {
+    fault::with(Fault::RelaxedStore, data_and_idle);
+}
+
+#[test]
+#[should_panic]
+fn fault_relaxed_load() {
+    fault::with(Fault::RelaxedLoad, data_and_idle);
+}
+
+#[test]
+#[should_panic]
+fn fault_relaxed_compare() {
+    fault::with(Fault::RelaxedCompare, control_and_idle);
+}
+
+#[test]
+#[should_panic]
+fn fault_torn_swap() {
+    fault::with(Fault::TornSwap, data_and_idle);
+}
+
+#[test]
+#[should_panic]
+fn fault_torn_compare() {
+    fault::with(Fault::TornCompare, control_and_idle);
+}

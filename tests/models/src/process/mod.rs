@@ -1,0 +1,7 @@
+//! A stand-in for the trait that users implement: the models drive slots without running user code.
+
+#[path = "../../../../runtime/src/process/control.rs"]
+pub(crate) mod control;
+
+/// What lies in a slot.
+pub(crate) trait Process: Send + 'static {}

@@ -1,0 +1,148 @@
+//! What `runtime/src/sync.rs` is to the program, made of loom's types. Planted faults take effect here.
+
+use crate::fault::{self, Fault};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use loom::thread::yield_now;
+pub(crate) use std::sync::PoisonError;
+pub(crate) use std::sync::atomic::Ordering;
+
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+
+/// The atomic that the protocols are decided by, with the faults that can be planted in it.
+pub(crate) struct AtomicPtr<T>(loom::sync::atomic::AtomicPtr<T>);
+
+impl<T> std::fmt::Debug for AtomicPtr<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AtomicPtr")
+    }
+}
+
+fn weakened(by: Fault, order: Ordering) -> Ordering {
+    if fault::is(by) { Ordering::Relaxed } else { order }
+}
+
+impl<T> AtomicPtr<T> {
+    #[track_caller]
+    pub(crate) fn new(value: *mut T) -> Self {
+        Self(loom::sync::atomic::AtomicPtr::new(value))
+    }
+
+    #[track_caller]
+    pub(crate) fn load(&self, order: Ordering) -> *mut T {
+        self.0.load(weakened(Fault::RelaxedLoad, order))
+    }
+
+    #[track_caller]
+    pub(crate) fn store(&self, value: *mut T, order: Ordering) {
+        self.0.store(value, weakened(Fault::RelaxedStore, order));
+    }
+
+    #[track_caller]
+    pub(crate) fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
+        if fault::is(Fault::TornSwap) {
+            let before = self.0.load(Ordering::Acquire);
+            self.0.store(value, Ordering::Release);
+            return before;
+        }
+        self.0.swap(value, weakened(Fault::RelaxedSwap, order))
+    }
+
+    #[track_caller]
+    pub(crate) fn compare_exchange(
+        &self,
+        current: *mut T,
+        new: *mut T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        if fault::is(Fault::TornCompare) {
+            let found = self.0.load(Ordering::Acquire);
+            if found == current {
+                self.0.store(new, Ordering::Release);
+                return Ok(found);
+            }
+            return Err(found);
+        }
+        self.0.compare_exchange(current, new, weakened(Fault::RelaxedCompare, success), failure)
+    }
+
+    #[track_caller]
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        current: *mut T,
+        new: *mut T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        self.compare_exchange(current, new, success, failure)
+    }
+}
+
+/// Reports a race when two accesses overlap, or are not ordered.
+#[derive(Debug)]
+pub(crate) struct OwnedCell<T>(loom::cell::UnsafeCell<T>);
+
+impl<T> OwnedCell<T> {
+    #[track_caller]
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::cell::UnsafeCell::new(value))
+    }
+
+    #[track_caller]
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        self.0.with(read)
+    }
+
+    #[track_caller]
+    pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+        self.0.with_mut(change)
+    }
+}
+
+/// Padding is of no interest here.
+#[derive(Debug)]
+pub(crate) struct CachePadded<T>(T);
+
+impl<T> CachePadded<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> std::ops::Deref for CachePadded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Models have no time: this waits until it is notified.
+pub(crate) fn wait_for<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    _timeout: std::time::Duration,
+) -> MutexGuard<'a, T> {
+    wait(condition, guard)
+}
+
+pub(crate) fn fence(order: Ordering) {
+    if !fault::is(Fault::NoFence) {
+        loom::sync::atomic::fence(order);
+    }
+}
+
+/// Loom gives sequentially consistent accesses no single order; where the code rests on it, this restores it.
+pub(crate) fn fence_for_models() {
+    if !fault::is(Fault::NoSingleOrder) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
