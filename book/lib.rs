@@ -1,1 +1,120 @@
-//! The guide.
+//! The guide. Its pages are in `src`; this file makes each of them a module, so that rustdoc compiles and runs every block
+//! of code in them as a test.
+//!
+//! The tests below see to it that no page, and no block, gets around that.
+
+#[doc = include_str!("src/why.md")]
+pub mod why {}
+#[doc = include_str!("src/install.md")]
+pub mod install {}
+#[doc = include_str!("src/first.md")]
+pub mod first {}
+#[doc = include_str!("src/entries.md")]
+pub mod entries {}
+#[doc = include_str!("src/messages.md")]
+pub mod messages {}
+#[doc = include_str!("src/calls.md")]
+pub mod calls {}
+#[doc = include_str!("src/names.md")]
+pub mod names {}
+#[doc = include_str!("src/ending.md")]
+pub mod ending {}
+#[doc = include_str!("src/by-name.md")]
+pub mod by_name {}
+#[doc = include_str!("src/watching.md")]
+pub mod watching {}
+#[doc = include_str!("src/by-hand.md")]
+pub mod by_hand {}
+#[doc = include_str!("src/commands.md")]
+pub mod commands {}
+#[doc = include_str!("src/scheduler.md")]
+pub mod scheduler {}
+#[doc = include_str!("src/memory.md")]
+pub mod memory {}
+
+/// The program of the README.
+#[doc = include_str!("../README.md")]
+pub mod readme {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::PathBuf;
+
+    const SUMMARY: &str = include_str!("src/SUMMARY.md");
+
+    /// The pages in `src`: their names, and what they say.
+    fn pages() -> Vec<(String, String)> {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+        let entries = fs::read_dir(&folder).expect("the folder of the pages can be read");
+        let mut pages = Vec::new();
+        for entry in entries {
+            let path = entry.expect("the folder of the pages can be read").path();
+            let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+            assert!(path.is_file(), "`{name}` is a folder: these tests look at one level only");
+            if name.ends_with(".md") && name != "SUMMARY.md" {
+                pages.push((name, fs::read_to_string(&path).expect("a page is readable text")));
+            }
+        }
+        assert!(!pages.is_empty());
+        pages
+    }
+
+    #[test]
+    fn every_page_is_compiled_and_in_the_summary_and_nothing_else_is() {
+        let names: BTreeSet<String> = pages().into_iter().map(|(name, _)| name).collect();
+        // Only in the part above the tests: this text is no inclusion.
+        let lib = include_str!("lib.rs").split("#[cfg(test)]").next().expect("a split has a first part");
+        let between = |text: &str, before: &str, after: &str| -> BTreeSet<String> {
+            let parts = text.split(before).skip(1);
+            parts.filter_map(|rest| rest.split_once(after)).map(|(name, _)| name.to_string()).collect()
+        };
+        assert_eq!(
+            between(lib, "#[doc = include_str!(\"src/", "\")]"),
+            names,
+            "pages that `lib.rs` includes, and pages"
+        );
+        assert_eq!(between(SUMMARY, "](", ")"), names, "pages in `SUMMARY.md`, and pages");
+    }
+
+    #[test]
+    fn every_block_says_what_it_is_and_every_rust_block_runs() {
+        let readme = ("README.md".to_string(), include_str!("../README.md").to_string());
+        for (name, text) in pages().into_iter().chain([readme]) {
+            let mut inside = false;
+            for (index, line) in text.lines().enumerate() {
+                let place = format!("{name}:{}", index + 1);
+                if let Some(language) = line.strip_prefix("```") {
+                    let known = ["rust", "text", "console", "toml"].contains(&language);
+                    assert!(if inside { language.is_empty() } else { known }, "{place}: a block of `{language}`");
+                    inside = !inside;
+                } else if !inside {
+                    assert!(!line.trim_start().starts_with("```"), "{place}: a block that is indented");
+                    assert!(!line.starts_with("    ") && !line.starts_with('\t'), "{place}: code without a fence");
+                }
+            }
+            assert!(!inside, "{name}: a block does not end");
+        }
+    }
+
+    #[test]
+    fn links_between_pages_lead_to_pages() {
+        let pages = pages();
+        for (name, text) in &pages {
+            for (target, _) in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
+                let (page, heading) = target.split_once('#').unwrap_or((target, ""));
+                let Some((_, there)) = pages.iter().find(|(other, _)| other == page) else {
+                    assert!(page.contains("://"), "{name} links to `{target}`, which is no page");
+                    continue;
+                };
+                let headings = there.lines().filter(|line| line.starts_with('#'));
+                let anchors = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-"));
+                assert!(
+                    heading.is_empty() || anchors.into_iter().any(|anchor| anchor == heading),
+                    "{name}: `{target}`"
+                );
+            }
+        }
+    }
+}
