@@ -5,6 +5,8 @@
 //! place ("add", "move"), or the error is the compiler's own, `fixed/NAME.rs` holds the program as corrected by hand; it
 //! must contain the code of every help line.
 //!
+//! `shapes.rs` is the other side: all that must compile, and run.
+//!
 //! After a change of messages: `TRYBUILD=overwrite cargo test --test ui`, read the difference, and run once more without.
 
 mod paste;
@@ -19,6 +21,11 @@ fn mistakes_are_explained_and_the_help_compiles() {
     let corrected = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corrected.rs");
     fs::write(&corrected, correct_all()).expect("the target folder can be written to");
     trybuild::TestCases::new().pass(corrected);
+}
+
+#[test]
+fn every_shape_compiles_and_runs() {
+    trybuild::TestCases::new().pass("ui/shapes.rs");
 }
 
 /// One program with a module per corrected case: built once, which is quicker than a program for each.

@@ -1,6 +1,13 @@
 use postroom::prelude::*;
 
+#[process]
 struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self) {}
+}
 
 #[process]
 impl Default for Job {
