@@ -133,9 +133,12 @@ impl Mailbox {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Package> {
         loop {
+            // Cloned, and the one before it dropped, without the lock: a waker is its executor's code.
+            let mut waker = Some(context.waker().clone());
             let mut hand = lock(&self.owner.hand);
             let Some(mut token) = hand.token.take() else {
-                hand.waker = Some(context.waker().clone());
+                std::mem::swap(&mut hand.waker, &mut waker);
+                drop(hand);
                 return Poll::Pending;
             };
             drop(hand);
@@ -145,7 +148,11 @@ impl Mailbox {
                 match token.lay_idle() {
                     // Taken again by whoever sends next, who wakes this.
                     None => continue,
-                    Some(token) => lock(&self.owner.hand).token = Some(token),
+                    // Something is being sent at this moment.
+                    Some(token) => {
+                        lock(&self.owner.hand).token = Some(token);
+                        yield_now();
+                    }
                 }
                 continue;
             };
@@ -206,7 +213,7 @@ impl Drop for Mailbox {
             token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
         }
         self.take_controls(&mut token);
-        token.release();
+        TABLE.take_back(token);
         *lock(&self.owner.hand) = Hand::default();
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));

@@ -11,8 +11,10 @@ pub(crate) mod output;
 pub use event::{Event, Events};
 pub use output::StepOutput;
 
+use output::Status;
+
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::payload::Payloads;
+use crate::payload::{Payload, Payloads};
 use crate::pid::Pid;
 use std::marker::PhantomData;
 
@@ -63,6 +65,15 @@ pub trait Process: Send + 'static {
     /// Whether a cancel signal is to be given to `step`. If not, it ends the process before its next step.
     fn handles_cancel(&self) -> bool {
         false
+    }
+}
+
+impl StepOutput<'_> {
+    /// Another definition takes this process's place, under the same PID, with its mailbox and outstanding tags. The old
+    /// one is closed and dropped, the new one is not initialised: it takes its next step.
+    pub fn upgrade(&mut self, process: impl Process) {
+        let process: Box<dyn Process> = Box::new(process);
+        self.status = Status::Upgrade(Payload::new(process));
     }
 }
 

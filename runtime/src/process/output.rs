@@ -1,6 +1,5 @@
 //! What a step hands out, and what it wants to be next.
 
-use super::Process;
 use crate::command::Command;
 use crate::exit::ExitReason;
 use crate::payload::Payload;
@@ -39,7 +38,8 @@ pub(crate) enum Status {
     Done(Option<Payload>),
     /// Over, for a reason of its own; the result goes to whoever waits for it.
     Ended(ExitReason, Option<Payload>),
-    Upgrade(Box<dyn Process>),
+    /// A `Box<dyn Process>` that takes this one's place.
+    Upgrade(Payload),
 }
 
 /// Where a step writes what it hands out and what it wants to be next.
@@ -106,12 +106,6 @@ impl StepOutput<'_> {
     /// The process is done, and this is its result.
     pub fn done_with<T: Send + 'static>(&mut self, result: T) {
         self.status = Status::Done(Some(Payload::new(result)));
-    }
-
-    /// Another definition takes this process's place, under the same PID, with its mailbox and outstanding tags. The old
-    /// one is closed and dropped, the new one is not initialised: it takes its next step.
-    pub fn upgrade(&mut self, process: impl Process) {
-        self.status = Status::Upgrade(Box::new(process));
     }
 
     /// Whether nothing was written but, perhaps, that the process is idle.

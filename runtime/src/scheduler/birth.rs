@@ -81,7 +81,7 @@ impl Host {
         // finds each one that was let in. (The fences of the gate order the two.)
         if !self.gate.enter(self.lane()) {
             token.close();
-            token.release();
+            TABLE.take_back(token);
             self.give_place_back();
             return Err(SpawnError::Shutdown);
         }
@@ -176,7 +176,7 @@ impl Host {
             tracing::error!(%panic, "the close of a process that did not start panicked");
         }
         super::end::empty_unborn(&mut token, &reason);
-        token.release();
+        TABLE.take_back(token);
         self.go_back();
     }
 

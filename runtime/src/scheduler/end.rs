@@ -19,7 +19,7 @@ use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::sync::{Ordering, lock};
 use crate::table::extras::Body;
-use crate::table::{Extras, Token};
+use crate::table::{Extras, TABLE, Token};
 
 /// Ends the process whose token this is.
 pub(crate) fn end(
@@ -53,7 +53,7 @@ pub(crate) fn end(
     empty(&mut token, &mut extras, pid, &reason);
     host.with_user(|user| user.hooks.complete(&started, &reason));
     let lane = host.lane();
-    token.release();
+    TABLE.take_back(token);
     host.leave(lane);
     host.give_place_back();
     let Extras { result: waits_for_result, joined, values, .. } = *extras;

@@ -170,6 +170,7 @@ impl Context {
                 After::end(reason, None)
             }
             (Status::Upgrade(process), None) => {
+                let Ok(process) = process.take::<Body>() else { unreachable!("made from a process") };
                 let old = std::mem::replace(body, process);
                 match super::end::close(old, &ExitReason::Normal) {
                     Some(panic) => After::end(panic, None),

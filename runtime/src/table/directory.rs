@@ -147,8 +147,14 @@ impl Table {
         }
     }
 
-    /// Puts the slot of a process that has ended back on the list.
-    pub(crate) fn free(&self, index: u32) {
+    /// Buries the slot of a process that has ended, and puts it back on the list.
+    pub(crate) fn take_back(&self, token: Token) {
+        if let Some(index) = token.release() {
+            self.free(index);
+        }
+    }
+
+    fn free(&self, index: u32) {
         let kept = HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;
             if hand.len() >= 2 * BATCH {

@@ -6,7 +6,6 @@
 //! written by the token's holder alone. `body` and `extras` belong to the token's holder, who reaches them through
 //! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
 
-use super::TABLE;
 use super::extras::{Body, Extras, ProcessKind};
 use crate::caller::{Caller, Port};
 use crate::clock::TimeKeeper;
@@ -458,13 +457,11 @@ impl Token {
         }
     }
 
-    /// Buries an ended process's slot and gives it back to the directory.
-    pub(crate) fn release(self) {
+    /// Buries an ended process's slot. Gives its index if the slot can be used again.
+    pub(crate) fn release(self) -> Option<u32> {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.bury(None);
-        if reusable {
-            TABLE.free(slot.index);
-        }
+        reusable.then_some(slot.index)
     }
 }
 

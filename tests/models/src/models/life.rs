@@ -165,7 +165,7 @@ impl Host {
             let _laid = token.lay_idle();
             return;
         }
-        token.release();
+        TABLE.take_back(token);
     }
 }
 

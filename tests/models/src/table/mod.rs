@@ -21,8 +21,10 @@ thread_local! {
 }
 
 impl Table {
-    pub(crate) fn free(&self, _index: u32) {
-        FREED.set(FREED.get() + 1);
+    pub(crate) fn take_back(&self, token: Token) {
+        if token.release().is_some() {
+            FREED.set(FREED.get() + 1);
+        }
     }
 
     /// How many slots have come back since this was last asked.
