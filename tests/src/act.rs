@@ -1,0 +1,93 @@
+//! A hand-written process made of closures.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use postroom::{EntryError, Events, InitContext, InitError, Payloads, Process, ProcessError, StepOutput};
+
+type Init = Box<dyn FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send>;
+type Step = Box<dyn FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send>;
+
+/// See the module. Made by [`act`].
+pub struct Act {
+    init: Option<Init>,
+    step: Step,
+    close: Option<Box<dyn FnOnce() + Send>>,
+    handles_cancel: bool,
+}
+
+/// A process whose steps are `step`.
+pub fn act(step: impl FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send + 'static) -> Act {
+    Act { init: None, step: Box::new(step), close: None, handles_cancel: false }
+}
+
+/// A process that takes whatever comes and does nothing with it.
+pub fn idle_for_ever() -> Act {
+    act(|events, out| {
+        while events.next().is_some() {}
+        out.idle();
+        Ok(())
+    })
+}
+
+/// A process that goes on `times` times and then is done.
+pub fn counts_to(times: u64, steps: Arc<AtomicU64>, closes: Arc<AtomicU64>) -> Act {
+    let mut left = times;
+    act(move |_, out| {
+        steps.fetch_add(1, SeqCst);
+        if left == 0 {
+            out.done();
+        } else {
+            left -= 1;
+            out.go_on();
+        }
+        Ok(())
+    })
+    .close(move || {
+        closes.fetch_add(1, SeqCst);
+    })
+}
+
+impl Act {
+    /// What it does when it starts.
+    pub fn init(mut self, init: impl FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send + 'static) -> Self {
+        self.init = Some(Box::new(init));
+        self
+    }
+
+    /// What it does when it ends.
+    pub fn close(mut self, close: impl FnOnce() + Send + 'static) -> Self {
+        self.close = Some(Box::new(close));
+        self
+    }
+
+    /// From here on a cancel signal goes to `step`.
+    pub fn handles_cancel(mut self) -> Self {
+        self.handles_cancel = true;
+        self
+    }
+}
+
+impl Process for Act {
+    fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, input: Payloads) -> Result<(), InitError> {
+        if !input.is_empty() {
+            let (process, entry) = ("Act".to_string(), entry.to_string());
+            return Err(EntryError::Count { process, entry, expected: 0, came: input.len(), inputs: vec![] }.into());
+        }
+        self.init.take().map_or(Ok(()), |init| init(ctx))
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        (self.step)(events, out)
+    }
+
+    fn close(&mut self) {
+        if let Some(close) = self.close.take() {
+            close();
+        }
+    }
+
+    fn handles_cancel(&self) -> bool {
+        self.handles_cancel
+    }
+}

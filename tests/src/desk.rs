@@ -1,0 +1,43 @@
+//! A command whose completions the test gets, to answer when and where it likes.
+
+use postroom::{Builder, Command, Completion};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Asks the test for a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask(pub u64);
+
+impl Command for Ask {
+    type Output = u64;
+}
+
+/// Where completions wait for the test.
+#[derive(Clone)]
+pub struct Desk(Arc<Mutex<Receiver<(u64, Completion<u64>)>>>);
+
+impl Desk {
+    /// Has `builder`'s runtime bring its [`Ask`]s here.
+    pub fn at(builder: Builder) -> (Builder, Self) {
+        let (send, receive) = channel();
+        let send: Mutex<Sender<_>> = Mutex::new(send);
+        let builder = builder.handler(move |Ask(what), completion: Completion<u64>| {
+            // If the test is over the completion is dropped, which is an answer too.
+            let _over = send.lock().unwrap_or_else(PoisonError::into_inner).send((what, completion));
+        });
+        (builder, Self(Arc::new(Mutex::new(receive))))
+    }
+
+    /// Blocks until something is asked.
+    ///
+    /// # Panics
+    /// If the runtime is gone.
+    pub fn next(&self) -> (u64, Completion<u64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("the runtime's handler is there")
+    }
+
+    /// What was asked, if anything was.
+    pub fn try_next(&self) -> Option<(u64, Completion<u64>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
+    }
+}

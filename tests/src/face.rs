@@ -1,0 +1,217 @@
+//! What the tests of the public face share.
+//!
+//! Nothing here decides a test by time: who must wait for something waits for that very thing, and the watch only turns a
+//! hang into a failure.
+
+use postroom::{Builder, DeadLetterReason, ExitReason, Runtime};
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+/// After how long a test counts as hanging. Far beyond what any of them needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `body` on a thread of its own, and fails if it never comes back.
+pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, over) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        let result = body();
+        drop(done);
+        result
+    });
+    match over.recv_timeout(PATIENCE) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs: not over after {PATIENCE:?}"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        }
+    }
+}
+
+/// A builder of two workers, whose shutdown does not take long where a test fails.
+pub fn builder() -> Builder {
+    Runtime::builder().workers(2).shutdown_deadline(Duration::from_secs(10))
+}
+
+/// Runs `body` with a runtime of two workers under the watch. All processes must end by themselves when it shuts down.
+pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
+    watched(move || {
+        let runtime = builder().build().expect("two workers are no unusual wish");
+        body(&runtime);
+        let report = runtime.shutdown().expect("asked from outside");
+        assert!(report.is_clean(), "{report}");
+    });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A way to end a process, and the reason that it ends with then.
+pub type End<To, Out = bool> = (fn(To) -> Out, ExitReason);
+
+/// What happened, in order, written by many and read at the end.
+#[derive(Debug)]
+pub struct Log<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Log<T> {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a line.
+    pub fn add(&self, line: T) {
+        lock(&self.0).push(line);
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: Clone> Log<T> {
+    /// All lines so far.
+    pub fn all(&self) -> Vec<T> {
+        lock(&self.0).clone()
+    }
+}
+
+impl<T> Clone for Log<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for Log<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+/// A line that is added to a log when this is dropped.
+#[derive(Debug)]
+pub struct OnDrop(pub Log<&'static str>, pub &'static str);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.add(self.1);
+    }
+}
+
+/// A builder as [`builder`], and the log of its dead letters: the type of each message, and why it is dead.
+pub fn with_dead_letters() -> (Builder, Log<(&'static str, DeadLetterReason)>) {
+    let log = Log::new();
+    let hook = log.clone();
+    (builder().on_dead_letter(move |letter| hook.add((letter.message.type_name(), letter.reason))), log)
+}
+
+/// Something that futures wait for, and threads too, until it is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: bool,
+    waiting: Vec<Waker>,
+    arrived: usize,
+}
+
+impl Gate {
+    /// A closed one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens it, and wakes all who wait, on the calling thread.
+    pub fn open(&self) {
+        let waiting = {
+            let mut state = lock(&self.0.0);
+            state.open = true;
+            std::mem::take(&mut state.waiting)
+        };
+        self.0.1.notify_all();
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Opens it from a thread that has nothing to do with any runtime.
+    pub fn open_elsewhere(&self) {
+        let gate = self.clone();
+        thread::spawn(move || gate.open()).join().expect("opening does not panic");
+    }
+
+    /// Ready when it is open.
+    pub fn passed(&self) -> Passed {
+        Passed { gate: self.clone(), arrived: false }
+    }
+
+    /// Blocks the thread until it is open.
+    pub fn pass(&self) {
+        let mut state = lock(&self.0.0);
+        while !state.open {
+            state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Blocks the thread until `count` futures have been found waiting here.
+    pub fn wait_for_arrivals(&self, count: usize) {
+        let mut state = lock(&self.0.0);
+        while state.arrived < count {
+            state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Blocks the thread until somebody waits here.
+    pub fn wait_for_arrival(&self) {
+        self.wait_for_arrivals(1);
+    }
+}
+
+/// See [`Gate::passed`].
+#[derive(Debug)]
+pub struct Passed {
+    gate: Gate,
+    arrived: bool,
+}
+
+impl Future for Passed {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let gate = self.gate.clone();
+        let mut state = lock(&gate.0.0);
+        if state.open {
+            return Poll::Ready(());
+        }
+        if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.waiting.push(context.waker().clone());
+        }
+        if !self.arrived {
+            self.arrived = true;
+            state.arrived += 1;
+            gate.0.1.notify_all();
+        }
+        Poll::Pending
+    }
+}
+
+/// Polls `future` once, as an executor would that does nothing more for now.
+pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Lets other threads run until `condition` holds. For what is announced to nobody; under the watch.
+pub fn until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}

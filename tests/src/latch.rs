@@ -1,0 +1,43 @@
+//! Waiting for each other on purpose.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Closed until it is opened; then open for ever.
+#[derive(Clone, Debug, Default)]
+pub struct Latch(Arc<(Mutex<bool>, Condvar)>);
+
+impl Latch {
+    /// A closed one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets all through who wait, and who will.
+    pub fn open(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks the thread until it is open.
+    pub fn wait(&self) {
+        let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*open {
+            open = self.0.1.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Looks again and again until `condition` holds; a watchdog ends it if that never happens.
+pub fn eventually(mut condition: impl FnMut() -> bool) {
+    let mut looks = 0_u32;
+    while !condition() {
+        looks += 1;
+        if looks < 64 { std::thread::yield_now() } else { std::thread::sleep(Duration::from_micros(200)) }
+    }
+}

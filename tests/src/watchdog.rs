@@ -1,0 +1,34 @@
+//! Turns a hang into a failure.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Runs `body` on a thread of its own and gives its result.
+///
+/// # Panics
+/// If `body` does, with its panic; if it has not returned after `limit`, which is meant to be far more than it needs.
+pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, wait) = channel();
+    let name = std::thread::current().name().unwrap_or("test").to_string();
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let result = body();
+        let _nobody_waits = done.send(());
+        result
+    });
+    let thread = thread.expect("a thread for the body of a test");
+    match wait.recv_timeout(limit) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        },
+        Err(RecvTimeoutError::Timeout) => panic!("this hangs: it has not returned after {limit:?}"),
+    }
+}
+
+/// [`within`] with the limit that most tests use.
+///
+/// # Panics
+/// As [`within`].
+pub fn soon<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
+    within(Duration::from_secs(30), body)
+}
