@@ -197,7 +197,8 @@ fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
             }
             Ok(())
         }));
-        let (listener, host, answers) = (listener.start().unwrap(), runtime.host(), runtime.spawn(Answers).serve().unwrap());
+        let (listener, host, answers) =
+            (listener.start().unwrap(), runtime.host(), runtime.spawn(Answers).serve().unwrap());
         for round in 1..=4 {
             std::thread::spawn(move || {
                 // Destroyed in the order of their making, or against it: before and after the runtime's own.
@@ -236,7 +237,8 @@ impl Answers {
 fn spawns_and_sends_after_the_shutdown_are_refused_with_what_was_sent() {
     soon(|| {
         let runtime = one_worker();
-        let (pid, answers) = (runtime.spawn_process(idle_for_ever()).start().unwrap(), runtime.spawn(Answers).serve().unwrap());
+        let (pid, answers) =
+            (runtime.spawn_process(idle_for_ever()).start().unwrap(), runtime.spawn(Answers).serve().unwrap());
         let host = runtime.host();
         assert!(runtime.shutdown().unwrap().is_clean());
         let refused = host.send(pid, "late".to_string()).unwrap_err();
@@ -455,7 +457,10 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
     }
     soon(|| {
         let drops = Arc::new(AtomicU64::new(0));
-        let mine = { let drops = drops.clone(); move || Mine(drops.clone()) };
+        let mine = {
+            let drops = drops.clone();
+            move || Mine(drops.clone())
+        };
         let (send, late) = std::sync::mpsc::channel::<Completion<Mine>>();
         let send = Mutex::new(send);
         let builder: Builder = Runtime::builder().workers(1);
@@ -465,7 +470,13 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
         // In the mailbox of one that is killed, and unopened by one that lives.
         let go = Latch::new();
         let may_go = go.clone();
-        let pid = runtime.spawn_process(act(move |_, _| { may_go.wait(); Ok(()) })).start().unwrap();
+        let pid = runtime
+            .spawn_process(act(move |_, _| {
+                may_go.wait();
+                Ok(())
+            }))
+            .start()
+            .unwrap();
         host.send(pid, mine()).unwrap();
         assert!(pid.kill());
         go.open();

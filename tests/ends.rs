@@ -198,7 +198,11 @@ fn cancel_with_a_handler_is_a_signal_and_the_handler_decides() {
                     cancels += 1;
                 }
             }
-            if cancels == 2 { out.done() } else { out.idle() }
+            if cancels == 2 {
+                out.done()
+            } else {
+                out.idle()
+            }
             Ok(())
         });
         let pid = runtime.spawn_process(process.handles_cancel()).start().unwrap();
@@ -456,9 +460,15 @@ fn ends_that_race_are_one_end() {
                         start.wait();
                         (0..(round * 37 + racer * 101) % 300).for_each(|_| std::hint::spin_loop());
                         match racer {
-                            0 => { pid.kill(); },
-                            1 => { pid.stop(); },
-                            2 => { pid.cancel("race"); },
+                            0 => {
+                                pid.kill();
+                            }
+                            1 => {
+                                pid.stop();
+                            }
+                            2 => {
+                                pid.cancel("race");
+                            }
                             _ => drop(host.send(pid, ())),
                         }
                         end.wait()

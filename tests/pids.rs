@@ -150,7 +150,9 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     within(Duration::from_secs(120), || {
         let dead = Arc::new(AtomicU64::new(0));
         let buries = dead.clone();
-        let builder = Runtime::builder().workers(2).on_dead_letter(move |_| { buries.fetch_add(1, SeqCst); });
+        let builder = Runtime::builder().workers(2).on_dead_letter(move |_| {
+            buries.fetch_add(1, SeqCst);
+        });
         let runtime = builder.build().unwrap();
         let current = Arc::new(Mutex::new(None::<(Pid, u64)>));
         let (strange, received) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -191,7 +193,9 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
             let spawner = runtime.spawn_process(act(move |_, out| {
                 let pid = Host::current().unwrap().spawn_process(process.take().unwrap()).start()?;
                 let before = place.lock().unwrap().replace((pid, number));
-                before.into_iter().for_each(|(pid, _)| { pid.kill(); });
+                before.into_iter().for_each(|(pid, _)| {
+                    pid.kill();
+                });
                 out.done();
                 Ok(())
             }));
@@ -199,7 +203,9 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
         }
         over.open();
         let sent: u64 = senders.into_iter().map(|thread| thread.join().unwrap()).sum();
-        current.lock().unwrap().take().into_iter().for_each(|(pid, _)| { pid.stop(); });
+        current.lock().unwrap().take().into_iter().for_each(|(pid, _)| {
+            pid.stop();
+        });
         eventually(|| runtime.statistics().live == 0);
         assert_eq!(strange.load(SeqCst), 0);
         assert_eq!(sent, received.load(SeqCst) + dead.load(SeqCst), "each message was received or is a dead letter");
@@ -229,7 +235,9 @@ fn messages_of_one_sender_keep_their_order() {
         eventually(|| seen.lock().unwrap().len() == 5);
         let host = runtime.host();
         let threads: Vec<_> = (0..8_usize)
-            .map(|sender| std::thread::spawn(move || (0..5_000_u64).for_each(|number| host.send(pid, (sender, number)).unwrap())))
+            .map(|sender| {
+                std::thread::spawn(move || (0..5_000_u64).for_each(|number| host.send(pid, (sender, number)).unwrap()))
+            })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         eventually(|| seen.lock().unwrap().len() == 40_005);

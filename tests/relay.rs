@@ -63,7 +63,10 @@ fn an_unknown_host_is_a_typed_refusal_with_the_package() {
             assert_eq!(number_in(refused.unwrap_err()), (1, SendFailure::UnknownHost(nowhere)));
         }
         // A host takes what is for its own processes only.
-        assert_eq!(number_in(Receiver::send(&other.host(), Package::new(pid, 2_u64)).unwrap_err()), (2, SendFailure::UnknownHost(pid)));
+        assert_eq!(
+            number_in(Receiver::send(&other.host(), Package::new(pid, 2_u64)).unwrap_err()),
+            (2, SendFailure::UnknownHost(pid))
+        );
         assert!(seen.lock().unwrap().is_empty());
     });
 }

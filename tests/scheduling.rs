@@ -40,7 +40,8 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
         let witness = Witness::new();
         let builder = Runtime::builder().workers(2).process_limit(2).hook(Slow).hook(witness.clone());
         let runtime = builder.build().unwrap();
-        let (alive, most, spawned) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (alive, most, spawned) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let start = Arc::new(Barrier::new(64));
         let host = runtime.host();
         let threads: Vec<_> = (0..64)
@@ -63,7 +64,9 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
                             left.fetch_sub(1, SeqCst);
                         });
                         match host.spawn_process(process).start() {
-                            Ok(_) => { spawned.fetch_add(1, SeqCst); },
+                            Ok(_) => {
+                                spawned.fetch_add(1, SeqCst);
+                            }
                             // One that was not started is closed all the same, and had not counted itself in.
                             Err(Refused::Limit { limit: 2 }) => std::thread::yield_now(),
                             Err(other) => panic!("{other}"),
@@ -190,7 +193,9 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
                         let stops = stop.clone();
                         act(move |events, _| {
                             while let Some(event) = events.next() {
-                                if let (Event::Message(_), false, Some(other)) = (event, stops.is_open(), *other.lock().unwrap()) {
+                                if let (Event::Message(_), false, Some(other)) =
+                                    (event, stops.is_open(), *other.lock().unwrap())
+                                {
                                     Host::current().unwrap().send(other, ())?;
                                 }
                             }
@@ -198,7 +203,8 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
                         })
                     };
                     let (one, two) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
-                    let pids = [partner(two.clone()), partner(one.clone())].map(|process| runtime.spawn_process(process).start().unwrap());
+                    let pids = [partner(two.clone()), partner(one.clone())]
+                        .map(|process| runtime.spawn_process(process).start().unwrap());
                     (*one.lock().unwrap(), *two.lock().unwrap()) = (Some(pids[0]), Some(pids[1]));
                     pids.to_vec()
                 })
@@ -234,7 +240,11 @@ fn a_process_that_always_goes_on_starves_nobody() {
         let stop = Latch::new();
         let (stops, stops_too) = (stop.clone(), stop.clone());
         let runner = runtime.spawn_process(act(move |_, out| {
-            if stops.is_open() { out.done() } else { out.go_on() }
+            if stops.is_open() {
+                out.done()
+            } else {
+                out.go_on()
+            }
             Ok(())
         }));
         let runner = runner.start().unwrap();
@@ -245,7 +255,11 @@ fn a_process_that_always_goes_on_starves_nobody() {
                     Host::current().unwrap().send(package.to(), package.take::<u64>().unwrap())?;
                 }
             }
-            if stops_too.is_open() { out.done() } else { out.idle() }
+            if stops_too.is_open() {
+                out.done()
+            } else {
+                out.idle()
+            }
             Ok(())
         }));
         let flood = flood.start().unwrap();
@@ -293,7 +307,9 @@ fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
         let (log, host) = (Log::default(), runtime.host());
         let inside = log.clone();
         let spawner = runtime.spawn_process(act(move |_, out| {
-            (0..40).for_each(|number| { host.spawn_process(writes(&inside, number)).start().unwrap(); });
+            (0..40).for_each(|number| {
+                host.spawn_process(writes(&inside, number)).start().unwrap();
+            });
             eventually(|| !inside.lock().unwrap().is_empty());
             out.done();
             Ok(())
@@ -354,7 +370,9 @@ fn work_is_taken_from_the_own_deque_then_inject_then_global() {
         let (inside, go) = (Latch::new(), Latch::new());
         let (is_inside, may_go, own) = (inside.clone(), go.clone(), log.clone());
         let busy = runtime.spawn_process(act(move |_, out| {
-            (1..=3).for_each(|number| { host.spawn_process(writes(&own, number)).start().unwrap(); });
+            (1..=3).for_each(|number| {
+                host.spawn_process(writes(&own, number)).start().unwrap();
+            });
             is_inside.open();
             may_go.wait();
             out.done();
@@ -402,7 +420,9 @@ fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
         let (are_both, has_spawned, own) = (both.clone(), spawned.clone(), log.clone());
         let first = hold(Box::new(move || {
             are_both.wait();
-            (1..=5).for_each(|number| { host.spawn_process(writes(&own, number)).start().unwrap(); });
+            (1..=5).for_each(|number| {
+                host.spawn_process(writes(&own, number)).start().unwrap();
+            });
             has_spawned.open();
         }));
         let second = hold(Box::new(|| ()));
@@ -417,7 +437,8 @@ fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
         stolen.sort_unstable();
         assert_eq!((order[0], &*stolen, order[5]), (20, &[1, 2][..], 5), "{order:?}");
         let workers = runtime.statistics().workers;
-        let (steals, stolen) = workers.iter().fold((0, 0), |sum, worker| (sum.0 + worker.steals, sum.1 + worker.stolen));
+        let (steals, stolen) =
+            workers.iter().fold((0, 0), |sum, worker| (sum.0 + worker.steals, sum.1 + worker.stolen));
         assert!(stolen > steals, "a theft takes more than one");
         first.open();
     });
@@ -437,7 +458,9 @@ fn of_forty_in_the_global_queue_one_runs_and_sixteen_move() {
             Ok(())
         }));
         first.start().unwrap();
-        (1..40).for_each(|number| { runtime.spawn_process(writes(&log, number)).start().unwrap(); });
+        (1..40).for_each(|number| {
+            runtime.spawn_process(writes(&log, number)).start().unwrap();
+        });
         assert_eq!(runtime.statistics().global_queue, 40);
         runtime.resume().unwrap();
         eventually(|| runtime.statistics().live == 0);
@@ -455,7 +478,9 @@ fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
     soon(|| {
         let runtime = with_workers(1);
         eventually(|| parks(&runtime.statistics()) == 1);
-        let looks = |statistics: Statistics| (statistics.workers[0].polls, statistics.workers[0].spins, statistics.workers[0].parks);
+        let looks = |statistics: Statistics| {
+            (statistics.workers[0].polls, statistics.workers[0].spins, statistics.workers[0].parks)
+        };
         assert_eq!(looks(runtime.statistics()), (4, 0, 1));
         runtime.spawn_process(writes(&Log::default(), 0)).start().unwrap();
         eventually(|| parks(&runtime.statistics()) == 2);
@@ -497,7 +522,8 @@ fn beside_a_busy_worker_one_pauses_twelve_times_and_parks_once() {
 fn sixty_four_threads_sending_never_make_more_steps_at_once_than_workers() {
     soon(|| {
         let runtime = with_workers(2);
-        let (inside, most, heard) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+        let (inside, most, heard) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let pids: Vec<Pid> = (0..64)
             .map(|_| {
                 let (inside, most, heard) = (inside.clone(), most.clone(), heard.clone());

@@ -10,7 +10,9 @@ use std::time::Duration;
 /// How many threads of this program carry `name` (as the system knows it).
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.starts_with(name))).count()
+    tasks
+        .filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.starts_with(name)))
+        .count()
 }
 
 fn spawns_nothing(host: Host) {
@@ -29,7 +31,9 @@ fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
         assert_eq!((report.alive, report.ended, report.killed, report.stuck.len()), (1_000, 1_000, 0, 0), "{report}");
         assert!(report.is_clean());
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Shutdown));
-        assert!(witness.told().completed.values().all(|(times, reason)| *times == 1 && *reason == ExitReason::Shutdown));
+        assert!(
+            witness.told().completed.values().all(|(times, reason)| *times == 1 && *reason == ExitReason::Shutdown)
+        );
         eventually(|| threads_named("sd-all") == 0);
         assert!(pids.iter().all(|pid| !pid.is_alive()));
         spawns_nothing(host);
@@ -60,7 +64,11 @@ fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
                         _ => {}
                     }
                 }
-                if out.yields() > 0 { out.wait() } else { out.idle() }
+                if out.yields() > 0 {
+                    out.wait()
+                } else {
+                    out.idle()
+                }
                 Ok(())
             });
             runtime.spawn_process(process.handles_cancel()).start().unwrap();
@@ -286,7 +294,8 @@ fn runtimes_live_and_end_side_by_side() {
 #[test]
 fn a_paused_runtime_that_is_shut_down_ends_what_was_spawned() {
     soon(|| {
-        let runtime = Runtime::builder().workers(1).paused().shutdown_deadline(Duration::from_secs(3_600)).build().unwrap();
+        let runtime =
+            Runtime::builder().workers(1).paused().shutdown_deadline(Duration::from_secs(3_600)).build().unwrap();
         let (closed, dropped) = (Latch::new(), Arc::new(()));
         let (close, held) = (closed.clone(), dropped.clone());
         let process = act(move |_, _| {
@@ -347,7 +356,8 @@ fn a_shutdown_report_reads_as_a_sentence() {
 #[test]
 fn a_process_can_shut_another_runtime_down() {
     soon(|| {
-        let (outer, inner) = (Runtime::builder().workers(1).build().unwrap(), Runtime::builder().workers(1).build().unwrap());
+        let (outer, inner) =
+            (Runtime::builder().workers(1).build().unwrap(), Runtime::builder().workers(1).build().unwrap());
         inner.spawn_process(idle_for_ever()).start().unwrap();
         let (report, mut own) = (Arc::new(Mutex::new(None)), Some(inner));
         let reports = report.clone();

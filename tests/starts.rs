@@ -295,10 +295,10 @@ fn a_hook_that_panics_is_contained() {
 /// A step before `init`, a second `init` and a step after the end, by hand: refused, typed.
 #[test]
 fn steps_out_of_turn_are_refused() {
-    use postroom::Machine;
+    use postroom::{Machine, StepError};
     let mut machine = Machine::new(Echo);
     let step = |machine: &mut Machine<Echo>| machine.step(&mut Events::of([]), &mut StepOutput::new());
-    assert!(step(&mut machine).unwrap_err().to_string().contains("before `init`"));
+    assert_eq!(step(&mut machine).unwrap_err().downcast_ref(), Some(&StepError::BeforeInit));
     machine.init(&mut InitContext::detached(), "serve", payloads![]).unwrap();
     let again = machine.init(&mut InitContext::detached(), "serve", payloads![]);
     assert!(matches!(again, Err(InitError::Twice)), "{again:?}");
@@ -307,5 +307,5 @@ fn steps_out_of_turn_are_refused() {
     let mut machine = Machine::new(Echo);
     machine.init(&mut InitContext::detached(), "fail", payloads![false]).unwrap();
     step(&mut machine).unwrap();
-    assert!(step(&mut machine).unwrap_err().to_string().contains("after the process was done"));
+    assert_eq!(step(&mut machine).unwrap_err().downcast_ref(), Some(&StepError::AfterDone));
 }

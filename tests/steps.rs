@@ -113,11 +113,16 @@ fn three_steps_of_continue_are_three_steps_with_others_between() {
             act(move |_, out| {
                 log.lock().unwrap().push(letter);
                 left -= 1;
-                if left == 0 { out.done() } else { out.go_on() }
+                if left == 0 {
+                    out.done()
+                } else {
+                    out.go_on()
+                }
                 Ok(())
             })
         };
-        let ends: Vec<_> = "ab".chars().map(|letter| runtime.spawn_process(writes(letter)).start().unwrap().join()).collect();
+        let ends: Vec<_> =
+            "ab".chars().map(|letter| runtime.spawn_process(writes(letter)).start().unwrap().join()).collect();
         runtime.resume().unwrap();
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Normal));
         assert_eq!(*log.lock().unwrap(), "ababab");
@@ -148,7 +153,11 @@ fn many_yields_of_one_step_are_dispatched_in_order() {
                     assert_eq!((tag, value), (answers, answers), "answered on the spot, in order");
                     answers += 1;
                 }
-                if answers == count { out.done() } else { out.wait() }
+                if answers == count {
+                    out.done()
+                } else {
+                    out.wait()
+                }
                 Ok(())
             });
             let end = runtime.spawn_process(process).start().unwrap().join();

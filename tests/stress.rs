@@ -113,10 +113,13 @@ impl World {
     /// Spawns one that is known in place `number`; the one that was known there is stopped.
     fn spawn(self: &Arc<Self>, number: u64, dice: &mut Dice) {
         let books = &self.books;
-        if books.over.load(SeqCst) || books.spawned.load(SeqCst) - books.closed.load(SeqCst) > CROWD {
+        // Read one after the other, so the second may have overtaken the first.
+        let alive = books.spawned.load(SeqCst).saturating_sub(books.closed.load(SeqCst));
+        if books.over.load(SeqCst) || alive > CROWD {
             return;
         }
-        let citizen = Citizen { world: self.clone(), dice: dice.next(), asked: 0, answers: 0, _held: self.held.clone() };
+        let citizen =
+            Citizen { world: self.clone(), dice: dice.next(), asked: 0, answers: 0, _held: self.held.clone() };
         // Counted first: it may be closed before `start` returns.
         add(&books.spawned);
         match self.hosts[dice.roll(2) as usize].spawn_process(citizen).start() {
@@ -199,7 +202,9 @@ impl Process for Citizen {
                         add(&self.world.books.received);
                         self.act(&work, out)?;
                     }
-                    Err(package) => package.answer(|Question(number)| number + 1).map_err(|_| ProcessError::new("what?"))?,
+                    Err(package) => {
+                        package.answer(|Question(number)| number + 1).map_err(|_| ProcessError::new("what?"))?
+                    }
                 },
                 Event::Completed { tag, result } => {
                     assert!(tag >= 1 && tag <= self.asked, "an answer to nothing");
@@ -235,7 +240,7 @@ impl Teller {
 
     #[message]
     fn next(&mut self, number: u64) -> u64 {
-        if number % 97 == 0 {
+        if number.is_multiple_of(97) {
             panic!("{}", ON_PURPOSE)
         }
         number + 1
@@ -255,7 +260,7 @@ fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
             let number = dice.roll(1_000);
             called += 1;
             match teller.next(number).timeout(Duration::MAX).wait() {
-                Ok(next) => assert_eq!((next, number % 97 != 0), (number + 1, true)),
+                Ok(next) => assert_eq!((next, !number.is_multiple_of(97)), (number + 1, true)),
                 Err(CallError::Gone(_)) => {
                     assert_eq!(number % 97, 0);
                     teller = host.spawn(Teller).serve().unwrap();
@@ -289,9 +294,8 @@ fn variable(name: &str) -> Option<u64> {
 #[test]
 fn after_everything_at_once_the_books_balance() {
     let seconds = variable("POSTROOM_STRESS_SECONDS").unwrap_or(5);
-    let seed = variable("POSTROOM_STRESS_SEED").unwrap_or_else(|| {
-        Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20 | 1
-    });
+    let seed = variable("POSTROOM_STRESS_SEED")
+        .unwrap_or_else(|| Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20 | 1);
     println!("seed {seed}, {seconds} s");
     hush();
     within(Duration::from_secs(60 + 2 * seconds), move || stress(seconds, seed));
@@ -332,7 +336,11 @@ fn stress(seconds: u64, seed: u64) {
     let (sent, received, dead) = (count(&books.sent), count(&books.received), count(&books.dead));
     println!("sent {sent} = received {received} + dead {dead}; refused {}", count(&books.refused));
     let (spawned, closed) = (count(&books.spawned), count(&books.closed));
-    println!("spawned {spawned}, closed {closed}, panicked {}; slots {}", count(&books.panics), count(&books.highest_slot) + 1);
+    println!(
+        "spawned {spawned}, closed {closed}, panicked {}; slots {}",
+        count(&books.panics),
+        count(&books.highest_slot) + 1
+    );
     let (calls, answered, failed, widowed) =
         (count(&books.calls), count(&books.answered), count(&books.failed), count(&books.widowed));
     println!("yields {calls} = answered {answered} + failed {failed} + widowed {widowed}; calls from outside {called}");
@@ -346,7 +354,10 @@ fn stress(seconds: u64, seed: u64) {
     assert_eq!(sent, received + dead);
     assert_eq!(spawned, closed);
     assert_eq!(calls, answered + failed + widowed);
-    assert!(sent > 1_000 && spawned > 1_000 && answered > 0 && failed > 0 && dead > 0 && called > 0, "too little was done");
+    assert!(
+        sent > 1_000 && spawned > 1_000 && answered > 0 && failed > 0 && dead > 0 && called > 0,
+        "too little was done"
+    );
     // Seven threads keep some hundred free slots at hand each.
     assert!(count(&books.highest_slot) < 3 * CROWD + 7 * 512, "slots are not used again");
     drop(world);

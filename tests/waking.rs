@@ -28,7 +28,8 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
     soon(|| {
         const MESSAGES: u64 = 100_000;
         let (runtime, desk) = with_desk(2);
-        let (steps, sum, steps_before) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (steps, sum, steps_before) =
+            (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (counted, sums, before) = (steps.clone(), sum.clone(), steps_before.clone());
         let (mut next, mut answered) = (0, false);
         let pid = runtime.spawn_process(act(move |events, out| {
@@ -54,7 +55,11 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
                     return Ok(());
                 }
             }
-            if answered { out.idle() } else { out.wait() }
+            if answered {
+                out.idle()
+            } else {
+                out.wait()
+            }
             Ok(())
         }));
         let pid = pid.start().unwrap();
@@ -87,7 +92,11 @@ fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
             while let Some(event) = events.next() {
                 note(&seen, event);
             }
-            if seen.lock().unwrap().len() == 2 { out.done() } else { out.wait() }
+            if seen.lock().unwrap().len() == 2 {
+                out.done()
+            } else {
+                out.wait()
+            }
             Ok(())
         }));
         let end = end.start().unwrap().join();
@@ -122,7 +131,11 @@ fn a_short_timer_completes_before_a_long_one() {
                     seen.lock().unwrap().push(tag);
                 }
             }
-            if seen.lock().unwrap().len() == 3 { out.done() } else { out.wait() }
+            if seen.lock().unwrap().len() == 3 {
+                out.done()
+            } else {
+                out.wait()
+            }
             Ok(())
         }));
         drop(end.start().unwrap().join().wait());
@@ -148,7 +161,11 @@ fn overlapping_yields_over_many_steps_each_meet_their_tag() {
                 out.perform(Ask(asked), asked.rotate_left(32) | 0xf000_0000_0000_0001);
                 asked += 1;
             }
-            if answered == YIELDS { out.done() } else { out.wait() }
+            if answered == YIELDS {
+                out.done()
+            } else {
+                out.wait()
+            }
             Ok(())
         }));
         let end = end.start().unwrap().join();
@@ -206,15 +223,25 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
                     seen.lock().unwrap().push((tag, result.map(drop)));
                 }
             }
-            if seen.lock().unwrap().len() == 4 { out.done() } else { out.wait() }
+            if seen.lock().unwrap().len() == 4 {
+                out.done()
+            } else {
+                out.wait()
+            }
             Ok(())
         }));
         drop(end.start().unwrap().join().wait());
         let errors = std::mem::take(&mut *errors.lock().unwrap());
         let [failed, dropped, panicked, fine] = errors.try_into().unwrap();
-        assert!(matches!(&failed, (50, Err(CommandError::Failed(error))) if error.to_string() == "no such thing"), "{failed:?}");
+        assert!(
+            matches!(&failed, (50, Err(CommandError::Failed(error))) if error.to_string() == "no such thing"),
+            "{failed:?}"
+        );
         assert!(matches!(dropped, (51, Err(CommandError::Dropped))), "{dropped:?}");
-        assert!(matches!(&panicked, (52, Err(CommandError::Panicked(what))) if what.contains("handler burst")), "{panicked:?}");
+        assert!(
+            matches!(&panicked, (52, Err(CommandError::Panicked(what))) if what.contains("handler burst")),
+            "{panicked:?}"
+        );
         assert!(matches!(fine, (53, Ok(()))), "{fine:?}");
     });
 }
@@ -262,7 +289,9 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
                         while let Some(event) = events.next() {
                             match event {
                                 Event::Message(_) => {}
-                                _ => { strangers.fetch_add(1, SeqCst); },
+                                _ => {
+                                    strangers.fetch_add(1, SeqCst);
+                                }
                             }
                         }
                         Ok(())
@@ -321,7 +350,9 @@ fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
                         Event::Completed { tag, result } if tag == round => {
                             assert_eq!(result.unwrap().take::<u64>().unwrap(), round);
                         }
-                        _ => { strangers.fetch_add(1, SeqCst); },
+                        _ => {
+                            strangers.fetch_add(1, SeqCst);
+                        }
                     }
                 }
                 Ok(())
@@ -434,7 +465,8 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
 fn a_process_is_never_in_two_steps_at_once() {
     soon(|| {
         let runtime = Runtime::builder().workers(4).build().unwrap();
-        let (inside, overlaps, heard) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (inside, overlaps, heard) =
+            (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (entered, overlapped, hears) = (inside.clone(), overlaps.clone(), heard.clone());
         let pid = runtime.spawn_process(act(move |events, _| {
             if entered.fetch_add(1, SeqCst) != 0 {

@@ -316,6 +316,11 @@ impl ProcessError {
         Self(what.into())
     }
 
+    /// The error, if it is an `E`.
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+
     pub(crate) fn into_reason(self) -> ExitReason {
         ExitReason::error(self.0)
     }
@@ -345,6 +350,19 @@ impl From<ProcessError> for Box<dyn std::error::Error> {
     fn from(error: ProcessError) -> Self {
         error.0
     }
+}
+
+/// A step that a process cannot take. The scheduler never makes one; a machine that is driven by hand refuses it, and its
+/// [`ProcessError`] can be [downcast](ProcessError::downcast_ref) to this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StepError {
+    /// The process has not been started.
+    #[error("a step before `init`; start the process first")]
+    BeforeInit,
+    /// The process is over.
+    #[error("a step after the process was done; make a new one")]
+    AfterDone,
 }
 
 /// Why a yield failed.

@@ -84,7 +84,7 @@ pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
     AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError, SendError,
-    SendFailure, ShutdownError, SpawnError, StartError,
+    SendFailure, ShutdownError, SpawnError, StartError, StepError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Panic, Signal, SignalKind};
 pub use package::{Package, Refused};

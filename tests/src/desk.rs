@@ -14,7 +14,10 @@ impl Command for Ask {
 
 /// Where completions wait for the test.
 #[derive(Clone)]
-pub struct Desk(Arc<Mutex<Receiver<(u64, Completion<u64>)>>>);
+pub struct Desk(Arc<Mutex<Receiver<Request>>>);
+
+/// What was asked for, and the completion to answer it with.
+type Request = (u64, Completion<u64>);
 
 impl Desk {
     /// Has `builder`'s runtime bring its [`Ask`]s here.

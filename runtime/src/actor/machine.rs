@@ -10,7 +10,7 @@ use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
 use super::waits::{self, Owner, Waits};
 use crate::clock::Moment;
-use crate::errors::{InitError, ProcessError};
+use crate::errors::{InitError, ProcessError, StepError};
 use crate::exit::{Cancel, ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payloads;
@@ -174,10 +174,10 @@ impl<P: Actor> Machine<P> {
         loop {
             match state {
                 State::New(_) => {
-                    return Err(ProcessError::new("a step before `init`; start the process first"));
+                    return Err(StepError::BeforeInit.into());
                 }
                 State::Over(_) => {
-                    return Err(ProcessError::new("a step after the process was done"));
+                    return Err(StepError::AfterDone.into());
                 }
                 State::Serving(process, context) => {
                     if let Some(served) = Self::serve(process, context, events)?.then_away() {

@@ -266,7 +266,10 @@ impl World {
     fn search_on(&self, me: usize, mut searching: bool) -> Option<usize> {
         loop {
             if searching && let Some(job) = self.look_everywhere(me) {
-                if self.idle.stop_searching() && !fault::is(NO_LOOK_AFTER_FIND) && (self.has_work() || self.has_unkept_timers()) {
+                if self.idle.stop_searching()
+                    && !fault::is(NO_LOOK_AFTER_FIND)
+                    && (self.has_work() || self.has_unkept_timers())
+                {
                     self.announce();
                 }
                 return Some(job);
