@@ -187,7 +187,7 @@ fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
             let (closes, new) = (Arc::new(AtomicUsize::new(0)), log.clone());
             let (closed, mut began) = (closes.clone(), false);
             let process = act(move |events, out| {
-                while let Some(event) = events.next() {
+                if let Some(event) = events.next() {
                     new.lock().unwrap().push(answer(Some(event)).unwrap());
                     out.done();
                     return Ok(());
