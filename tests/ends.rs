@@ -67,7 +67,7 @@ fn kill_ends_a_process_that_waits_for_a_yield() {
 
 /// The kill comes while the first of 100,000 messages is being handled: no other is.
 ///
-/// Mutation: in `event.rs`, `Feed::next`, take data although `end` is set; or look at control only at the step's start.
+/// Mutation: in `event.rs`, `Feed::next`, take data although the end is decided.
 #[test]
 fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
     soon(|| {
@@ -245,7 +245,7 @@ fn cancel_without_a_handler_ends_with_what_was_said() {
 /// Whoever was told before the end began, and whoever asks while `close` is running: both are answered after the state
 /// has been dropped.
 ///
-/// Mutation: in `end.rs`, tell before `close`; or in `life.rs`, `join`, answer at once for a PID that is closed.
+/// Mutation: in `end.rs`, tell before `close`; or in `slot.rs`, `post_control`, let in signals for the living only.
 #[test]
 fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
     soon(|| {

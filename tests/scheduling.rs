@@ -25,8 +25,7 @@ fn writes(log: &Log, number: u64) -> Act {
     })
 }
 
-/// Mutation: in `birth.rs`, `spawn`, take the place after `init` instead of before; or in `end.rs` give it back before
-/// the complete hooks are called.
+/// Mutation: in `end.rs`, give the place back before the complete hooks are called.
 #[test]
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
     /// Holds up whoever counts a process out, so that a place given back too early is taken meanwhile.
@@ -517,7 +516,6 @@ fn beside_a_busy_worker_one_pauses_twelve_times_and_parks_once() {
     });
 }
 
-/// Mutation: in `host.rs`, start one thread more than there are workers (and let it run without one).
 #[test]
 fn sixty_four_threads_sending_never_make_more_steps_at_once_than_workers() {
     soon(|| {

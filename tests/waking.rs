@@ -401,8 +401,7 @@ fn a_completion_wakes_an_idle_process_too() {
 /// Each completion and each message is sent the moment that the other side has been heard to end its step, so that they
 /// meet the laying down of the token: a process that asks, and waits or idles, and another thread that answers.
 ///
-/// Mutation: in `lanes.rs`, `lay`, return `Lay::Gone` without the look at `control` (idle), or in `push_data` lose the
-/// mark; the watchdog sees the hang.
+/// Mutation: in `lanes.rs`, `lay`, return `Lay::Gone` without the look at `control`: the watchdog sees the hang.
 #[test]
 fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
     soon(|| {

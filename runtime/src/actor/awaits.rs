@@ -1,6 +1,7 @@
 //! What async code can wait for besides calls: time, commands, the wish that the process should end.
 
-use super::waits::{self, Answer, Owner, WaitKey};
+use super::waits::{self, Answer, WaitKey};
+use super::waker::{Owner, foreign_waker};
 use crate::clock::Moment;
 use crate::command::Command;
 use crate::errors::{CallError, CommandError};
@@ -32,7 +33,7 @@ impl Row {
         let Some(key) = self.key else {
             return Poll::Pending;
         };
-        let waker = waits::foreign_waker(context, self.owner);
+        let waker = foreign_waker(context, self.owner);
         let polled = waits::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, waker)));
         polled.flatten().unwrap_or(Poll::Pending)
     }

@@ -1,7 +1,8 @@
 //! The calling end of a call.
 
 use super::outcome::OutsideCall;
-use super::waits::{self, Answer, Owner, WaitKey};
+use super::waits::{self, Answer, WaitKey};
+use super::waker::{self, Owner};
 use crate::caller::Caller;
 use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
@@ -315,7 +316,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
         }
         let answer = match &this.0 {
             Stage::Process(key, owner) => {
-                let waker = waits::foreign_waker(context, *owner);
+                let waker = waker::foreign_waker(context, *owner);
                 let polled = waits::with(|waits| waits.is_of(*owner).then(|| waits.poll(*key, waker))).flatten();
                 match polled {
                     Some(Poll::Pending) => return Poll::Pending,

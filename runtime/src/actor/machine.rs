@@ -8,7 +8,8 @@
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
-use super::waits::{self, Owner, Waits};
+use super::waits::{self, Waits};
+use super::waker::{self, Owner};
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError, StepError};
 use crate::exit::{Cancel, ExitReason, Signal};
@@ -154,7 +155,7 @@ impl<P: Actor> Machine<P> {
     }
 
     fn take_new(&mut self, ctx: &InitContext<'_>, entry: &'static str) -> Result<(P, Context<P>), InitError> {
-        self.owner = waits::owner_of(ctx.pid());
+        self.owner = waker::owner_of(ctx.pid());
         match self.state.take() {
             State::New(process) => Ok((process, Context::new(ctx.pid(), ctx.parent(), entry))),
             started => {
@@ -301,7 +302,7 @@ impl<P: Actor> Machine<P> {
 
     /// Brings a future what it waits for, and polls it.
     fn poll_away(future: &mut Pending<P>, owner: Owner, events: &mut Events<'_>) -> Away<P> {
-        let waker = waits::waker_of(owner);
+        let waker = waker::waker_of(owner);
         loop {
             while let Some(event) = events.next_control() {
                 Self::bring(event);

@@ -1,12 +1,12 @@
 //! What `#[process]` stands on: typed addresses, calls, contexts, and the state machine that owns a struct.
 //!
 //! From the bottom up:
-//! * [`waits`]: what a process waits for, and how an awaited thing finds its way back to it; [`outcome`]: answers to whoever
-//!   is no process;
+//! * [`waker`]: what wakes a process; [`waits`]: what it waits for, and how an awaited thing finds its way back to it;
+//!   [`outcome`]: answers to whoever is no process;
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
-//! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is
-//!   known;
+//! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
+//! * [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is known;
 //! * [`definition`]: what the macro says of a struct, in terms of all these;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
@@ -27,3 +27,4 @@ pub(crate) mod spawn;
 pub(crate) mod stream;
 pub(crate) mod target;
 pub(crate) mod waits;
+pub(crate) mod waker;

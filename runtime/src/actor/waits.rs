@@ -7,31 +7,27 @@
 //! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel for
 //! each call would cost more than the call.
 
+use super::waker::{Owner, foreign_waker, waker_of};
 use crate::caller::{Caller, Ticket};
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError};
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
-use crate::pid::Pid;
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, AtomicBool, Ordering};
-use crate::table::{Slot, TABLE};
 use slab::Slab;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 pub(crate) type Answer = Result<Payload, CommandError>;
 
 /// The tag of the timer that all deadlines of a process share.
 const DEADLINES: u64 = u64::MAX;
-
-/// The life that a table belongs to; `None` for a machine that is driven by hand.
-pub(crate) type Owner = Option<(&'static Slot, u64)>;
 
 /// Names a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -516,38 +512,4 @@ pub(crate) fn poll_beside() {
             Poll::Pending => waits.beside[row - 1] = Some(beside),
         });
     }
-}
-
-/// The waker of a process: its slot and generation, in the place of an address. It owns nothing, so it is free to clone,
-/// and it may be woken long after the process is gone.
-pub(crate) fn waker_of(owner: Owner) -> Waker {
-    let Some((slot, generation)) = owner else {
-        return Waker::noop().clone();
-    };
-    let word = u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation;
-    let data = ptr::without_provenance::<()>(word as usize);
-    // SAFETY: the functions of the table own nothing and take any data.
-    unsafe { Waker::new(data, &VTABLE) }
-}
-
-static VTABLE: RawWakerVTable = RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
-
-fn wake(data: *const ()) {
-    let word = data.addr() as u64;
-    let (slot, generation) = ((word >> crate::pid::GENERATION_BITS) as u32, word & crate::pid::LAST_GENERATION);
-    if let Some(slot) = TABLE.slot(slot) {
-        slot.wake(generation);
-    }
-}
-
-/// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
-pub(crate) fn foreign_waker(context: &Context<'_>, owner: Owner) -> Option<Waker> {
-    let own = waker_of(owner);
-    (!context.waker().will_wake(&own)).then(|| context.waker().clone())
-}
-
-/// The life that `pid` names.
-pub(crate) fn owner_of(pid: Option<Pid>) -> Owner {
-    let pid = pid?;
-    TABLE.slot(pid.slot()).map(|slot| (slot, pid.generation()))
 }

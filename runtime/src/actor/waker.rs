@@ -1,0 +1,43 @@
+//! The waker of a process.
+
+use crate::pid::Pid;
+use crate::table::{Slot, TABLE};
+use std::ptr;
+use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+
+/// The life that a table belongs to; `None` for a machine that is driven by hand.
+pub(crate) type Owner = Option<(&'static Slot, u64)>;
+
+/// The waker of a process: its slot and generation, in the place of an address. It owns nothing, so it is free to clone,
+/// and it may be woken long after the process is gone.
+pub(crate) fn waker_of(owner: Owner) -> Waker {
+    let Some((slot, generation)) = owner else {
+        return Waker::noop().clone();
+    };
+    let word = u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation;
+    let data = ptr::without_provenance::<()>(word as usize);
+    // SAFETY: the functions of the table own nothing and take any data.
+    unsafe { Waker::new(data, &VTABLE) }
+}
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
+
+fn wake(data: *const ()) {
+    let word = data.addr() as u64;
+    let (slot, generation) = ((word >> crate::pid::GENERATION_BITS) as u32, word & crate::pid::LAST_GENERATION);
+    if let Some(slot) = TABLE.slot(slot) {
+        slot.wake(generation);
+    }
+}
+
+/// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
+pub(crate) fn foreign_waker(context: &Context<'_>, owner: Owner) -> Option<Waker> {
+    let own = waker_of(owner);
+    (!context.waker().will_wake(&own)).then(|| context.waker().clone())
+}
+
+/// The life that `pid` names.
+pub(crate) fn owner_of(pid: Option<Pid>) -> Owner {
+    let pid = pid?;
+    TABLE.slot(pid.slot()).map(|slot| (slot, pid.generation()))
+}
