@@ -210,7 +210,9 @@ impl Context {
         loop {
             let unkept = !lookout && host.has_unkept_timers();
             let due = lookout && host.timers.next() <= Moment::now();
-            if unkept || due || host.has_work() || host.is_stopped() || self.seat.is_wanted() {
+            // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
+            let work = host.has_work() && !host.idle.is_anyone_searching();
+            if unkept || due || work || host.is_stopped() || self.seat.is_wanted() {
                 host.idle.get_up(me);
                 return;
             }

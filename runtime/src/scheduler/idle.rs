@@ -15,7 +15,8 @@
 //!
 //! Whoever has found nothing:
 //! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at all
-//!   queues once more. If there is work it takes itself off the list (or finds that somebody has) and searches.
+//!   queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody has) and
+//!   searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
 //! * S4 parks until somebody has taken it off the list.
 //!
 //! Whoever finds work while searching:
@@ -205,6 +206,11 @@ impl Idle {
     /// Whether there is a lookout.
     pub(crate) fn has_lookout(&self) -> bool {
         self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
+    }
+
+    /// Whether anyone searches.
+    pub(crate) fn is_anyone_searching(&self) -> bool {
+        searching(self.counts.load(Ordering::SeqCst)) > 0
     }
 
     /// Whether a thread other than the calling one, which is awake, is awake too.

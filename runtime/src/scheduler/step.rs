@@ -216,7 +216,11 @@ impl Context {
                 if duration.is_zero() {
                     complete();
                 } else {
-                    self.host.set_timer(Moment::now().after(duration), Box::new(complete));
+                    let due = Moment::now().after(duration);
+                    // What is never due is not kept: nothing could take it back.
+                    if due < Moment::NEVER {
+                        self.host.set_timer(due, Box::new(complete));
+                    }
                 }
             }
         }

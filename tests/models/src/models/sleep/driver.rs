@@ -311,7 +311,8 @@ impl World {
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
             let due = lookout && pending;
-            if unkept || due || (looks && self.has_work()) || self.stopped.load(Ordering::Acquire) {
+            let work = looks && self.has_work() && !idle.is_anyone_searching();
+            if unkept || due || work || self.stopped.load(Ordering::Acquire) {
                 idle.get_up(me);
                 return;
             }
