@@ -1,13 +1,14 @@
 //! What async code can wait for besides calls: time, commands, the wish that the process should end.
 
-use super::waits::{self, Answer, WaitKey};
-use super::waker::{Owner, foreign_waker};
+use super::waits::{self, Answer, CancelWait, WaitKey};
+use super::waker::{Owner, foreign_waker, waker_of};
 use crate::clock::Moment;
 use crate::command::Command;
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::scheduler::local::with_current;
+use crate::sync::Arc;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
@@ -16,7 +17,7 @@ use std::time::Duration;
 /// Ends here if the process was told to end while it could not.
 async fn end_if_cancelled() {
     poll_fn(|_| {
-        let over = waits::peek(|waits| waits.end.is_some());
+        let over = waits::peek(|waits| waits.is_ending());
         if over == Some(true) { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
@@ -92,71 +93,50 @@ pub(super) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     }
 }
 
-/// Waits until the process is told to end.
-struct Cancelled {
-    /// The row in the list of those who wait for this, and whose list that is.
-    row: Option<(usize, Owner)>,
-}
+/// Waits until the process is told to end. The process's table knows of it as long as it lives, wherever it is dropped.
+struct Cancelled(Option<Arc<CancelWait>>);
 
 pub(super) fn cancelled() -> impl Future<Output = ExitReason> + Send {
-    Cancelled { row: None }
+    Cancelled(None)
 }
 
 impl Future for Cancelled {
     type Output = ExitReason;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<ExitReason> {
-        // A waker is foreign code: it is cloned and dropped outside of the look.
-        let mut waker = Some(context.waker().clone());
-        let row = self.row;
-        let found = waits::with(|waits| {
-            if let Some(reason) = &waits.cancelled {
-                return Poll::Ready(reason.clone());
-            }
-            let own = waits.owner();
-            match row {
-                Some((row, owner)) if waits.is_of(owner) => std::mem::swap(&mut waits.cancel_waits[row], &mut waker),
-                Some(_) => {}
-                None => self.row = Some((waits.cancel_waits.insert(waker.take()), own)),
-            }
-            Poll::Pending
+        let reason = waits::peek(|waits| waits.cancelled.clone());
+        if let Some(reason) = reason.flatten() {
+            return Poll::Ready(reason);
+        }
+        let wait = self.0.get_or_insert_with(|| {
+            let wait = Arc::new(CancelWait::default());
+            waits::with(|waits| waits.add_cancel_wait(&wait));
+            wait
         });
-        found.unwrap_or(Poll::Pending)
+        wait.keep(context.waker().clone());
+        Poll::Pending
     }
 }
 
-impl Drop for Cancelled {
-    fn drop(&mut self) {
-        let Some((row, owner)) = self.row else { return };
-        let _waker = waits::peek(|waits| waits.is_of(owner).then(|| waits.cancel_waits.try_remove(row)));
-    }
+/// Holds off the end of a process that is told to end, as long as it lives.
+struct Shield {
+    /// One of those that the table counts.
+    held: Option<Arc<()>>,
+    owner: Owner,
 }
-
-/// Holds off the end of a process that is told to end.
-struct Shield(Option<Owner>);
 
 impl Shield {
     fn raise() -> Self {
-        Self(waits::with(|waits| {
-            waits.shields += 1;
-            waits.owner()
-        }))
+        let raised = waits::with(|waits| (waits.shields.clone(), waits.owner()));
+        raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
     }
 }
 
 impl Drop for Shield {
     fn drop(&mut self) {
-        let Some(owner) = self.0 else { return };
-        waits::with(|waits| {
-            if !waits.is_of(owner) {
-                return;
-            }
-            waits.shields -= 1;
-            // Whether it came to its end or was dropped: what it held off is due now.
-            if waits.shields == 0 && waits.end_after_shield.is_some() {
-                waits.end = waits.end_after_shield.take();
-            }
-        });
+        // Before the wake: who looks then finds it gone.
+        self.held = None;
+        waker_of(self.owner).wake();
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Missed {
     Delay,
 }
 
-/// Ticks. See [`Context::interval`].
+/// Ticks. See [`Context::interval`](super::context::Context::interval).
 #[derive(Debug)]
 pub struct Interval {
     next: Moment,

@@ -185,7 +185,7 @@ impl<P: Actor> Machine<P> {
                         Self::send_away(state, served);
                         continue;
                     }
-                    if let Some(reason) = waits::peek(|waits| waits.end.take()).flatten() {
+                    if let Some(reason) = waits::peek(|waits| waits.take_end()).flatten() {
                         out.status = Status::Ended(reason, None);
                         state.finish();
                     }
@@ -269,7 +269,7 @@ impl<P: Actor> Machine<P> {
                     waits::with(|waits| waits.end = Some(cancel.reason));
                 }
             }
-            if waits::peek(|waits| waits.end.is_some()) == Some(true) {
+            if waits::peek(|waits| waits.is_ending()) == Some(true) {
                 return Some(Served::All);
             }
             // A signal method may have started some.
@@ -309,13 +309,13 @@ impl<P: Actor> Machine<P> {
             }
             waits::poll_beside();
             waits::rouse();
-            if let Some(reason) = waits::peek(|waits| waits.end.take()).flatten() {
+            if let Some(reason) = waits::peek(|waits| waits.take_end()).flatten() {
                 return Away::Ended(reason);
             }
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let (wants, end) = waits::peek(|waits| (waits.wants_message, waits.end.take())).unwrap_or((false, None));
+            let (wants, end) = waits::peek(|waits| (waits.wants_message, waits.take_end())).unwrap_or((false, None));
             if let Some(reason) = end {
                 return Away::Ended(reason);
             }
@@ -353,12 +353,12 @@ impl<P: Actor> Machine<P> {
             }
             Event::Signal(Signal::Cancel(cancel)) => {
                 waits.cancelled = Some(cancel.reason.clone());
-                if !waits.cancel_waits.is_empty() {
-                    return waits.cancel_waits.iter_mut().filter_map(|(_, waker)| waker.take()).collect();
+                if let Some(wakers) = waits.cancel_wakers() {
+                    return wakers;
                 }
                 if P::SIGNALS.contains(&"Cancel") {
                     waits.signals.push_back(Signal::Cancel(cancel));
-                } else if waits.shields == 0 {
+                } else if !waits.is_shielded() {
                     waits.end = Some(cancel.reason);
                 } else {
                     waits.end_after_shield = Some(cancel.reason);

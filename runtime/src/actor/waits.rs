@@ -15,13 +15,14 @@ use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::scheduler::host::Host;
-use crate::sync::{Arc, AtomicBool, Ordering};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use slab::Slab;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
+use std::sync::Weak;
 use std::task::{Context, Poll, Wake, Waker};
 
 pub(crate) type Answer = Result<Payload, CommandError>;
@@ -113,10 +114,10 @@ pub(crate) struct Waits {
     pub(crate) aside: VecDeque<Package>,
     /// That the process was cancelled, and why.
     pub(crate) cancelled: Option<ExitReason>,
-    /// Futures that wait for the cancellation, with their wakers.
-    pub(crate) cancel_waits: Slab<Option<Waker>>,
-    /// How many futures may not be cut short by the cancellation.
-    pub(crate) shields: usize,
+    /// Futures that wait for the cancellation.
+    cancel_waits: Vec<Weak<CancelWait>>,
+    /// Held by each future that may not be cut short by the cancellation, besides this table.
+    pub(crate) shields: Arc<()>,
     /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
@@ -406,6 +407,39 @@ impl Waits {
         self.new_beside
     }
 
+    /// Adds a future to those that wait for the cancellation.
+    pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
+        // Those that are gone are let go whenever the list would grow.
+        if self.cancel_waits.len() == self.cancel_waits.capacity() {
+            self.cancel_waits.retain(|wait| wait.strong_count() > 0);
+        }
+        self.cancel_waits.push(Arc::downgrade(wait));
+    }
+
+    /// The wakers of the futures that wait for the cancellation; `None` if there is no such future.
+    pub(crate) fn cancel_wakers(&mut self) -> Option<Vec<Waker>> {
+        let waits: Vec<_> = self.cancel_waits.drain(..).filter_map(|wait| wait.upgrade()).collect();
+        (!waits.is_empty()).then(|| waits.iter().filter_map(|wait| lock(&wait.0).take()).collect())
+    }
+
+    /// Whether a future lives that may not be cut short.
+    pub(crate) fn is_shielded(&self) -> bool {
+        Arc::strong_count(&self.shields) > 1
+    }
+
+    /// Whether the process is to end now.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
+    }
+
+    /// Why the process is to end now, if it is.
+    pub(crate) fn take_end(&mut self) -> Option<ExitReason> {
+        if self.end.is_none() && !self.is_shielded() {
+            self.end = self.end_after_shield.take();
+        }
+        self.end.take()
+    }
+
     /// Whether there is anything to do for whoever serves.
     fn has_something_to_serve(&self) -> bool {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
@@ -415,6 +449,18 @@ impl Waits {
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && self.beside.is_empty();
         nothing_waits && self.ready.is_empty() && self.signals.is_empty() && self.inbox.is_empty() && self.end.is_none()
+    }
+}
+
+/// A future that waits for the cancellation, with its waker.
+#[derive(Default)]
+pub(crate) struct CancelWait(Mutex<Option<Waker>>);
+
+impl CancelWait {
+    /// The waker to wake from here on.
+    pub(crate) fn keep(&self, waker: Waker) {
+        let before = lock(&self.0).replace(waker);
+        drop(before);
     }
 }
 
