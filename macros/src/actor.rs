@@ -80,7 +80,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             ) -> ::core::result::Result<#private::Start<Self>, #private::EntryError> {
                 match #entry {
                     #(#starts)*
-                    _ => ::core::result::Result::Err(#private::EntryError::unknown::<Self>(#entry)),
+                    _ => ::core::result::Result::Err(#private::no_such_entry::<Self>(#entry)),
                 }
             }
 

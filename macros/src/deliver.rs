@@ -5,6 +5,7 @@ use crate::argument::Reply;
 use crate::message::Message;
 use crate::method::Method;
 use crate::naming::local;
+use crate::output::describe;
 use crate::subject::Subject;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -15,12 +16,12 @@ pub(crate) fn message(message: &Message, subject: &Subject) -> Option<TokenStrea
     if !method.sound {
         return None;
     }
-    let (package, caller) = (local("package"), local("caller"));
+    let (private, package, caller) = (subject.private(), local("package"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(message, subject);
     Some(quote! {
         #(#cfgs)*
-        let #package = match #package.open::<#ty>() {
+        let #package = match #private::open::<#ty>(#package) {
             ::core::result::Result::Ok((#value, #caller)) => return #handled,
             ::core::result::Result::Err(#package) => #package,
         };
@@ -52,9 +53,10 @@ fn handled(message: &Message, subject: &Subject) -> TokenStream {
         }
         None if method.output.is_fallible() => {
             let (run, error) = (run(None), local("error"));
+            let text = describe(&private, &error);
             quote!({
                 let #out = #run;
-                #caller.answer_result::<Self, _, _>(#out, |#error| #private::describe!(#error))
+                #caller.answer_result::<Self, _, _>(#out, |#error| #text)
             })
         }
         None => {

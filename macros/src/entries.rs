@@ -5,7 +5,7 @@ use crate::block::Block;
 use crate::docs;
 use crate::entry::Entry;
 use crate::naming::local;
-use crate::output::Output;
+use crate::output::{Output, describe};
 use crate::subject::Subject;
 use crate::text::text;
 use proc_macro2::{Span, TokenStream};
@@ -111,7 +111,14 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<T
     let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
     let takes = entry.method.arguments.carried.iter().map(|argument| {
         let (input, ty) = (&argument.ident, &argument.ty);
-        quote!(let #input = #private::take_input!(#inputs, #ty)?;)
+        // The more a type can do, the more references deep its way of being taken is found.
+        quote! {
+            let #input = {
+                #[allow(unused_imports)]
+                use #private::{TakeJson as _, TakeValue as _};
+                (&&#private::InputOf::<#ty>::new()).take(&mut #inputs)
+            }?;
+        }
     });
     let start = if entry.method.is_async {
         let points = &block.entry_points;
@@ -169,7 +176,11 @@ fn future(entry: &Entry, subject: &Subject) -> Option<TokenStream> {
     let passed = entry.method.ctx(&ctx).map(|_| quote!(&mut #ctx,));
     let mutable = passed.is_some().then(|| quote!(mut));
     let result = match &entry.method.output {
-        Output::Fallible { .. } => quote!(#private::wire_result(#out, |error| #private::describe!(error))),
+        Output::Fallible { .. } => {
+            let error = local("error");
+            let text = describe(&private, &error);
+            quote!(#private::wire_result(#out, |#error| #text))
+        }
         _ => quote!(#private::wire(#out)),
     };
     let at = name.span().resolved_at(Span::call_site());

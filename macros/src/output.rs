@@ -6,7 +6,7 @@
 use crate::fault::Faults;
 use crate::generics::without_self;
 use crate::owned;
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::{GenericArgument, Path, PathArguments, ReturnType, Type};
 
@@ -19,6 +19,15 @@ pub(crate) enum Output {
         ok: TokenStream,
         error: TokenStream,
     },
+}
+
+/// What an error says: the more its type can do, the more references deep its way of saying it is found.
+pub(crate) fn describe(private: &TokenStream, error: &Ident) -> TokenStream {
+    quote! {{
+        #[allow(unused_imports)]
+        use #private::{ByDebug as _, ByDisplay as _, ByType as _};
+        (&&&#private::ErrorText(#error)).text()
+    }}
 }
 
 impl Output {

@@ -114,17 +114,16 @@ pub mod prelude {
 /// For generated code only: no promise is made about what is here.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::actor::definition::{Actor, Declared, Delivery, Handles};
+    pub use crate::actor::definition::{Actor, Declared, Delivery, Handles, no_such_entry};
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
         ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, InitOutcome, InputInfo,
         InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
     };
-    pub use crate::actor::reply::Asked;
+    pub use crate::actor::reply::{Asked, open};
     pub use crate::actor::seed::SpawnCore;
     pub use crate::errors::EntryError;
-    pub use crate::{__describe as describe, __take_input as take_input};
 
     /// Without the feature `serde` there is nothing to take from JSON.
     #[cfg(not(feature = "serde"))]

@@ -51,7 +51,7 @@ enum Limit {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    #[doc(hidden)]
+    /// A call of `pid` with `message`; `method` is for people, as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
         Self { pid, method, message, limit: Limit::Default, answer: PhantomData }

@@ -45,21 +45,21 @@ pub trait Actor: Declared + Sized + Send + 'static {
     /// Whether any method is async.
     const ASYNC: bool;
 
-    #[doc(hidden)]
+    /// The handle for a PID. For generated code.
     fn client(pid: Pid) -> Self::Client;
-    #[doc(hidden)]
+    /// The PID of a handle. For generated code.
     fn pid(client: &Self::Client) -> Pid;
-    #[doc(hidden)]
+    /// The entries of a spawn. For generated code.
     fn entries(spawn: SpawnCore<Self>) -> Self::Entries;
-    #[doc(hidden)]
+    /// The spawn of entries. For generated code.
     fn spawn_core(entries: &mut Self::Entries) -> &mut SpawnCore<Self>;
-    #[doc(hidden)]
+    /// What an entry that is known by its text, and its inputs, come to. For generated code.
     fn start_by_name(entry: &str, inputs: Inputs) -> Result<Start<Self>, EntryError>;
-    #[doc(hidden)]
+    /// Whether the message in the package has an async method. For generated code.
     fn is_async(package: &Package) -> bool;
-    #[doc(hidden)]
+    /// Hands a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, package: Package) -> Delivery<'a>;
-    #[doc(hidden)]
+    /// Hands a signal to its method; one without a method comes back. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
 }
 
@@ -77,7 +77,6 @@ pub trait Handles<M>: Actor {
 }
 
 /// What became of a message.
-#[doc(hidden)]
 pub enum Delivery<'a> {
     /// It was handled.
     Done,
@@ -92,18 +91,14 @@ pub enum Delivery<'a> {
 /// For generated code.
 impl Inputs {
     /// Checks their number against entry number `index`.
-    #[doc(hidden)]
     pub fn check<P: Actor>(self, index: usize) -> Result<CheckedInputs, EntryError> {
         self.check_for(P::NAME, &P::ENTRIES[index])
     }
 }
 
-/// For generated code.
-impl EntryError {
-    #[doc(hidden)]
-    pub fn unknown<P: Actor>(entry: &str) -> Self {
-        unknown_entry(P::NAME, entry, names::<P>())
-    }
+/// The error for a text that is no entry of `P`. For generated code.
+pub fn no_such_entry<P: Actor>(entry: &str) -> EntryError {
+    unknown_entry(P::NAME, entry, names::<P>())
 }
 
 /// The names of the entries of `P`.

@@ -56,7 +56,6 @@ pub(crate) type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
 pub type EntryFuture<P, T, E> = Pin<Box<dyn Future<Output = (P, Context<P>, Wire<T, E>)> + Send>>;
 
 /// An entry with its inputs, ready to start. For generated code.
-#[doc(hidden)]
 pub struct Start<P> {
     /// Which of the process's entries.
     pub(crate) index: usize,
@@ -99,33 +98,32 @@ pub(crate) fn pending<P: Send + 'static, T: Send + 'static, E: Send + 'static>(
 }
 
 /// What an async entry returned, and what its error says. For generated code.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct Wire<T, E> {
+    /// What it returned.
     pub result: Result<T, E>,
+    /// What its error says.
     pub error: Option<String>,
 }
 
 /// The result of an entry that returns no `Result`. For generated code.
-#[doc(hidden)]
 pub fn wire<T>(value: T) -> Wire<T, Infallible> {
     Wire { result: Ok(value), error: None }
 }
 
 /// The result of an entry that returns a `Result`. For generated code.
-#[doc(hidden)]
 pub fn wire_result<T, E>(result: Result<T, E>, describe: impl FnOnce(&E) -> String) -> Wire<T, E> {
     let error = result.as_ref().err().map(describe);
     Wire { result, error }
 }
 
 /// What a sync entry may return. For generated code.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a sync entry returns nothing or `Result<(), E>`, not `{Self}`",
     note = "make the entry `async` if it is to have a result"
 )]
 pub trait InitOutcome {
+    /// The same as what the start of a process comes to.
     fn into_init(self) -> Result<(), InitError>;
 }
 
@@ -142,9 +140,10 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> InitOutcome for Result<(
 }
 
 /// The two sides of a `Result`, whatever alias it is written as. For generated code.
-#[doc(hidden)]
 pub trait Fallible {
+    /// What it is when all goes well.
     type Ok;
+    /// What it is otherwise.
     type Err;
 }
 
@@ -154,7 +153,6 @@ impl<T, E> Fallible for Result<T, E> {
 }
 
 /// What an entry is to be started with. For generated code.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct Inputs(Vec<Input>);
 
@@ -166,7 +164,6 @@ enum Input {
 }
 
 /// Inputs of the right number, taken one by one. For generated code.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct CheckedInputs {
     process: &'static str,
@@ -225,20 +222,20 @@ impl CheckedInputs {
 }
 
 /// Stands for the type of an input, so that how it is taken can depend on what the type can do. For generated code.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct InputOf<T>(PhantomData<T>);
 
 impl<T> InputOf<T> {
     #[expect(clippy::new_without_default, reason = "only the macro makes one")]
+    /// The only one.
     pub fn new() -> Self {
         Self(PhantomData)
     }
 }
 
 /// An input of any type: as a value.
-#[doc(hidden)]
 pub trait TakeValue<T> {
+    /// Takes the next input.
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
 }
 
@@ -257,8 +254,8 @@ impl<T: Send + 'static> TakeValue<T> for InputOf<T> {
 
 /// An input of a type that can be read from JSON.
 #[cfg(feature = "serde")]
-#[doc(hidden)]
 pub trait TakeJson<T> {
+    /// Takes the next input.
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
 }
 
@@ -371,12 +368,12 @@ impl Number {
 
 /// Describes an error by `Display` if it has that, by `Debug` if it has only that, and by its type otherwise. For
 /// generated code.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct ErrorText<'a, E>(pub &'a E);
 
-#[doc(hidden)]
+/// An error with a `Display`. For generated code.
 pub trait ByDisplay {
+    /// What it says.
     fn text(&self) -> String;
 }
 
@@ -386,8 +383,9 @@ impl<E: std::fmt::Display> ByDisplay for &&ErrorText<'_, E> {
     }
 }
 
-#[doc(hidden)]
+/// An error with a `Debug`. For generated code.
 pub trait ByDebug {
+    /// What it says.
     fn text(&self) -> String;
 }
 
@@ -397,8 +395,9 @@ impl<E: std::fmt::Debug> ByDebug for &ErrorText<'_, E> {
     }
 }
 
-#[doc(hidden)]
+/// Any error. For generated code.
 pub trait ByType {
+    /// What it says.
     fn text(&self) -> String;
 }
 
@@ -406,26 +405,6 @@ impl<E> ByType for ErrorText<'_, E> {
     fn text(&self) -> String {
         std::any::type_name::<E>().to_string()
     }
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __describe {
-    ($error:expr) => {{
-        #[allow(unused_imports)]
-        use $crate::__private::{ByDebug as _, ByDisplay as _, ByType as _};
-        (&&&$crate::__private::ErrorText($error)).text()
-    }};
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __take_input {
-    ($inputs:ident, $type:ty) => {{
-        #[allow(unused_imports)]
-        use $crate::__private::{TakeJson as _, TakeValue as _};
-        (&&$crate::__private::InputOf::<$type>::new()).take(&mut $inputs)
-    }};
 }
 
 #[cfg(test)]

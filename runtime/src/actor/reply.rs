@@ -10,22 +10,21 @@ use std::convert::Infallible;
 use std::fmt;
 
 /// Whoever may wait for the answer to the message that is handled now. For generated code.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct Asked {
     caller: Option<Caller>,
     message: &'static str,
 }
 
-impl Package {
-    /// Opens the package for its method: from here on the process acts within the caller's deadline. For generated code.
-    #[doc(hidden)]
-    #[inline]
-    pub fn open<M: Send + 'static>(self) -> Result<(M, Asked), Self> {
-        let (message, mut caller) = self.split::<M>()?;
-        waits::set_deadline(caller.as_mut().and_then(Caller::deadline));
-        Ok((message, Asked { caller, message: std::any::type_name::<M>() }))
-    }
+/// Opens a package for its method: from here on the process acts within the caller's deadline. For generated code.
+///
+/// # Errors
+/// The package, if its message is of another type.
+#[inline]
+pub fn open<M: Send + 'static>(package: Package) -> Result<(M, Asked), Package> {
+    let (message, mut caller) = package.split::<M>()?;
+    waits::set_deadline(caller.as_mut().and_then(Caller::deadline));
+    Ok((message, Asked { caller, message: std::any::type_name::<M>() }))
 }
 
 impl Asked {

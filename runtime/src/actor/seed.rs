@@ -6,7 +6,6 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
 /// What a spawn consists of, inside the entries that the macro generates.
-#[doc(hidden)]
 pub struct SpawnCore<P> {
     pub(crate) host: &'static Host,
     pub(crate) place: &'static Location<'static>,

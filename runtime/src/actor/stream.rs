@@ -133,7 +133,7 @@ pub struct Streaming<M, T> {
 }
 
 impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
-    #[doc(hidden)]
+    /// A message for `pid`, made with the end that its answers are sent to; `method` is for people.
     pub fn new(pid: Pid, method: &'static str, message: impl FnOnce(Replies<T>) -> M) -> Self {
         let (replies, stream) = channel();
         Self { pid, method, message: message(replies), stream }
