@@ -98,6 +98,11 @@ impl Receiver for Node {
         if !hosts().read().unwrap_or_else(PoisonError::into_inner).contains(&pid.host()) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
+        // A PID that names another host than the one whose process is there was never given out.
+        let home = TABLE.slot(pid.slot()).and_then(Slot::home);
+        if home.is_some_and(|home| home.host != pid.host()) {
+            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+        }
         let (_, payload, caller) = package.into_parts();
         deliver(pid, payload, caller)
     }
