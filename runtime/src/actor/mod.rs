@@ -1,8 +1,8 @@
 //! What `#[process]` stands on: typed addresses, calls, contexts, and the state machine that owns a struct.
 //!
 //! From the bottom up:
-//! * [`waker`]: what wakes a process; [`waits`]: what it waits for, and how an awaited thing finds its way back to it;
-//!   [`outcome`]: answers to whoever is no process;
+//! * [`waker`]: what wakes a process; [`beside`]: futures beside its methods; [`waits`]: what it waits for, and how an
+//!   awaited thing finds its way back to it; [`outcome`]: answers to whoever is no process;
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
@@ -12,6 +12,7 @@
 
 pub(crate) mod address;
 pub(crate) mod awaits;
+pub(crate) mod beside;
 pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;

@@ -7,7 +7,8 @@
 //! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel for
 //! each call would cost more than the call.
 
-use super::waker::{Owner, foreign_waker, waker_of};
+use super::beside::{Besides, BoxedFuture};
+use super::waker::{Owner, foreign_waker};
 use crate::caller::{Caller, Ticket};
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError};
@@ -15,15 +16,13 @@ use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::scheduler::host::Host;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::sync::{Arc, Mutex, lock};
 use slab::Slab;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::ptr;
 use std::sync::Weak;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 pub(crate) type Answer = Result<Payload, CommandError>;
 
@@ -64,31 +63,6 @@ enum State {
     Continuation(usize),
 }
 
-/// A future that runs beside the process's methods.
-struct Beside {
-    future: Pin<Box<dyn Future<Output = Payload> + Send>>,
-    wish: Arc<Wish>,
-    continuation: usize,
-    deadline: Option<Moment>,
-}
-
-/// Whether a future that runs beside wants to be polled.
-struct Wish {
-    wanted: AtomicBool,
-    waker: Waker,
-}
-
-impl Wake for Wish {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.wanted.store(true, Ordering::Release);
-        self.waker.wake_by_ref();
-    }
-}
-
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Waits {
@@ -99,7 +73,7 @@ pub(crate) struct Waits {
     armed: Option<(Moment, TimerKey)>,
     /// Continuations that can run.
     pub(crate) ready: VecDeque<(usize, Answer)>,
-    beside: Slab<Option<Beside>>,
+    beside: Besides,
     /// A message that the process has asked for, and signals that a method wants.
     pub(crate) inbox: VecDeque<Package>,
     pub(crate) signals: VecDeque<Signal>,
@@ -396,9 +370,8 @@ impl Waits {
     }
 
     /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
-    pub(crate) fn run_beside(&mut self, future: Pin<Box<dyn Future<Output = Payload> + Send>>, continuation: usize) {
-        let wish = Arc::new(Wish { wanted: AtomicBool::new(true), waker: waker_of(self.owner) });
-        self.beside.insert(Some(Beside { future, wish, continuation, deadline: deadline() }));
+    pub(crate) fn run_beside(&mut self, future: BoxedFuture, continuation: usize) {
+        self.beside.add(self.owner, future, continuation, deadline());
         self.new_beside = true;
     }
 
@@ -518,44 +491,32 @@ pub(crate) fn leave() {
     drop(rows);
 }
 
-/// Polls those futures beside the process's methods that want it.
+/// Polls those futures beside the process's methods that want it now.
 pub(crate) fn poll_beside() {
-    let is_empty = peek(|waits| {
+    let wanted = peek(|waits| {
         waits.new_beside = false;
-        waits.beside.is_empty()
+        waits.beside.wanted()
     });
-    if is_empty != Some(false) {
-        return;
-    }
-    let mut row = 0;
-    loop {
+    for _ in 0..wanted.unwrap_or(0) {
         // Taken out while it is polled: its code may look at the table.
-        let next = with(|waits| {
-            while row < waits.beside.capacity() {
-                let place = waits.beside.get_mut(row);
-                row += 1;
-                if let Some(place) = place
-                    && place.as_ref().is_some_and(|beside| beside.wish.wanted.swap(false, Ordering::AcqRel))
-                {
-                    return place.take();
-                }
-            }
-            None
-        });
-        let Some(mut beside) = next.flatten() else {
-            return;
+        let Some(mut beside) = peek(|waits| waits.beside.take()).flatten() else {
+            continue;
         };
-        let waker = Waker::from(beside.wish.clone());
+        let waker = beside.waker();
         // It acts for whoever called the method that started it.
         let outer = set_deadline(beside.deadline);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
         set_deadline(outer);
-        with(|waits| match poll {
+        peek(|waits| match poll {
             Poll::Ready(output) => {
-                waits.beside.remove(row - 1);
+                waits.beside.remove(beside.row);
                 waits.ready.push_back((beside.continuation, Ok(output)));
+                Some(beside)
             }
-            Poll::Pending => waits.beside[row - 1] = Some(beside),
+            Poll::Pending => {
+                waits.beside.put_back(beside);
+                None
+            }
         });
     }
 }
