@@ -423,7 +423,10 @@ fn panics_of_every_kind_are_contained() {
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::Gone));
         let end = runtime.spawn_process(act(|_, _| panic_any(Bomb))).start().unwrap().join();
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::Gone));
-        let end = runtime.spawn_process(Asked).start().unwrap().join();
+        // It is asked when there is a cancel.
+        let asked = runtime.spawn_process(Asked).start().unwrap();
+        let end = asked.join();
+        asked.cancel("a question");
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::Gone));
         works(&runtime);
     });

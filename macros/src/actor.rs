@@ -14,7 +14,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
 
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
-    let (entry, inputs, package) = (local("entry"), local("inputs"), local("package"));
+    let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
     let (ctx, signal) = (local("ctx"), local("signal"));
 
     let infos = block.entries.iter().map(|entry| entries::info(entry, subject));
@@ -28,7 +28,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let starts = placed.iter().filter_map(|(index, entry)| entries::arm(entry, index, block));
     let is_async = block.messages.iter().filter(|message| message.method.is_async).map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
-        quote!(#(#cfgs)* if #package.is::<#ty>() { return true; })
+        quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
     });
     let delivers = block.messages.iter().filter_map(|message| deliver::message(message, subject));
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, subject));
@@ -84,18 +84,19 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 }
             }
 
-            fn is_async(#package: &#krate::Package) -> bool {
+            fn is_async(#mail: &#private::Mail<'_>) -> bool {
                 #(#is_async)*
                 false
             }
 
+            #[inline(always)]
             fn deliver<'a>(
                 &'a mut self,
                 #ctx: &'a mut #krate::Context<Self>,
-                #package: #krate::Package,
+                #mail: &mut #private::Mail<'_>,
             ) -> #private::Delivery<'a> {
                 #(#delivers)*
-                #private::Delivery::Unhandled(#package)
+                #private::Delivery::Unhandled
             }
 
             fn signal<'a>(

@@ -1,4 +1,4 @@
-//! `Actor::deliver` and `Actor::signal`: a package is opened as each message type in turn, a signal as each kind, and
+//! `Actor::deliver` and `Actor::signal`: a message is opened as each message type in turn, a signal as each kind, and
 //! what is found is handed to its method.
 
 use crate::argument::Reply;
@@ -10,21 +10,20 @@ use crate::subject::Subject;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-/// The statement that hands the package to one message method or passes it on.
+/// The statement that hands the mail to one message method or passes it on.
 pub(crate) fn message(message: &Message, subject: &Subject) -> Option<TokenStream> {
     let method = &message.method;
     if !method.sound {
         return None;
     }
-    let (private, package, caller) = (subject.private(), local("package"), local("caller"));
+    let (private, mail, caller) = (subject.private(), local("mail"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(message, subject);
     Some(quote! {
         #(#cfgs)*
-        let #package = match #private::open::<#ty>(#package) {
-            ::core::result::Result::Ok((#value, #caller)) => return #handled,
-            ::core::result::Result::Err(#package) => #package,
-        };
+        if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#ty>(#mail) {
+            return #handled;
+        }
     })
 }
 

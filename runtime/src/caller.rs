@@ -72,7 +72,7 @@ const NUMBERS: u64 = 1 << 20;
 thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// Why the process that this thread is taking apart ended.
-    static ENDING: RefCell<Option<ExitReason>> = const { RefCell::new(None) };
+    static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
     /// Callers that were dropped by a panic: they are told once it is known what it said.
     static ORPHANS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any.
@@ -203,7 +203,7 @@ impl Drop for Caller {
             });
             return;
         }
-        let reason = ENDING.try_with(|ending| ending.borrow().clone()).ok().flatten();
+        let reason = ending();
         this.fail(reason.map_or(CallError::Dropped, CallError::Gone));
     }
 }
@@ -238,6 +238,10 @@ pub(crate) fn has_orphans() -> bool {
 
 /// Tells the callers that a panic dropped what it was.
 pub(crate) fn blame_with(error: impl Fn() -> CommandError) {
+    if !HAS_ORPHANS.try_with(Cell::get).unwrap_or(false) {
+        return;
+    }
+    HAS_ORPHANS.set(false);
     // Taken out first: telling one may drop others.
     let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
     orphans.into_iter().for_each(|orphan| orphan.fail_command(error()));
@@ -245,20 +249,26 @@ pub(crate) fn blame_with(error: impl Fn() -> CommandError) {
 
 /// Whether this thread takes a process apart.
 pub(crate) fn is_ending() -> bool {
-    ENDING.try_with(|ending| ending.borrow().is_some()).unwrap_or(false)
+    ENDING.try_with(|ending| !ending.get().is_null()).unwrap_or(false)
+}
+
+/// Why the process that this thread takes apart ended, if it takes one apart.
+fn ending() -> Option<ExitReason> {
+    let reason = ENDING.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `while_ending`, which borrows what it points at.
+    unsafe { reason.as_ref() }.cloned()
 }
 
 /// Runs `body`, in which a process is taken apart: whoever it leaves unanswered learns why it ended.
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
-    struct Restore(Option<ExitReason>);
+    struct Restore(*const ExitReason);
     impl Drop for Restore {
         fn drop(&mut self) {
-            let outer = self.0.take();
-            let _ = ENDING.try_with(|ending| ending.replace(outer));
+            let _ = ENDING.try_with(|ending| ending.set(self.0));
         }
     }
     // Not there any more in the destructors of a thread's own variables; a start that fails there is taken apart too.
-    let outer = ENDING.try_with(|ending| ending.replace(Some(reason.clone())));
-    let _restore = Restore(outer.ok().flatten());
+    let outer = ENDING.try_with(|ending| ending.replace(reason));
+    let _restore = Restore(outer.unwrap_or(ptr::null()));
     body()
 }

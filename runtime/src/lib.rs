@@ -39,6 +39,7 @@ compile_error!("postroom packs addresses and tags into one word, and needs a 64-
 compile_error!("postroom contains panics in processes by unwinding; build without `panic = \"abort\"`");
 
 mod actor;
+mod blocks;
 mod builder;
 mod caller;
 mod clock;
@@ -49,6 +50,7 @@ mod exit;
 mod inside;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
+mod mail;
 mod mailbox;
 mod oneshot;
 mod package;
@@ -61,6 +63,7 @@ mod registry;
 mod relay;
 mod runtime;
 mod scheduler;
+mod shelf;
 mod standalone;
 mod statistics;
 mod sync;
@@ -124,6 +127,7 @@ pub mod __private {
     pub use crate::actor::reply::{Asked, open};
     pub use crate::actor::seed::SpawnCore;
     pub use crate::errors::EntryError;
+    pub use crate::mail::Mail;
 
     /// Without the feature `serde` there is nothing to take from JSON.
     #[cfg(not(feature = "serde"))]

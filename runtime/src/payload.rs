@@ -1,18 +1,21 @@
 //! Values whose type is known only at run time: what messages, inputs, commands and results are carried in.
 //!
-//! A [`Payload`] holds a value of up to four words in place and a larger one in a box, so that a message of ordinary
-//! size costs no allocation. The type travels as the address of a table; equality is decided by `TypeId`, because the
+//! A [`Payload`] holds a value of up to four words in place and a larger one in a block of memory from the thread's shelves,
+//! so that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator). The type travels as the address of a table; equality is decided by `TypeId`, because the
 //! address of such a table is not unique across a program's codegen units.
 //!
 //! The module is the only place where values lose and regain their types; all its `unsafe` rests on one rule, kept by
-//! [`Payload::new`]: *`data` holds a valid `T` (in place or by its box) exactly when `table` is the one made for `T`*.
+//! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the one made for `T`*.
 
+use crate::blocks;
+use std::alloc::Layout;
 use std::any::TypeId;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
-/// How many bytes are held without a box.
+/// How many bytes are held in place.
 const INLINE_BYTES: usize = 4 * size_of::<usize>();
 
 type Data = MaybeUninit<[usize; 4]>;
@@ -23,6 +26,58 @@ struct Table {
     type_name: fn() -> &'static str,
     /// Ends the value in the data, wherever it is kept.
     drop: unsafe fn(*mut Data),
+}
+
+/// A value that is too large to be held in place.
+struct Large<T>(NonNull<T>);
+
+impl<T> Large<T> {
+    #[inline]
+    fn new(value: T) -> Self {
+        let place = blocks::take(Layout::new::<T>()).cast::<T>();
+        // SAFETY: taken with the layout of `T`, and nobody else's.
+        unsafe { place.write(value) };
+        Self(place)
+    }
+
+    #[inline]
+    fn into_raw(self) -> NonNull<T> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// # Safety
+    /// `place` came from `into_raw`, and is turned back once.
+    #[inline]
+    unsafe fn from_raw(place: NonNull<T>) -> Self {
+        Self(place)
+    }
+
+    #[inline]
+    fn into_value(self) -> T {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the value is moved out, and the memory, taken with this layout, given back without it.
+        unsafe {
+            let value = this.0.read();
+            blocks::give_back(this.0.cast(), Layout::new::<T>());
+            value
+        }
+    }
+}
+
+impl<T> Drop for Large<T> {
+    fn drop(&mut self) {
+        struct GiveBack<T>(NonNull<T>);
+        impl<T> Drop for GiveBack<T> {
+            fn drop(&mut self) {
+                // SAFETY: taken with this layout; what was there has been dropped.
+                unsafe { blocks::give_back(self.0.cast(), Layout::new::<T>()) };
+            }
+        }
+        // Also if the drop of the value panics.
+        let _give_back = GiveBack(self.0);
+        // SAFETY: owned by this, and not used after this.
+        unsafe { self.0.drop_in_place() };
+    }
 }
 
 struct TableOf<T>(T);
@@ -39,15 +94,15 @@ impl<T: Send + 'static> TableOf<T> {
             // SAFETY: by the caller's promise a valid `T` lies at the start of `data`, which is aligned for it.
             unsafe { data.cast::<T>().drop_in_place() }
         } else {
-            // SAFETY: by the caller's promise `data` holds the pointer of a `Box<T>` that nobody else owns.
-            drop(unsafe { Box::from_raw(data.cast::<*mut T>().read()) });
+            // SAFETY: by the caller's promise `data` holds the pointer of a `Large<T>` that nobody else owns.
+            drop(unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) });
         }
     }
 }
 
 /// A value of any type that may go to another thread.
 ///
-/// 40 bytes; values of up to 32 bytes are held in place, larger ones in a box.
+/// 40 bytes; values of up to 32 bytes are held in place, larger ones by a pointer.
 ///
 /// ```
 /// use postroom::Payload;
@@ -77,7 +132,7 @@ impl Payload {
             unsafe { data.as_mut_ptr().cast::<T>().write(value) };
         } else {
             // SAFETY: `data` is large enough and aligned for a pointer.
-            unsafe { data.as_mut_ptr().cast::<*mut T>().write(Box::into_raw(Box::new(value))) };
+            unsafe { data.as_mut_ptr().cast::<NonNull<T>>().write(Large::new(value).into_raw()) };
         }
         Self { table: TableOf::<T>::TABLE, data }
     }
@@ -112,9 +167,26 @@ impl Payload {
             // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; `this` is never dropped, so it is moved once.
             unsafe { data.cast::<T>().read() }
         } else {
-            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its box.
-            *unsafe { Box::from_raw(data.cast::<*mut T>().read()) }
+            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
+            unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
         })
+    }
+
+    /// Takes the value out of `place` if it is a `T`: it is read from where it lies.
+    #[inline]
+    pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
+        let payload = place.as_mut().filter(|payload| payload.is::<T>())?;
+        let data = payload.data.as_mut_ptr();
+        let value = if TableOf::<T>::IN_PLACE {
+            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; the payload is forgotten below.
+            unsafe { data.cast::<T>().read() }
+        } else {
+            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
+            unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
+        };
+        // SAFETY: the payload's value has been moved out, so it is overwritten and not dropped.
+        unsafe { std::ptr::write(place, None) };
+        Some(value)
     }
 
     /// A look at the value if it is a `T`. The value may not be `Sync`, so the look is exclusive.
@@ -124,7 +196,9 @@ impl Payload {
         }
         let data = self.data.as_mut_ptr();
         // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer, and `&mut self` is exclusive.
-        Some(unsafe { if TableOf::<T>::IN_PLACE { &mut *data.cast::<T>() } else { &mut **data.cast::<*mut T>() } })
+        Some(unsafe {
+            if TableOf::<T>::IN_PLACE { &mut *data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_mut() }
+        })
     }
 }
 

@@ -56,25 +56,46 @@ impl Pid {
         Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & LAST_GENERATION) }
     }
 
+    /// A PID of the two words that it consists of; `place` is that of any PID of the same host.
+    #[inline]
+    pub(crate) fn of_words(place: NonZeroU64, slot: u32, generation: u64) -> Self {
+        Self { place, life: u64::from(slot) << GENERATION_BITS | generation }
+    }
+
+    /// Node and host in one word.
+    pub(crate) fn place(self) -> NonZeroU64 {
+        self.place
+    }
+
     /// The run of the program that the process lives in.
+    #[inline]
     pub fn node(self) -> NodeId {
         NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
     }
 
     /// The scheduler in that program.
+    #[inline]
     pub fn host(self) -> u16 {
         (self.place.get() & ((1 << HOST_BITS) - 1)) as u16
     }
 
     /// Where the process is kept.
+    #[inline]
     pub fn slot(self) -> u32 {
         (self.life >> GENERATION_BITS) as u32
     }
 
     /// Which of the processes that were kept there.
+    #[inline]
     pub fn generation(self) -> u64 {
         self.life & LAST_GENERATION
     }
+}
+
+/// Where a process lives, seen from below.
+pub(crate) trait Resident: Sync {
+    /// The PID of the process that lives there, or that lived there last.
+    fn resident(&self) -> Option<Pid>;
 }
 
 impl fmt::Display for Pid {
@@ -95,11 +116,13 @@ pub struct NodeId(NonZeroU64);
 
 impl NodeId {
     /// The node id with this number, if it is one: not zero and below 2^48.
+    #[inline]
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).filter(|number| number.get() < 1 << NODE_BITS).map(Self)
     }
 
     /// The number.
+    #[inline]
     pub fn get(self) -> u64 {
         self.0.get()
     }

@@ -13,7 +13,7 @@ use crate::mailbox::node::Kind;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
-use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
+use crate::sync::{Arc, AtomicU64, OnceLock, Ordering, PoisonError, RwLock};
 use crate::table::{Refusal, Slot, TABLE};
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -50,6 +50,32 @@ pub(crate) fn route(package: Package) -> Result<(), Refused> {
     deliver(pid, payload, caller)
 }
 
+/// Sends a message that nobody waits for an answer to: the path that all others branch off from.
+///
+/// # Errors
+/// The message, with the reason.
+#[inline]
+pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
+    if pid.node() != this_node() {
+        return send_abroad(pid, message);
+    }
+    match TABLE.slot(pid.slot()) {
+        Some(slot) => slot.send(pid.generation(), message).map_err(|message| (message, SendFailure::Gone(pid))),
+        None => Err((message, SendFailure::Gone(pid))),
+    }
+}
+
+#[cold]
+fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
+    route(Package::new(pid, message)).map_err(|refused| {
+        let (_, payload, _) = refused.package.into_parts();
+        match payload.take() {
+            Ok(message) => (message, refused.reason),
+            Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
+        }
+    })
+}
+
 /// Brings a message to a process of this program.
 #[inline]
 pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
@@ -68,9 +94,21 @@ impl Receiver for Pid {
 }
 
 /// This run of this program. Drawn once, before the first PID is given out.
+#[inline]
 pub fn this_node() -> NodeId {
-    static NODE: OnceLock<NodeId> = OnceLock::new();
-    *NODE.get_or_init(|| NodeId::from_random(crate::random::entropy()))
+    NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)
+}
+
+/// Zero until it is drawn.
+static NODE: AtomicU64 = AtomicU64::new(0);
+
+#[cold]
+fn draw_node() -> NodeId {
+    let drawn = NodeId::from_random(crate::random::entropy());
+    match NODE.compare_exchange(0, drawn.get(), Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => drawn,
+        Err(first) => NodeId::new(first).unwrap_or(drawn),
+    }
 }
 
 /// A node: it brings packages to its hosts.
@@ -120,7 +158,7 @@ fn hosts() -> &'static RwLock<HashSet<u16>> {
 /// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
 /// generation, which all hosts of a program share.
 pub(crate) fn new_host() -> u16 {
-    use crate::sync::{AtomicU16, Ordering};
+    use crate::sync::AtomicU16;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS;
     hosts().write().unwrap_or_else(PoisonError::into_inner).insert(number);

@@ -13,7 +13,7 @@ use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::relay::{Receiver, THREADS, route, this_node};
 use crate::scheduler::lend::while_blocked;
-use crate::sync::{AtomicU64, Mutex, OnceLock, lock, yield_now};
+use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::table::{Home, Keeper, TABLE, Token};
 use std::fmt;
 use std::future::poll_fn;
@@ -190,7 +190,7 @@ impl Mailbox {
 impl Owner {
     fn new() -> &'static Self {
         let owner: &'static Self = Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new() }));
-        let home = Home { keeper: owner, node: this_node(), host: THREADS, late: AtomicU64::new(0) };
+        let home = Home::new(owner, this_node(), THREADS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner
     }

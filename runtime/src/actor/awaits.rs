@@ -16,11 +16,7 @@ use std::time::Duration;
 
 /// Ends here if the process was told to end while it could not.
 async fn end_if_cancelled() {
-    poll_fn(|_| {
-        let over = waits::peek(|waits| waits.is_ending());
-        if over == Some(true) { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
+    poll_fn(|_| if waits::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
 }
 
 /// A future's row in the table of the process that polls it.
@@ -127,7 +123,7 @@ struct Shield {
 
 impl Shield {
     fn raise() -> Self {
-        let raised = waits::with(|waits| (waits.shields.clone(), waits.owner()));
+        let raised = waits::with(|waits| (waits.shield(), waits.owner()));
         raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
     }
 }

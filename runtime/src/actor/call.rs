@@ -11,7 +11,7 @@ use crate::oneshot::Oneshot;
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::relay::{deliver, route, this_node};
+use crate::relay::{route, this_node};
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex};
@@ -208,12 +208,7 @@ fn default_deadline() -> Moment {
 /// Sends `message` to `pid`.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
-    let sent = if pid.node() == this_node() {
-        deliver(pid, Payload::new(message), None)
-    } else {
-        route(Package::new(pid, message))
-    };
-    sent.map_err(|refused| take_back(refused.package, refused.reason))
+    crate::relay::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
 /// The message of a package that was refused.

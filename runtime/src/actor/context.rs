@@ -14,6 +14,7 @@ use crate::pid::Pid;
 use crate::scheduler::birth::inherited_values;
 use crate::sync::{Arc, Mutex, PoisonError};
 use crate::table::TABLE;
+use crate::table::slot::Card;
 use slab::Slab;
 use std::any::TypeId;
 use std::fmt;
@@ -31,16 +32,19 @@ type Continuation<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
 /// selected.
 pub struct Context<P> {
     pid: Option<Pid>,
-    parent: Option<Pid>,
-    entry: &'static str,
-    /// Behind a lock that is never taken, so that the context can be shared within a future.
-    continuations: Mutex<Slab<Continuation<P>>>,
+    /// What few processes have. Behind a lock that is never taken, so that the context can be shared within a future.
+    continuations: Option<Box<Mutex<Slab<Continuation<P>>>>>,
     process: PhantomData<fn(P)>,
 }
 
 impl<P> Context<P> {
-    pub(crate) fn new(pid: Option<Pid>, parent: Option<Pid>, entry: &'static str) -> Self {
-        Self { pid, parent, entry, continuations: Mutex::new(Slab::new()), process: PhantomData }
+    pub(crate) fn new(pid: Option<Pid>) -> Self {
+        Self { pid, continuations: None, process: PhantomData }
+    }
+
+    /// What is told of the process, while it lives.
+    fn card(&self) -> Option<&'static Card> {
+        TABLE.slot(self.pid?.slot()).map(|slot| &slot.card)
     }
 
     /// The process's own PID.
@@ -61,17 +65,17 @@ impl<P> Context<P> {
 
     /// The process that spawned this one; `None` if it was a thread.
     pub fn parent(&self) -> Option<Pid> {
-        self.parent
+        self.card()?.parent(self.pid?.node())
     }
 
-    /// The entry that it was started at.
+    /// The entry that it was started at; empty if its machine is driven by hand.
     pub fn entry(&self) -> &'static str {
-        self.entry
+        self.card().and_then(Card::names).map_or("", |(_, entry)| entry)
     }
 
     /// Where in the source it was spawned.
     pub fn spawn_place(&self) -> Option<&'static Location<'static>> {
-        TABLE.living(self.pid?)?.card.place()
+        self.card()?.place()
     }
 
     /// When whoever called the method that runs now stops waiting.
@@ -100,9 +104,7 @@ impl<P> Context<P> {
 
     /// Ends the process when the method that runs now is done (in async code: at its next await).
     pub fn stop(&self) {
-        waits::with(|waits| {
-            waits.end.get_or_insert(ExitReason::Normal);
-        });
+        waits::stop();
     }
 
     /// A call whose answer is handled by a closure, while the process goes on with other messages: finish it with `then`.
@@ -122,11 +124,12 @@ impl<P> Context<P> {
     }
 
     pub(crate) fn add_continuation(&mut self, continuation: Continuation<P>) -> usize {
-        self.continuations.get_mut().unwrap_or_else(PoisonError::into_inner).insert(continuation)
+        let continuations = self.continuations.get_or_insert_default();
+        continuations.get_mut().unwrap_or_else(PoisonError::into_inner).insert(continuation)
     }
 
     pub(crate) fn take_continuation(&mut self, number: usize) -> Option<Continuation<P>> {
-        self.continuations.get_mut().unwrap_or_else(PoisonError::into_inner).try_remove(number)
+        self.continuations.as_mut()?.get_mut().unwrap_or_else(PoisonError::into_inner).try_remove(number)
     }
 
     /// Waits that long; not at all for zero, for ever for `Duration::MAX`. Safe to cancel.
@@ -210,7 +213,7 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
 
 impl<P> fmt::Debug for Context<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("pid", &self.pid).field("entry", &self.entry).finish_non_exhaustive()
+        f.debug_struct("Context").field("pid", &self.pid).field("entry", &self.entry()).finish_non_exhaustive()
     }
 }
 

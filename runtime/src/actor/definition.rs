@@ -5,7 +5,7 @@ use super::entry::{CheckedInputs, EntryInfo, Inputs, Start};
 use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
-use crate::package::Package;
+use crate::mail::Mail;
 use crate::pid::Pid;
 use crate::process::unknown_entry;
 use std::future::Future;
@@ -55,10 +55,10 @@ pub trait Actor: Declared + Sized + Send + 'static {
     fn spawn_core(entries: &mut Self::Entries) -> &mut SpawnCore<Self>;
     /// What an entry that is known by its text, and its inputs, come to. For generated code.
     fn start_by_name(entry: &str, inputs: Inputs) -> Result<Start<Self>, EntryError>;
-    /// Whether the message in the package has an async method. For generated code.
-    fn is_async(package: &Package) -> bool;
+    /// Whether the message has an async method. For generated code.
+    fn is_async(mail: &Mail<'_>) -> bool;
     /// Hands a message to its method. For generated code.
-    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, package: Package) -> Delivery<'a>;
+    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Delivery<'a>;
     /// Hands a signal to its method; one without a method comes back. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
 }
@@ -80,8 +80,8 @@ pub trait Handles<M>: Actor {
 pub enum Delivery<'a> {
     /// It was handled.
     Done,
-    /// There is no method for it.
-    Unhandled(Package),
+    /// There is no method for it: the mail is unopened.
+    Unhandled,
     /// It was handled, and its error ends the process.
     Failed(ProcessError),
     /// Its method is async.

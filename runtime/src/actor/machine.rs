@@ -8,13 +8,17 @@
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
-use super::waits::{self, Waits};
-use super::waker::{self, Owner};
+use super::waits::{self, Seat};
+use super::waker;
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError, StepError};
 use crate::exit::{Cancel, ExitReason, Signal};
+use crate::mail::Mail;
+use crate::mailbox::node::Content;
 use crate::package::Package;
 use crate::payload::Payloads;
+use crate::pid::Pid;
+use crate::process::event::{Arrival, Feed};
 use crate::process::output::Status;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
@@ -28,32 +32,31 @@ enum State<P> {
     New(P),
     /// Takes messages one by one.
     Serving(P, Context<P>),
-    /// A method has it.
-    Away(Pending<P>),
+    /// A method has it, and acts for someone who stops waiting then.
+    Away(Pending<P>, Option<Moment>),
     /// It is over. What is left of it is dropped when it is closed, so that whoever it leaves unanswered learns why.
-    Over(Option<Remains<P>>),
-}
-
-#[expect(dead_code, reason = "kept to be dropped")]
-enum Remains<P> {
-    Struct(P, Context<P>),
-    Future(Pending<P>),
+    #[expect(dead_code, reason = "kept to be dropped")]
+    OverStruct(P, Context<P>),
+    #[expect(dead_code, reason = "kept to be dropped")]
+    OverFuture(Pending<P>),
+    /// It is over, and nothing is left.
+    Over,
 }
 
 impl<P> State<P> {
     /// Takes the state out of its place, which is over.
     fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::Over(None))
+        std::mem::replace(self, Self::Over)
     }
 
     /// Nothing more happens in it.
     fn finish(&mut self) {
-        *self = Self::Over(match self.take() {
-            Self::New(_) => None,
-            Self::Serving(process, context) => Some(Remains::Struct(process, context)),
-            Self::Away(future) => Some(Remains::Future(future)),
-            Self::Over(remains) => remains,
-        });
+        *self = match self.take() {
+            Self::New(_) => Self::Over,
+            Self::Serving(process, context) => Self::OverStruct(process, context),
+            Self::Away(future, _) => Self::OverFuture(future),
+            over => over,
+        };
     }
 }
 
@@ -85,10 +88,7 @@ impl<P> State<P> {
 /// ```
 pub struct Machine<P: Actor> {
     state: State<P>,
-    waits: Option<Box<Waits>>,
-    owner: Owner,
-    /// Of the caller whose async method is pending.
-    deadline: Option<Moment>,
+    seat: Seat,
 }
 
 /// What is known of the processes of type `P`.
@@ -101,14 +101,14 @@ impl<P: Actor> KindOf<P> {
 impl<P: Actor> Machine<P> {
     /// A machine for a struct that has not been started.
     pub fn new(process: P) -> Self {
-        Self { state: State::New(process), waits: None, owner: None, deadline: None }
+        Self { state: State::New(process), seat: Seat::default() }
     }
 
     /// The struct; `None` while an async method has it, and when the process is over.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
             State::New(process) | State::Serving(process, _) => Some(process),
-            State::Away(_) | State::Over(_) => None,
+            _ => None,
         }
     }
 
@@ -116,29 +116,30 @@ impl<P: Actor> Machine<P> {
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
             State::New(process) | State::Serving(process, _) => Some(process),
-            State::Away(_) | State::Over(_) => None,
+            _ => None,
         }
     }
 
     /// Starts with an entry that is known.
     pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
-        let entry = P::ENTRIES[start.index].name;
         match start.begin {
-            Begin::Sync(begin) => self.start_sync(ctx, entry, begin),
-            Begin::Future(begin) => self.start_future(ctx, entry, begin),
+            Begin::Sync(begin) => self.start_sync(ctx, begin),
+            Begin::Future(begin) => self.start_future(ctx, begin),
         }
     }
 
     pub(crate) fn start_sync(
         &mut self,
         ctx: &InitContext<'_>,
-        entry: &'static str,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
-        let (mut process, mut context) = self.take_new(ctx, entry)?;
-        let owner = self.owner;
-        let begun = waits::enter(&mut self.waits, owner, || begin(&mut process, &mut context));
-        let rest = self.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
+        let (mut process, mut context) = self.take_new(ctx)?;
+        let (begun, end) =
+            waits::enter(&mut self.seat, waits::deadline(), || (begin(&mut process, &mut context), waits::take_end()));
+        if let Some(reason) = end {
+            self.seat.end(reason);
+        }
+        let rest = self.seat.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
         self.state = State::Serving(process, context);
         begun.map(|()| if rest { First::Rest } else { First::Step })
     }
@@ -146,18 +147,17 @@ impl<P: Actor> Machine<P> {
     pub(crate) fn start_future(
         &mut self,
         ctx: &InitContext<'_>,
-        entry: &'static str,
         begin: impl FnOnce(P, Context<P>) -> Pending<P>,
     ) -> Result<First, InitError> {
-        let (process, context) = self.take_new(ctx, entry)?;
-        self.state = State::Away(begin(process, context));
+        let (process, context) = self.take_new(ctx)?;
+        self.state = State::Away(begin(process, context), None);
         Ok(First::Step)
     }
 
-    fn take_new(&mut self, ctx: &InitContext<'_>, entry: &'static str) -> Result<(P, Context<P>), InitError> {
-        self.owner = waker::owner_of(ctx.pid());
+    fn take_new(&mut self, ctx: &InitContext<'_>) -> Result<(P, Context<P>), InitError> {
+        self.seat.life = waker::life_of(waker::owner_of(ctx.pid()));
         match self.state.take() {
-            State::New(process) => Ok((process, Context::new(ctx.pid(), ctx.parent(), entry))),
+            State::New(process) => Ok((process, Context::new(ctx.pid()))),
             started => {
                 self.state = started;
                 Err(InitError::Twice)
@@ -168,7 +168,7 @@ impl<P: Actor> Machine<P> {
     /// One step, with this process's table in place.
     fn step_inside(
         state: &mut State<P>,
-        owner: Owner,
+        life: u64,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
     ) -> Result<(), ProcessError> {
@@ -177,7 +177,7 @@ impl<P: Actor> Machine<P> {
                 State::New(_) => {
                     return Err(StepError::BeforeInit.into());
                 }
-                State::Over(_) => {
+                State::Over | State::OverStruct(..) | State::OverFuture(_) => {
                     return Err(StepError::AfterDone.into());
                 }
                 State::Serving(process, context) => {
@@ -185,18 +185,21 @@ impl<P: Actor> Machine<P> {
                         Self::send_away(state, served);
                         continue;
                     }
-                    if let Some(reason) = waits::peek(|waits| waits.take_end()).flatten() {
-                        out.status = Status::Ended(reason, None);
+                    if let Some(reason) = waits::take_end() {
+                        out.set(Status::Ended(reason, None));
                         state.finish();
                     }
                     return Ok(());
                 }
-                State::Away(future) => {
-                    match Self::poll_away(future, owner, events) {
+                State::Away(future, deadline) => {
+                    waits::set_deadline(*deadline);
+                    let polled = Self::poll_away(future, life, events);
+                    *deadline = waits::deadline();
+                    match polled {
                         Away::Idle => {}
-                        Away::Suspended => out.status = Status::Suspended,
+                        Away::Suspended => out.set(Status::Suspended),
                         Away::Ended(reason) => {
-                            out.status = Status::Ended(reason, None);
+                            out.set(Status::Ended(reason, None));
                             state.finish();
                         }
                         Away::Finished(Finished::Method(process, context, failed)) => {
@@ -207,9 +210,9 @@ impl<P: Actor> Machine<P> {
                             }
                         }
                         Away::Finished(Finished::Entry(process, context, result, error)) => {
-                            *state = State::Over(Some(Remains::Struct(process, context)));
+                            *state = State::OverStruct(process, context);
                             let reason = error.map_or(ExitReason::Normal, ExitReason::error);
-                            out.status = Status::Ended(reason, Some(result));
+                            out.set(Status::Ended(reason, Some(result)));
                         }
                     }
                     return Ok(());
@@ -218,33 +221,128 @@ impl<P: Actor> Machine<P> {
         }
     }
 
+    /// A step of a process that waits for something, or that something else than messages has come for.
+    #[inline(never)]
+    fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        let (state, life) = (&mut self.state, self.seat.life);
+        waits::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))
+    }
+
+    /// Handles messages as long as nothing else is to be done: what most steps consist of. Gives why the process ends, if it
+    /// does.
+    #[inline(always)]
+    fn serve_mail_only(
+        process: &mut P,
+        context: &mut Context<P>,
+        feed: &mut Feed,
+    ) -> Result<Option<ExitReason>, ProcessError> {
+        while let Some(mut mail) = feed.mail() {
+            if P::ASYNC && P::is_async(&mail) {
+                Self::set_aside(context, mail);
+                return Ok(None);
+            }
+            let fault = match process.deliver(context, &mut mail) {
+                Delivery::Done => None,
+                // Not for a message that is not async.
+                Delivery::Pending(future) => {
+                    drop(future);
+                    None
+                }
+                Delivery::Unhandled => Some(None),
+                Delivery::Failed(error) => Some(Some(error)),
+            };
+            match fault {
+                None => {}
+                Some(None) => Self::refuse(context, mail),
+                Some(Some(error)) => return Err(error),
+            }
+            if waits::has_more_to_do() {
+                return Ok(waits::take_end());
+            }
+        }
+        Ok(None)
+    }
+
+    /// A message whose method is async is served from the table.
+    #[cold]
+    fn set_aside(context: &Context<P>, mail: Mail<'_>) {
+        let package = context.try_pid().and_then(|pid| mail.into_package(pid));
+        waits::with(|waits| waits.inbox.extend(package));
+    }
+
+    #[cold]
+    fn refuse(context: &Context<P>, mail: Mail<'_>) {
+        drop(context.try_pid().and_then(|pid| mail.into_package(pid)));
+    }
+
     /// Handles what arrives until there is nothing left, or until a message has an async method.
     fn serve(process: &mut P, context: &mut Context<P>, events: &mut Events<'_>) -> Result<Served, ProcessError> {
         loop {
-            let mut left_over = None;
-            if waits::peek(|_| ()).is_some() {
-                if let Some(served) = Self::serve_waits(process, context) {
-                    return Ok(served);
-                }
-                left_over = waits::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
+            if waits::has_more_to_do()
+                && let Some(served) = Self::serve_first(process, context)?
+            {
+                return Ok(served);
             }
-            let event = match left_over {
-                Some(package) => Some(Event::Message(package)),
-                None => events.next(),
-            };
-            match event {
-                None => return Ok(Served::All),
-                Some(Event::Message(package)) => {
-                    if P::ASYNC && P::is_async(&package) {
-                        return Ok(Served::Message(package));
-                    }
-                    match process.deliver(context, package) {
-                        Delivery::Failed(error) => return Err(error),
-                        Delivery::Unhandled(package) => drop(package),
-                        Delivery::Done | Delivery::Pending(_) => {}
+            match events.arrive() {
+                Arrival::Nothing => return Ok(Served::All),
+                Arrival::Mail(mail, to) => {
+                    if let Some(served) = Self::serve_mail(process, context, mail, to)? {
+                        return Ok(served);
                     }
                 }
-                Some(event) => Self::bring(event),
+                Arrival::Event(event) => {
+                    if let Some(served) = Self::serve_event(process, context, event)? {
+                        return Ok(served);
+                    }
+                }
+            }
+        }
+    }
+
+    fn serve_mail(
+        process: &mut P,
+        context: &mut Context<P>,
+        mut mail: Mail<'_>,
+        to: Pid,
+    ) -> Result<Option<Served>, ProcessError> {
+        if P::ASYNC && P::is_async(&mail) {
+            return Ok(mail.into_package(to).map(Served::Message));
+        }
+        match deliver_apart(process, context, &mut mail) {
+            Delivery::Done | Delivery::Pending(_) => Ok(None),
+            Delivery::Unhandled => {
+                drop(mail.into_package(to));
+                Ok(None)
+            }
+            Delivery::Failed(error) => Err(error),
+        }
+    }
+
+    #[cold]
+    fn serve_event(process: &mut P, context: &mut Context<P>, event: Event) -> Result<Option<Served>, ProcessError> {
+        match event {
+            Event::Message(package) => {
+                let to = package.to();
+                Self::serve_mail(process, context, Mail::of(package, &mut Content::empty()), to)
+            }
+            // Served from the table, before the next message.
+            other => {
+                Self::bring(other);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Serves what comes before the messages of the mailbox.
+    fn serve_first(process: &mut P, context: &mut Context<P>) -> Result<Option<Served>, ProcessError> {
+        loop {
+            if let Some(served) = Self::serve_waits(process, context) {
+                return Ok(Some(served));
+            }
+            let left_over = waits::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
+            let Some(package) = left_over else { return Ok(None) };
+            if let Some(served) = Self::serve_event(process, context, Event::Message(package))? {
+                return Ok(Some(served));
             }
         }
     }
@@ -269,7 +367,7 @@ impl<P: Actor> Machine<P> {
                     waits::with(|waits| waits.end = Some(cancel.reason));
                 }
             }
-            if waits::peek(|waits| waits.is_ending()) == Some(true) {
+            if waits::is_ending() {
                 return Some(Served::All);
             }
             // A signal method may have started some.
@@ -284,9 +382,10 @@ impl<P: Actor> Machine<P> {
         let State::Serving(mut process, mut context) = state.take() else {
             return;
         };
-        *state = State::Away(Box::pin(async move {
+        let deadline = waits::deadline();
+        let future = Box::pin(async move {
             let delivery = match for_what {
-                Served::Message(package) => process.deliver(&mut context, package),
+                Served::Message(package) => deliver(&mut process, &mut context, package),
                 Served::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
                     if let Signal::Cancel(cancel) = signal {
                         waits::with(|waits| waits.end = Some(cancel.reason));
@@ -297,25 +396,26 @@ impl<P: Actor> Machine<P> {
             };
             let failed = finish(delivery).await;
             Finished::Method(process, context, failed)
-        }));
+        });
+        *state = State::Away(future, deadline);
     }
 
     /// Brings a future what it waits for, and polls it.
-    fn poll_away(future: &mut Pending<P>, owner: Owner, events: &mut Events<'_>) -> Away<P> {
-        let waker = waker::waker_of(owner);
+    fn poll_away(future: &mut Pending<P>, life: u64, events: &mut Events<'_>) -> Away<P> {
+        let waker = waker::waker_of(waker::owner_of_life(life));
         loop {
             while let Some(event) = events.next_control() {
                 Self::bring(event);
             }
             waits::poll_beside();
             waits::rouse();
-            if let Some(reason) = waits::peek(|waits| waits.take_end()).flatten() {
+            if let Some(reason) = waits::take_end() {
                 return Away::Ended(reason);
             }
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let (wants, end) = waits::peek(|waits| (waits.wants_message, waits.take_end())).unwrap_or((false, None));
+            let (wants, end) = (waits::peek(|waits| waits.wants_message) == Some(true), waits::take_end());
             if let Some(reason) = end {
                 return Away::Ended(reason);
             }
@@ -339,12 +439,21 @@ impl<P: Actor> Machine<P> {
 
     /// Puts an event where the future will find it.
     fn bring(event: Event) {
+        let event = match event {
+            Event::Completed { tag, result } if !waits::is_deadline(tag) => {
+                if let Some(waker) = waits::with(|waits| waits.answer(tag, result)).flatten() {
+                    waker.wake();
+                }
+                return;
+            }
+            other => other,
+        };
         let wakers = waits::with(|waits| match event {
             Event::Message(package) => {
                 waits.inbox.push_back(package);
                 Vec::new()
             }
-            Event::Completed { tag, result } => waits.answer(tag, result),
+            Event::Completed { .. } => waits.expire(),
             // Told twice: by a shutdown, and by the spawn that met it.
             Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
                 if waits.cancelled == Some(ExitReason::Shutdown) =>
@@ -374,16 +483,31 @@ impl<P: Actor> Machine<P> {
     }
 }
 
+/// [`Actor::deliver`] is put in the place of its call wherever it is called: where most messages come by, and here.
+#[inline(never)]
+fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Delivery<'a> {
+    process.deliver(context, mail)
+}
+
+/// Hands a package to its method; one without a method is dropped.
+pub(crate) fn deliver<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, package: Package) -> Delivery<'a> {
+    let to = package.to();
+    let mut content = Content::empty();
+    let mut mail = Mail::of(package, &mut content);
+    let delivery = deliver_apart(process, context, &mut mail);
+    if matches!(delivery, Delivery::Unhandled) {
+        drop(mail.into_package(to));
+    }
+    delivery
+}
+
 /// Sees a delivery to its end. Gives the error that ends the process, if there is one.
 async fn finish(mut delivery: Delivery<'_>) -> Option<ProcessError> {
     loop {
         delivery = match delivery {
             Delivery::Done => return None,
             Delivery::Failed(error) => return Some(error),
-            Delivery::Unhandled(package) => {
-                drop(package);
-                return None;
-            }
+            Delivery::Unhandled => return None,
             Delivery::Pending(future) => future.await,
         };
     }
@@ -428,19 +552,27 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        let (state, owner) = (&mut self.state, self.owner);
-        let outer = waits::set_deadline(self.deadline);
-        let result = waits::enter(&mut self.waits, owner, || Self::step_inside(state, owner, events, out));
-        let deadline = waits::set_deadline(outer);
-        self.deadline = deadline.filter(|_| matches!(self.state, State::Away(_)));
-        result
+        if self.seat.waits.is_none()
+            && let Some(feed) = events.mail_only()
+            && let State::Serving(process, context) = &mut self.state
+        {
+            if let Some(reason) = waits::enter(&mut self.seat, None, || Self::serve_mail_only(process, context, feed))?
+            {
+                out.set(Status::Ended(reason, None));
+                self.state.finish();
+                return Ok(());
+            }
+            if self.seat.waits.is_none() {
+                return Ok(());
+            }
+        }
+        self.step_with_table(events, out)
     }
 
     fn close(&mut self) {
         // Whatever is pending ends with its process's table in place, so that what it waits for is cancelled.
         let state = self.state.take();
-        let owner = self.owner;
-        waits::enter(&mut self.waits, owner, || {
+        waits::enter(&mut self.seat, waits::deadline(), || {
             drop(state);
             waits::leave();
         });
@@ -456,8 +588,8 @@ impl<P: Actor> fmt::Debug for Machine<P> {
         let state = match &self.state {
             State::New(_) => "new",
             State::Serving(..) => "serving",
-            State::Away(_) => "in an async method",
-            State::Over(_) => "over",
+            State::Away(..) => "in an async method",
+            State::Over | State::OverStruct(..) | State::OverFuture(_) => "over",
         };
         write!(f, "Machine<{}>({state})", P::NAME)
     }

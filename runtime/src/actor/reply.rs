@@ -4,7 +4,7 @@ use super::definition::{Declared, Delivery};
 use super::waits;
 use crate::caller::Caller;
 use crate::errors::ProcessError;
-use crate::package::Package;
+use crate::mail::Mail;
 use crate::payload::Payload;
 use std::convert::Infallible;
 use std::fmt;
@@ -13,26 +13,32 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Asked {
     caller: Option<Caller>,
-    message: &'static str,
+    message: fn() -> &'static str,
 }
 
-/// Opens a package for its method: from here on the process acts within the caller's deadline. For generated code.
-///
-/// # Errors
-/// The package, if its message is of another type.
-#[inline]
-pub fn open<M: Send + 'static>(package: Package) -> Result<(M, Asked), Package> {
-    let (message, mut caller) = package.split::<M>()?;
-    waits::set_deadline(caller.as_mut().and_then(Caller::deadline));
-    Ok((message, Asked { caller, message: std::any::type_name::<M>() }))
+/// Opens a message for its method, if it is an `M`: from here on the process acts within the caller's deadline. For
+/// generated code.
+#[inline(always)]
+pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
+    let (message, mut caller) = mail.open::<M>()?;
+    if caller.is_some() || waits::has_deadline() {
+        waits::set_deadline(caller.as_mut().and_then(Caller::deadline));
+    }
+    Some((message, Asked { caller, message: std::any::type_name::<M> }))
+}
+
+/// Apart, so that a message that was sent is handled without it.
+#[inline(never)]
+fn answer<T: Send + 'static>(caller: Caller, value: T) {
+    caller.answer(Payload::new(Ok::<T, Infallible>(value)));
 }
 
 impl Asked {
     /// Answers with what the method returned.
-    #[inline]
+    #[inline(always)]
     pub fn answer<T: Send + 'static>(self, value: T) -> Delivery<'static> {
         if let Some(caller) = self.caller {
-            caller.answer(Payload::new(Ok::<T, Infallible>(value)));
+            answer(caller, value);
         }
         Delivery::Done
     }
@@ -51,7 +57,7 @@ impl Asked {
         let Err(error) = result else { return Delivery::Done };
         let error = describe(&error);
         let pid = crate::scheduler::local::current_pid();
-        tracing::warn!(?pid, process = P::NAME, message = self.message, %error, "a message that was sent failed");
+        tracing::warn!(?pid, process = P::NAME, message = (self.message)(), %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR { Delivery::Failed(ProcessError::new(error)) } else { Delivery::Done }
     }
 

@@ -10,5 +10,6 @@ pub struct SpawnCore<P> {
     pub(crate) host: &'static Host,
     pub(crate) place: &'static Location<'static>,
     pub(crate) process: Cell<Option<P>>,
-    pub(crate) options: RefCell<Options>,
+    /// Made when there are any.
+    pub(crate) options: RefCell<Option<Box<Options>>>,
 }

@@ -4,6 +4,7 @@
 
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
+use super::machine::deliver;
 use super::waits::{self, Answer, Wanting};
 use crate::clock::Moment;
 use crate::errors::ProcessError;
@@ -96,7 +97,7 @@ impl<P: Actor> Context<P> {
         }
         let _restore = Restore(waits::deadline());
         let mut delivery = match next {
-            Next::Message(package) => this.deliver(self, package),
+            Next::Message(package) => deliver(this, self, package),
             Next::Signal(signal) => this.signal(self, signal).unwrap_or(Delivery::Done),
             Next::Continuation(number, answer) => {
                 run_continuation(this, self, number, answer);
@@ -105,11 +106,7 @@ impl<P: Actor> Context<P> {
         };
         loop {
             delivery = match delivery {
-                Delivery::Done => return,
-                Delivery::Unhandled(package) => {
-                    drop(package);
-                    return;
-                }
+                Delivery::Done | Delivery::Unhandled => return,
                 Delivery::Failed(error) => end_with(error).await,
                 Delivery::Pending(future) => future.await,
             };

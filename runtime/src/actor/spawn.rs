@@ -47,7 +47,7 @@ impl<P: Actor> Spawn<P> {
     }
 
     fn option(mut self, set: impl FnOnce(&mut Options)) -> Self {
-        set(P::spawn_core(&mut self.entries).options.get_mut());
+        set(P::spawn_core(&mut self.entries).options.get_mut().get_or_insert_default());
         self
     }
 
@@ -99,9 +99,8 @@ impl<P: Actor> SpawnCore<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<Address<P>, SpawnError> {
         let machine = Machine::new(self.take()?);
-        let name = P::ENTRIES[entry].name;
         let birth = self.birth(entry, None);
-        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, name, begin))?;
+        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin))?;
         Ok(Address::new(pid))
     }
 
@@ -112,11 +111,10 @@ impl<P: Actor> SpawnCore<P> {
         begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E>,
     ) -> Result<Running<P, T, E>, SpawnError> {
         let machine = Machine::new(self.take()?);
-        let name = P::ENTRIES[entry].name;
         let ending = Arc::new(Ending(Oneshot::new()));
         let birth = self.birth(entry, Some(ending.clone()));
         let begin = |process, context| pending(begin(process, context));
-        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, name, begin))?;
+        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, begin))?;
         Ok(Running { pid, ending, process: PhantomData, result: PhantomData })
     }
 
@@ -198,29 +196,29 @@ pub struct SpawnProcess<P: Process> {
     host: &'static Host,
     place: &'static Location<'static>,
     process: P,
-    options: Options,
+    options: Option<Box<Options>>,
 }
 
 impl<P: Process> SpawnProcess<P> {
     pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self {
-        Self { host, place, process, options: Options::default() }
+        Self { host, place, process, options: None }
     }
 
     /// As [`Spawn::named`].
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.options.name = Some(name.into());
+        self.options.get_or_insert_default().name = Some(name.into());
         self
     }
 
     /// As [`Spawn::label`].
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.options.label = Some(label.into());
+        self.options.get_or_insert_default().label = Some(label.into());
         self
     }
 
     /// As [`Spawn::value`].
     pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.options.values.insert(TypeId::of::<T>(), Arc::new(value));
+        self.options.get_or_insert_default().values.insert(TypeId::of::<T>(), Arc::new(value));
         self
     }
 

@@ -8,7 +8,7 @@
 //! each call would cost more than the call.
 
 use super::beside::{Besides, BoxedFuture};
-use super::waker::{Owner, foreign_waker};
+use super::waker::{self, Owner, foreign_waker};
 use crate::caller::{Caller, Ticket};
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError};
@@ -73,7 +73,8 @@ pub(crate) struct Waits {
     armed: Option<(Moment, TimerKey)>,
     /// Continuations that can run.
     pub(crate) ready: VecDeque<(usize, Answer)>,
-    beside: Besides,
+    /// Made when it is needed, as are the shields.
+    beside: Option<Box<Besides>>,
     /// A message that the process has asked for, and signals that a method wants.
     pub(crate) inbox: VecDeque<Package>,
     pub(crate) signals: VecDeque<Signal>,
@@ -91,99 +92,171 @@ pub(crate) struct Waits {
     /// Futures that wait for the cancellation.
     cancel_waits: Vec<Weak<CancelWait>>,
     /// Held by each future that may not be cut short by the cancellation, besides this table.
-    pub(crate) shields: Arc<()>,
+    shields: Option<Arc<()>>,
     /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
     pub(crate) end_after_shield: Option<ExitReason>,
 }
 
-/// What a thread knows of the process that it runs.
-struct Active {
-    owner: Owner,
+/// A machine's place for its table.
+#[derive(Default)]
+pub(crate) struct Seat {
+    /// The life that it belongs to, in one word; see [`waker::life_of`].
+    pub(crate) life: u64,
     /// Made when it is needed: many processes never wait for anything but messages.
-    waits: Option<Box<Waits>>,
-    /// Whether somebody looks at it now.
-    looking: bool,
+    pub(crate) waits: Option<Box<Waits>>,
+}
+
+/// What a thread knows of the process that it runs.
+#[derive(Clone, Copy)]
+struct Active {
+    /// Null, or what the innermost `enter` of this thread borrows.
+    seat: *mut Seat,
+    /// When whoever called the method that runs now stops waiting.
+    deadline: Option<Moment>,
 }
 
 thread_local! {
-    /// What this thread knows of the process that it runs: null, or what the innermost `enter` of this thread borrows.
-    static ACTIVE: Cell<*mut Active> = const { Cell::new(ptr::null_mut()) };
-    /// When whoever called the method that runs now stops waiting.
-    static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
+    static ACTIVE: Cell<Active> = const { Cell::new(Active::NOTHING) };
+    /// Whether somebody looks at the table now.
+    static LOOKING: Cell<bool> = const { Cell::new(false) };
+    /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
+    /// that asks for nothing else does not need.
+    static STOP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `body` with `waits` as the calling thread's table.
+impl Seat {
+    /// The table, which is made if there is none.
+    fn table(&mut self) -> &mut Waits {
+        let life = self.life;
+        self.waits.get_or_insert_with(|| Box::new(Waits { owner: waker::owner_of_life(life), ..Waits::default() }))
+    }
+
+    /// The process is to end in its next step.
+    pub(crate) fn end(&mut self, reason: ExitReason) {
+        self.table().end = Some(reason);
+    }
+}
+
+impl Active {
+    const NOTHING: Self = Self { seat: ptr::null_mut(), deadline: None };
+}
+
+/// Puts back what was there before.
+struct Restore(Active, bool);
+
+impl Restore {
+    #[inline]
+    fn with(active: Active) -> Self {
+        Self(ACTIVE.replace(active), STOP.replace(false))
+    }
+}
+
+impl Drop for Restore {
+    #[inline]
+    fn drop(&mut self) {
+        ACTIVE.set(self.0);
+        STOP.set(self.1);
+    }
+}
+
+/// Runs `body` with `seat` as the calling thread's table, for someone who stops waiting at `deadline`.
 #[inline]
-pub(crate) fn enter<R>(waits: &mut Option<Box<Waits>>, owner: Owner, body: impl FnOnce() -> R) -> R {
-    struct Leave<'a> {
-        place: &'a mut Option<Box<Waits>>,
-        active: Active,
-        outer: *mut Active,
-    }
-    impl Drop for Leave<'_> {
-        fn drop(&mut self) {
-            ACTIVE.set(self.outer);
-            *self.place = self.active.waits.take();
-        }
-    }
-    let active = Active { owner, waits: waits.take(), looking: false };
-    let mut leave = Leave { place: waits, active, outer: ACTIVE.get() };
-    ACTIVE.set(&raw mut leave.active);
+pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnOnce() -> R) -> R {
+    let _restore = Restore::with(Active { seat, deadline });
     body()
 }
 
 /// Runs `body` as if this thread ran no process.
 pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
-    struct Return(*mut Active, Option<Moment>);
-    impl Drop for Return {
-        fn drop(&mut self) {
-            ACTIVE.set(self.0);
-            DEADLINE.set(self.1);
-        }
-    }
-    let _return = Return(ACTIVE.replace(ptr::null_mut()), DEADLINE.take());
+    let _restore = Restore::with(Active::NOTHING);
     body()
 }
 
 /// The process that this thread runs, unless somebody looks at it already.
 #[inline]
-fn active<R>(look: impl FnOnce(&mut Active) -> Option<R>) -> Option<R> {
-    let active = ACTIVE.try_with(Cell::get).unwrap_or(ptr::null_mut());
-    // SAFETY: null, or what the innermost `enter` keeps alive and touches only through this pointer until it takes the
-    // pointer back. `looking` refuses a second look from inside the first, so that there is one reference at a time; this
-    // thread is the only one that has the pointer.
-    let active = unsafe { active.as_mut() }.filter(|active| !active.looking)?;
-    active.looking = true;
-    let result = look(active);
-    active.looking = false;
-    result
+fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
+    // Ends the look, also by a panic.
+    struct Looked;
+    impl Drop for Looked {
+        #[inline]
+        fn drop(&mut self) {
+            LOOKING.set(false);
+        }
+    }
+    let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
+    // SAFETY: null, or what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
+    // LOOKING refuses a second look from inside the first, so that there is one reference at a time; this thread is the
+    // only one that has the pointer.
+    let seat = unsafe { active.seat.as_mut() }?;
+    if LOOKING.replace(true) {
+        return None;
+    }
+    let _looked = Looked;
+    look(seat)
+}
+
+/// Whether the process that this thread runs has a table, or has asked to end.
+#[inline]
+pub(crate) fn has_more_to_do() -> bool {
+    // SAFETY: as in `active`, which is not at work: this is asked between two messages.
+    STOP.get() || unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
+}
+
+/// The process that this thread runs is to end when the method that runs now is done (in async code: at its next await).
+pub(crate) fn stop() {
+    STOP.set(!ACTIVE.get().seat.is_null());
+}
+
+/// Whether the process that this thread runs is to end now.
+pub(crate) fn is_ending() -> bool {
+    STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
+}
+
+/// Why the process that this thread runs is to end now, if it is.
+pub(crate) fn take_end() -> Option<ExitReason> {
+    if !is_ending() {
+        return None;
+    }
+    STOP.set(false);
+    Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
 }
 
 /// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of processes.
 /// `look` must not run foreign code.
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
-    active(|Active { owner, waits, .. }| {
-        Some(look(waits.get_or_insert_with(|| Box::new(Waits { owner: *owner, ..Waits::default() }))))
-    })
+    active(|seat| Some(look(seat.table())))
 }
 
 /// The same, if the process has a table.
 #[inline]
 pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
-    active(|active| active.waits.as_deref_mut().map(look))
+    active(|seat| seat.waits.as_deref_mut().map(look))
 }
 
 /// When whoever called the method that runs now stops waiting.
 pub(crate) fn deadline() -> Option<Moment> {
-    DEADLINE.get()
+    ACTIVE.get().deadline
+}
+
+/// Whether somebody waits.
+#[inline]
+pub(crate) fn has_deadline() -> bool {
+    ACTIVE.get().deadline.is_some()
 }
 
 /// Says when whoever called the method that runs now stops waiting. Gives what was said before.
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
-    DEADLINE.replace(deadline)
+    let active = ACTIVE.get();
+    ACTIVE.set(Active { deadline, ..active });
+    active.deadline
+}
+
+/// Whether the tag is that of the timer that all deadlines of a process share.
+pub(crate) fn is_deadline(tag: u64) -> bool {
+    tag == DEADLINES
 }
 
 /// The host that the calling thread runs processes of.
@@ -283,11 +356,8 @@ impl Waits {
 
     /// An answer has come. Gives a waker that the caller must wake.
     #[must_use = "the waker must be woken"]
-    pub(crate) fn answer(&mut self, tag: u64, answer: Answer) -> Vec<Waker> {
-        if tag == DEADLINES {
-            return self.expire();
-        }
-        self.answer_row(WaitKey::of(tag), answer).into_iter().collect()
+    pub(crate) fn answer(&mut self, tag: u64, answer: Answer) -> Option<Waker> {
+        self.answer_row(WaitKey::of(tag), answer)
     }
 
     fn answer_row(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
@@ -309,8 +379,9 @@ impl Waits {
         }
     }
 
-    /// Answers what is over its deadline, and arms the timer for what is not.
-    fn expire(&mut self) -> Vec<Waker> {
+    /// Answers what is over its deadline, and arms the timer for what is not. Gives the wakers that the caller must wake.
+    #[must_use = "the wakers must be woken"]
+    pub(crate) fn expire(&mut self) -> Vec<Waker> {
         self.armed = None;
         let now = Moment::now();
         let late = |wait: &Wait| wait.deadline.is_some_and(|deadline| deadline <= now);
@@ -371,7 +442,7 @@ impl Waits {
 
     /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
     pub(crate) fn run_beside(&mut self, future: BoxedFuture, continuation: usize) {
-        self.beside.add(self.owner, future, continuation, deadline());
+        self.beside.get_or_insert_default().add(self.owner, future, continuation, deadline());
         self.new_beside = true;
     }
 
@@ -395,18 +466,23 @@ impl Waits {
         (!waits.is_empty()).then(|| waits.iter().filter_map(|wait| lock(&wait.0).take()).collect())
     }
 
+    /// What a future holds that may not be cut short.
+    pub(crate) fn shield(&mut self) -> Arc<()> {
+        self.shields.get_or_insert_default().clone()
+    }
+
     /// Whether a future lives that may not be cut short.
     pub(crate) fn is_shielded(&self) -> bool {
-        Arc::strong_count(&self.shields) > 1
+        self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
     }
 
     /// Whether the process is to end now.
-    pub(crate) fn is_ending(&self) -> bool {
+    fn is_ending(&self) -> bool {
         self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
     }
 
     /// Why the process is to end now, if it is.
-    pub(crate) fn take_end(&mut self) -> Option<ExitReason> {
+    fn take_end(&mut self) -> Option<ExitReason> {
         if self.end.is_none() && !self.is_shielded() {
             self.end = self.end_after_shield.take();
         }
@@ -420,7 +496,7 @@ impl Waits {
 
     /// Whether the process waits for nothing and has nothing to do.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let nothing_waits = self.rows.is_empty() && self.beside.is_empty();
+        let nothing_waits = self.rows.is_empty() && self.beside.as_ref().is_none_or(|beside| beside.is_empty());
         nothing_waits && self.ready.is_empty() && self.signals.is_empty() && self.inbox.is_empty() && self.end.is_none()
     }
 }
@@ -493,13 +569,16 @@ pub(crate) fn leave() {
 
 /// Polls those futures beside the process's methods that want it now.
 pub(crate) fn poll_beside() {
+    if peek(|waits| waits.beside.is_some()) != Some(true) {
+        return;
+    }
     let wanted = peek(|waits| {
         waits.new_beside = false;
-        waits.beside.wanted()
+        waits.beside.as_ref().map_or(0, |beside| beside.wanted())
     });
     for _ in 0..wanted.unwrap_or(0) {
         // Taken out while it is polled: its code may look at the table.
-        let Some(mut beside) = peek(|waits| waits.beside.take()).flatten() else {
+        let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
             continue;
         };
         let waker = beside.waker();
@@ -509,14 +588,19 @@ pub(crate) fn poll_beside() {
         set_deadline(outer);
         peek(|waits| match poll {
             Poll::Ready(output) => {
-                waits.beside.remove(beside.row);
+                if let Some(besides) = &mut waits.beside {
+                    besides.remove(beside.row);
+                }
                 waits.ready.push_back((beside.continuation, Ok(output)));
                 Some(beside)
             }
-            Poll::Pending => {
-                waits.beside.put_back(beside);
-                None
-            }
+            Poll::Pending => match &mut waits.beside {
+                Some(besides) => {
+                    besides.put_back(beside);
+                    None
+                }
+                None => Some(beside),
+            },
         });
     }
 }

@@ -11,10 +11,10 @@ pub(crate) type Owner = Option<(&'static Slot, u64)>;
 /// The waker of a process: its slot and generation, in the place of an address. It owns nothing, so it is free to clone,
 /// and it may be woken long after the process is gone.
 pub(crate) fn waker_of(owner: Owner) -> Waker {
-    let Some((slot, generation)) = owner else {
+    let word = life_of(owner);
+    if word == 0 {
         return Waker::noop().clone();
-    };
-    let word = u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation;
+    }
     let data = ptr::without_provenance::<()>(word as usize);
     // SAFETY: the functions of the table own nothing and take any data.
     unsafe { Waker::new(data, &VTABLE) }
@@ -23,11 +23,21 @@ pub(crate) fn waker_of(owner: Owner) -> Waker {
 static VTABLE: RawWakerVTable = RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
 
 fn wake(data: *const ()) {
-    let word = data.addr() as u64;
-    let (slot, generation) = ((word >> crate::pid::GENERATION_BITS) as u32, word & crate::pid::LAST_GENERATION);
-    if let Some(slot) = TABLE.slot(slot) {
+    if let Some((slot, generation)) = owner_of_life(data.addr() as u64) {
         slot.wake(generation);
     }
+}
+
+/// An owner in one word: slot and generation, which is never zero.
+pub(crate) fn life_of(owner: Owner) -> u64 {
+    owner.map_or(0, |(slot, generation)| u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation)
+}
+
+/// The owner that the word stands for.
+pub(crate) fn owner_of_life(life: u64) -> Owner {
+    let generation = life & crate::pid::LAST_GENERATION;
+    let slot = TABLE.slot((life >> crate::pid::GENERATION_BITS) as u32)?;
+    (generation != 0).then_some((slot, generation))
 }
 
 /// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.

@@ -12,15 +12,32 @@
 //! | laid down, process waits for control only | no mark | WAIT | whoever pushes control |
 //! | laid down, slot without a process | DEAD | no WAIT | whoever pushes anything, or starts a process there |
 //!
-//! Bits of `tail` (the rest is the address of the last node pushed; nodes are 64 bytes apart):
-//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the unmarked address.
-//!   Cleared by whoever takes the token: a data push by its one exchange, anyone else by compare-and-swap.
+//! Bits of `tail` (the rest is the address of the last node pushed, or null when none has been since a mark was last laid
+//! there; nodes are 64 bytes apart):
+//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the address of the node last
+//!   consumed to null. Cleared by whoever takes the token: a data push by its one exchange, anyone else by compare-and-swap.
 //! * bit 1, DEAD: the same, for a slot whose process has ended. Never set together with IDLE.
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
 //! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the push or wake that takes the token.
 //! * bit 1, WOKEN: a future of the process was woken. Set by [`Lanes::wake`], cleared by the holder with the whole word.
 //!   Never set together with WAIT.
+//!
+//! # The first node
+//!
+//! A queue that is never empty needs no lock: the node last consumed stays in it as its empty first, and the next sender
+//! links to that. Here a process that is idle gives that node up too, so that it costs no memory and a message to it
+//! touches one line less: `head` is then null, and stands for the node to link to.
+//!
+//! | `head` | means | written by |
+//! |---|---|---|
+//! | null | nothing is queued, or the first sender has not come to link its node | the holder, *before* it lays a mark down |
+//! | an address with FRESH | that node is the first, and has not been consumed | the sender whose exchange found null in `tail` |
+//! | an address | that node has been consumed; what follows hangs on its `next` | the holder |
+//!
+//! Between two marks one sender at most finds null in `tail`, and while it is there the holder writes nothing to `head`:
+//! it takes null out of `head` only by consuming what the sender put there, and puts null there only while `tail` has a
+//! node, which stays there if the mark cannot be laid.
 //!
 //! # Why no wake is lost and none is doubled
 //!
@@ -45,7 +62,7 @@
 //! Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a count of
 //! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
-use super::node::{Letter, Node, NodeBox, distance, take_in_place};
+use super::node::{Letter, Lying, Node, NodeBox, distance, take_in_place};
 use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
 
@@ -54,27 +71,40 @@ const DEAD: usize = 2;
 const WAIT: usize = 1;
 const WOKEN: usize = 2;
 const MARKS: usize = 3;
+/// In `head`: its node has not been consumed.
+const FRESH: usize = 1;
 
 /// What a push, a wake or a look back found: who has the token now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
+#[repr(usize)]
 pub(crate) enum Claim {
     /// Somebody else has it.
-    Nothing,
+    Nothing = 0,
     /// The caller has it: the process was idle or waiting and is to be scheduled.
-    Process,
+    Process = IDLE,
     /// The caller has it: the slot carries no process.
-    Grave,
+    Grave = DEAD,
 }
 
 /// What the data lane had.
 #[derive(Debug)]
 pub(crate) enum Pop {
-    /// A letter, and the node that is free for it.
-    Letter(Letter, NodeBox),
+    /// A letter, and the node that is free for it, if there was one before.
+    Letter(Letter, Option<NodeBox>),
     /// Nothing.
     Empty,
     /// Something, but its sender has not finished: look again later.
+    Busy,
+}
+
+/// Where a look for the oldest letter came to.
+pub(crate) enum Advance {
+    /// To a node, whose content is the holder's; the one before it, if there was one, is free.
+    To(NonNull<Node>, Option<NodeBox>),
+    /// Nothing is there.
+    Empty,
+    /// Something is, but its sender has not finished.
     Busy,
 }
 
@@ -96,8 +126,6 @@ pub(crate) struct Controls {
     first: *mut Node,
     /// The newest; meaningless while `first` is null.
     last: *mut Node,
-    /// Whether a future of the process was woken. Whoever takes this out of the lane polls the future afterwards.
-    pub(crate) woken: bool,
 }
 
 /// The lanes of one mailbox. See the module.
@@ -105,8 +133,7 @@ pub(crate) struct Controls {
 pub(crate) struct Lanes {
     tail: AtomicPtr<Node>,
     control: AtomicPtr<Node>,
-    /// The node last consumed, which stays in the data lane as its empty first. Written by the token's holder alone; others
-    /// look at the sequence number of what it points at. Null until the slot is used for the first time.
+    /// The first node of the data lane; see the module. Others look at the sequence number of what it points at.
     head: AtomicPtr<Node>,
 }
 
@@ -123,7 +150,7 @@ fn marked(pointer: *mut Node, mark: usize) -> *mut Node {
 }
 
 impl Lanes {
-    /// Lanes of a slot that was never used: dead, and without a first node.
+    /// Lanes of a slot that was never used.
     pub(crate) fn unused() -> Self {
         Self {
             tail: AtomicPtr::new(marked(ptr::null_mut(), DEAD)),
@@ -132,23 +159,32 @@ impl Lanes {
         }
     }
 
-    /// Queues `node` in the data lane. The slot must have been used ([`Lanes::prepare`]) since it was made.
+    /// Queues `node` in the data lane.
     #[inline]
     pub(crate) fn push_data(&self, node: NodeBox) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
         // Release: the node's content goes before it. Acquire: what the one that laid a mark down did goes before us.
         let before = self.tail.swap(node, Ordering::AcqRel);
-        // SAFETY: the slot has been used, so `before` is the address of a node; nodes are never freed.
-        let predecessor = unsafe { &*bare(before) };
-        // SAFETY: `node` is one too.
-        unsafe { (*node).number_after(predecessor, || self.first_sequence()) };
-        // From here on the node is the consumer's.
-        predecessor.next.store(node, Ordering::Release);
+        // SAFETY: null, or the address of a node; nodes are never freed.
+        match unsafe { bare(before).as_ref() } {
+            None => {
+                // SAFETY: `node` is one.
+                unsafe { (*node).number_first() };
+                self.head.store(marked(node, FRESH), Ordering::Release);
+            }
+            Some(predecessor) => {
+                // SAFETY: as above.
+                unsafe { (*node).number_after(predecessor, || self.first_sequence()) };
+                // From here on the node is the consumer's.
+                predecessor.next.store(node, Ordering::Release);
+            }
+        }
         match marks(before) {
             0 => Claim::Nothing,
             IDLE => Claim::Process,
-            _ => Claim::Grave,
+            DEAD => Claim::Grave,
+            _ => unreachable!("the marks are never set together"),
         }
     }
 
@@ -209,10 +245,14 @@ impl Lanes {
         if mark == IDLE { Claim::Process } else { Claim::Grave }
     }
 
-    /// The sequence number of the node last consumed.
+    /// The sequence number of the node last consumed; zero if the first one has not been, since numbers start with it.
     fn first_sequence(&self) -> u64 {
+        let head = self.head.load(Ordering::Relaxed);
+        if marks(head) == FRESH {
+            return 0;
+        }
         // SAFETY: null, or the address of a node; nodes are never freed.
-        unsafe { self.head.load(Ordering::Relaxed).as_ref() }.map_or(0, Node::sequence)
+        unsafe { head.as_ref() }.map_or(0, Node::sequence)
     }
 
     /// How many letters are in the data lane, to within those that are being pushed. A glance from anywhere, stale at once.
@@ -243,39 +283,44 @@ impl Lanes {
 /// # Safety
 /// Of each: the caller holds the token of these lanes.
 impl Lanes {
-    /// Gives a slot that was never used its first node, made by `node`.
-    pub(crate) unsafe fn prepare(&self, node: impl FnOnce() -> NodeBox) {
-        if self.head.load(Ordering::Relaxed).is_null() {
-            let node = node();
-            node.next().store(ptr::null_mut(), Ordering::Relaxed);
-            let head = node.into_raw().as_ptr();
-            self.head.store(head, Ordering::Relaxed);
-            // Nobody else writes `tail` now: no PID of this slot has ever been given out.
-            self.tail.store(head, Ordering::Release);
+    /// Comes to the oldest letter of the data lane, which stays in its node until the next look.
+    #[inline]
+    pub(crate) unsafe fn advance(&self) -> Advance {
+        let head = self.head.load(Ordering::Acquire);
+        if marks(head) == FRESH {
+            let first = bare(head);
+            self.head.store(first, Ordering::Relaxed);
+            // SAFETY: what is marked is no null.
+            return Advance::To(unsafe { NonNull::new_unchecked(first) }, None);
+        }
+        // SAFETY: null, or a node; nodes are never freed.
+        let next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
+        match NonNull::new(next) {
+            Some(node) => {
+                self.head.store(next, Ordering::Relaxed);
+                // SAFETY: a node that has a successor is touched by no sender any more; it leaves the lane here.
+                Advance::To(node, Some(unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) }))
+            }
+            None if bare(self.tail.load(Ordering::Acquire)) == head => Advance::Empty,
+            None => Advance::Busy,
         }
     }
 
     /// Takes the oldest letter out of the data lane.
     #[inline]
     pub(crate) unsafe fn pop_data(&self) -> Pop {
-        let head = self.head.load(Ordering::Relaxed);
-        // SAFETY: a used slot's head is a node, and nodes are never freed.
-        let next = unsafe { (*head).next.load(Ordering::Acquire) };
-        let Some(first) = NonNull::new(next) else {
-            let empty = bare(self.tail.load(Ordering::Acquire)) == head;
-            return if empty { Pop::Empty } else { Pop::Busy };
-        };
-        // SAFETY: linked, so its content was published before the link that was acquired above, and is the holder's.
-        let letter = unsafe { take_in_place(first) };
-        self.head.store(next, Ordering::Relaxed);
-        // SAFETY: a node that has a successor is touched by no sender any more; it leaves the lane here.
-        let free = unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) };
-        Pop::Letter(letter, free)
+        // SAFETY: the caller holds the token.
+        match unsafe { self.advance() } {
+            // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
+            Advance::To(node, free) => Pop::Letter(unsafe { take_in_place(node) }, free),
+            Advance::Empty => Pop::Empty,
+            Advance::Busy => Pop::Busy,
+        }
     }
 
-    /// The address of the data lane's first node, which is the one last consumed.
+    /// The address of the node last consumed, or null.
     pub(crate) unsafe fn first(&self) -> *mut Node {
-        self.head.load(Ordering::Relaxed)
+        bare(self.head.load(Ordering::Relaxed))
     }
 
     /// Whether the data lane is empty.
@@ -285,7 +330,7 @@ impl Lanes {
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
-    /// Takes everything out of the control lane.
+    /// Takes everything out of the control lane, a wake among it: whoever does polls the process's future afterwards.
     pub(crate) unsafe fn take_control(&self) -> Controls {
         let taken = self.control.swap(ptr::null_mut(), Ordering::AcqRel);
         let last = bare(taken);
@@ -299,10 +344,11 @@ impl Lanes {
             first = rest;
             rest = following;
         }
-        Controls { first, last, woken: marks(taken) & WOKEN != 0 }
+        Controls { first, last }
     }
 
     /// Lays the token down until anything arrives.
+    #[inline]
     pub(crate) unsafe fn lay_idle(&self) -> Lay {
         // SAFETY: the caller holds the token.
         unsafe { self.lay(IDLE) }
@@ -314,10 +360,27 @@ impl Lanes {
         unsafe { self.lay(DEAD) }
     }
 
+    #[inline(always)]
     unsafe fn lay(&self, mark: usize) -> Lay {
         let head = self.head.load(Ordering::Relaxed);
-        if self.tail.compare_exchange(head, marked(head, mark), Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        if marks(head) == FRESH {
             return Lay::Refused;
+        }
+        // Before the exchange: whoever takes the mark off stores its own node there.
+        if !head.is_null() {
+            self.head.store(ptr::null_mut(), Ordering::Relaxed);
+        }
+        let laid = marked(ptr::null_mut(), mark);
+        if self.tail.compare_exchange(head, laid, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            // With a node in `tail` nobody else writes here; with null there, somebody is about to.
+            if !head.is_null() {
+                self.head.store(head, Ordering::Relaxed);
+            }
+            return Lay::Refused;
+        }
+        if let Some(free) = NonNull::new(head) {
+            // SAFETY: consumed, out of `tail` and out of `head`, so nobody will look at its content or link to it.
+            super::pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
         fence_for_models();
         if self.control.load(Ordering::SeqCst).is_null() {
@@ -342,7 +405,7 @@ impl Lanes {
 impl Controls {
     /// Nothing.
     pub(crate) const fn none() -> Self {
-        Self { first: ptr::null_mut(), last: ptr::null_mut(), woken: false }
+        Self { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
     /// The oldest node that is left.
@@ -352,6 +415,19 @@ impl Controls {
         self.first = unsafe { (*node.as_ptr()).next.load(Ordering::Relaxed) };
         // SAFETY: as above, and the node leaves the list here.
         Some(unsafe { NodeBox::from_raw(node) })
+    }
+
+    /// Whether all are answers to yields of that life.
+    pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
+        let mut next = self.first;
+        // SAFETY: null, or a node of this list.
+        while let Some(node) = unsafe { next.as_ref() } {
+            if !node.is_answer_for(generation) {
+                return false;
+            }
+            next = node.next.load(Ordering::Relaxed);
+        }
+        true
     }
 
     /// Adds a node behind the newest.
@@ -388,13 +464,29 @@ impl<'a> Holder<'a> {
         Self(lanes)
     }
 
+    /// The oldest letter of the data lane, where it lies; the node of the one before it goes back to the pool.
+    #[inline]
+    pub(crate) fn next_data(&mut self) -> Option<Lying> {
+        // SAFETY: this stands for the token.
+        match unsafe { self.0.advance() } {
+            Advance::To(node, free) => {
+                if let Some(free) = free {
+                    super::pool::recycle(free);
+                }
+                // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
+                Some(unsafe { Lying::new(node) })
+            }
+            Advance::Empty | Advance::Busy => None,
+        }
+    }
+
     /// Takes the oldest letter out of the data lane; its node goes back to the pool.
     #[inline]
     pub(crate) fn pop_data(&mut self) -> Option<Letter> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.pop_data() } {
             Pop::Letter(letter, free) => {
-                super::pool::recycle(free);
+                free.into_iter().for_each(super::pool::recycle);
                 Some(letter)
             }
             Pop::Empty | Pop::Busy => None,
@@ -412,6 +504,12 @@ impl<'a> Holder<'a> {
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         self.0.has_control()
+    }
+
+    /// Whether there is a node in the control lane, and not only a wake.
+    #[inline]
+    pub(crate) fn has_control_node(&self) -> bool {
+        !bare(self.0.control.load(Ordering::Relaxed)).is_null()
     }
 
     /// Takes everything out of the control lane.

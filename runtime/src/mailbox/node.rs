@@ -42,9 +42,17 @@ pub(crate) struct Letter {
     pub(crate) payload: Option<Payload>,
 }
 
-struct Content {
-    word: *mut Node,
-    payload: Option<Payload>,
+/// What a node carries: where a message lies from when it was sent until its method takes it.
+pub(crate) struct Content {
+    pub(crate) word: *mut Node,
+    pub(crate) payload: Option<Payload>,
+}
+
+impl Content {
+    /// Nothing.
+    pub(crate) const fn empty() -> Self {
+        Self { word: ptr::null_mut(), payload: None }
+    }
 }
 
 /// See the module.
@@ -77,7 +85,7 @@ impl Node {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
             mark: AtomicU64::new(0),
-            content: OwnedCell::new(Content { word: ptr::null_mut(), payload: None }),
+            content: OwnedCell::new(Content::empty()),
         }
     }
 
@@ -85,6 +93,13 @@ impl Node {
     #[inline]
     pub(crate) fn sequence(&self) -> u64 {
         self.mark.load(Ordering::Relaxed) >> SEQUENCE_SHIFT
+    }
+
+    /// Numbers the node as the first since its queue was empty.
+    #[inline]
+    pub(crate) fn number_first(&self) {
+        let mark = self.mark.load(Ordering::Relaxed);
+        self.mark.store(mark | 1 << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
     /// Numbers the node after its predecessor in the queue. A predecessor whose number is not known yet is taken for
@@ -98,6 +113,13 @@ impl Node {
         let sequence = if before == LAST_SEQUENCE { 1 } else { before + 1 };
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.store(mark | sequence << SEQUENCE_SHIFT, Ordering::Relaxed);
+    }
+
+    /// Whether it is the answer to a yield of that life.
+    #[inline]
+    pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
+        let Address { kind, generation: other } = self.address();
+        matches!(kind, Kind::Completed | Kind::Failed) && other == generation
     }
 
     /// # Safety
@@ -118,18 +140,70 @@ impl Node {
         self.content.with_mut(|place| {
             // SAFETY: owned by the caller, so nobody else reads or writes it now.
             let content = unsafe { &mut *place };
-            let mark = self.mark.load(Ordering::Relaxed);
-            let kind = match mark >> KIND_SHIFT & KIND_MASK {
-                0 => Kind::Message,
-                1 => Kind::Stop,
-                2 => Kind::Completed,
-                3 => Kind::Failed,
-                4 => Kind::Signal,
-                _ => Kind::Call,
-            };
-            let generation = mark & crate::pid::LAST_GENERATION;
+            let Address { kind, generation } = self.address();
             Letter { kind, generation, word: content.word, payload: content.payload.take() }
         })
+    }
+
+    /// What it is, and for which life.
+    #[inline]
+    fn address(&self) -> Address {
+        let mark = self.mark.load(Ordering::Relaxed);
+        let kind = match mark >> KIND_SHIFT & KIND_MASK {
+            0 => Kind::Message,
+            1 => Kind::Stop,
+            2 => Kind::Completed,
+            3 => Kind::Failed,
+            4 => Kind::Signal,
+            _ => Kind::Call,
+        };
+        Address { kind, generation: mark & crate::pid::LAST_GENERATION }
+    }
+
+    /// Whether it is a message for that life: the question on the path of a message.
+    #[inline]
+    fn is_message_for(&self, generation: u64) -> bool {
+        const { assert!(Kind::Message as u64 == 0) };
+        self.mark.load(Ordering::Relaxed) << (64 - SEQUENCE_SHIFT) == generation << (64 - SEQUENCE_SHIFT)
+    }
+}
+
+/// What a letter is, and for which life of the slot.
+struct Address {
+    kind: Kind,
+    generation: u64,
+}
+
+/// A letter that lies in its node, at the head of its lane, until the next look into the lane.
+#[derive(Debug)]
+pub(crate) struct Lying(NonNull<Node>);
+
+impl Lying {
+    /// # Safety
+    /// `node` is valid and the caller owns its content for as long as this is used.
+    #[inline]
+    pub(crate) unsafe fn new(node: NonNull<Node>) -> Self {
+        Self(node)
+    }
+
+    /// Whether it is a message for that life.
+    #[inline]
+    pub(crate) fn is_message_for(&self, generation: u64) -> bool {
+        // SAFETY: nodes are never freed.
+        unsafe { self.0.as_ref() }.is_message_for(generation)
+    }
+
+    /// Its content; to be read and written while this would be.
+    #[inline]
+    pub(crate) fn content(&self) -> *mut Content {
+        // SAFETY: nodes are never freed.
+        unsafe { self.0.as_ref() }.content.with_mut(|content| content)
+    }
+
+    /// Takes it out.
+    pub(crate) fn take(self) -> Letter {
+        // SAFETY: by the promise of `new`.
+        unsafe { take_in_place(self.0) }
     }
 }
 
@@ -180,6 +254,18 @@ impl NodeBox {
     pub(crate) fn put(&mut self, letter: Letter) {
         // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
         unsafe { (*self.0.as_ptr()).put(letter) }
+    }
+
+    /// Puts a message into a node that carries nothing.
+    #[inline]
+    pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M) {
+        // SAFETY: nodes are never freed.
+        let node = unsafe { &*self.0.as_ptr() };
+        node.mark.store(generation | (Kind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
+        node.content.with_mut(|place| {
+            // SAFETY: this is the node's only owner; what is overwritten is an empty content, which needs no drop.
+            unsafe { place.write(Content { word: ptr::null_mut(), payload: Some(Payload::new(message)) }) };
+        });
     }
 
     /// Takes out what the node carries.

@@ -1,15 +1,15 @@
 //! What a step receives.
 
 use super::control::{Control, Join};
-use crate::caller::Caller;
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, ExitReason, Signal};
+use crate::mail::Mail;
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Content, Kind, Letter, Lying};
 use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
-use crate::pid::Pid;
+use crate::pid::{Pid, Resident};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -66,8 +66,32 @@ impl<'a> Events<'a> {
     /// Whether a message is left that `next` has not given.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
-            Source::Lanes(feed) => !feed.holder.is_data_empty(),
+            Source::Lanes(feed) => !feed.is_data_empty(),
             Source::Queue(events) => events.iter().any(|event| matches!(event, Event::Message(_))),
+        }
+    }
+
+    /// Whether it is still the one that the step was given.
+    #[inline]
+    pub(crate) fn is_feed(&self) -> bool {
+        matches!(self.0, Source::Lanes(_))
+    }
+
+    /// The feed, if nothing but messages has come: then [`mail`](Feed::mail) gives all there is.
+    #[inline(always)]
+    pub(crate) fn mail_only(&mut self) -> Option<&mut Feed> {
+        match &mut self.0 {
+            Source::Lanes(feed) if !feed.controlled => Some(feed),
+            _ => None,
+        }
+    }
+
+    /// The next one, a message where it lies.
+    #[inline]
+    pub(crate) fn arrive(&mut self) -> Arrival<'_> {
+        match &mut self.0 {
+            Source::Lanes(feed) => feed.arrive(),
+            Source::Queue(events) => events.pop_front().map_or(Arrival::Nothing, Arrival::Event),
         }
     }
 
@@ -85,26 +109,39 @@ impl<'a> Events<'a> {
     }
 }
 
-/// The lanes of a running process, as its step sees them.
+/// The next thing that has arrived, as a machine takes it.
+pub(crate) enum Arrival<'a> {
+    /// Nothing, or the budget is used.
+    Nothing,
+    /// A message, where it lies, and whom it is for.
+    Mail(Mail<'a>, Pid),
+    Event(Event),
+}
+
+/// The lanes of a running process, as its step sees them: made once for a thread, and used by one step after the other.
 pub(crate) struct Feed {
-    holder: Holder<'static>,
-    pid: Pid,
+    holder: Option<Holder<'static>>,
+    /// Who the process is.
+    whose: Option<&'static dyn Resident>,
+    generation: u64,
     /// Controls taken out of the lane and not yet seen.
     controls: Controls,
-    /// Events that may still be taken, less what the step sends.
+    /// The thread's count of what was spent when the turn began.
+    began: u32,
+    /// How much may be spent; zero once the process is to end.
     budget: u32,
-    /// The thread's count of nodes drawn when the budget began.
-    drawn: u32,
-    handles_cancel: bool,
+    /// Whether there was something in the control lane when the step began. What comes into an empty one during the step is
+    /// left to the next step, which then begins at once.
+    controlled: bool,
+    /// Whether a cancel is among the controls.
+    cancelled: bool,
     /// Whether the process is to end after this step; why is in `rare`.
     ended: bool,
-    /// Whether a wake was taken out of the lane during the step, perhaps after its future was polled: it needs another.
-    woken: bool,
-    /// How many events were taken.
-    pub(crate) taken: u32,
-    /// How many of them were messages.
+    /// How many events were taken that were no messages.
+    others: u32,
+    /// How many messages were taken.
     pub(crate) messages: u32,
-    /// How many of them were completions.
+    /// How many completions were taken.
     pub(crate) completions: u32,
     /// What few steps meet with.
     pub(crate) rare: Option<Box<Rare>>,
@@ -124,37 +161,86 @@ pub(crate) struct Rare {
 }
 
 impl Feed {
-    /// # Safety
-    /// The caller holds the token of `lanes`, and uses it through nothing else while this lives.
-    #[inline]
-    pub(crate) unsafe fn new(
-        lanes: &'static Lanes,
-        pid: Pid,
-        controls: Controls,
-        budget: u32,
-        handles_cancel: bool,
-    ) -> Self {
-        // SAFETY: as the caller promises.
-        let holder = unsafe { Holder::new(lanes) };
-        let mut feed = Self {
-            holder,
-            pid,
-            controls,
-            budget,
-            drawn: pool::drawn(),
-            handles_cancel,
+    /// A feed from nowhere.
+    pub(crate) fn new() -> Self {
+        Self {
+            holder: None,
+            whose: None,
+            generation: 0,
+            controls: Controls::none(),
+            began: 0,
+            budget: 0,
+            controlled: false,
+            cancelled: false,
             ended: false,
-            woken: false,
-            taken: 0,
+            others: 0,
             messages: 0,
             completions: 0,
             rare: None,
-        };
-        if feed.holder.has_control() {
-            feed.absorb();
-            feed.woken = false;
         }
-        feed
+    }
+
+    /// A turn begins, which may spend so much.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self, budget: u32) {
+        self.began = pool::spent();
+        self.budget = budget;
+    }
+
+    /// A step of the process of that generation begins.
+    ///
+    /// # Safety
+    /// The caller holds the token of `lanes`, and uses it through nothing else until the step is over.
+    #[inline]
+    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn Resident, generation: u64) {
+        // SAFETY: as the caller promises.
+        self.holder = Some(unsafe { Holder::new(lanes) });
+        self.whose = Some(whose);
+        self.generation = generation;
+        self.messages = 0;
+    }
+
+    /// The step that begins has something in its control lane, or `kept` from the last one. Gives whether a cancel is among
+    /// it: then [`cancel`](Self::cancel) is to be called.
+    pub(crate) fn begin_controlled(&mut self, kept: Controls) -> bool {
+        self.controlled = true;
+        let taken = self.holder().take_control();
+        if kept.is_empty() && taken.are_answers_for(self.generation) {
+            self.controls = taken;
+            return false;
+        }
+        self.controls = kept;
+        self.absorb(taken);
+        std::mem::take(&mut self.cancelled)
+    }
+
+    /// The process has been told to end: it is given the signal if it `handles` it, and ends if not.
+    pub(crate) fn cancel(&mut self, handles: bool) {
+        let mut controls = std::mem::take(&mut self.controls);
+        while let Some(mut node) = controls.pop() {
+            let letter = node.take();
+            let is_cancel = letter.kind == Kind::Signal;
+            if handles || !is_cancel {
+                node.put(letter);
+                self.controls.push(node);
+                continue;
+            }
+            pool::recycle(node);
+            if let Some(Ok(Control::Cancel(reason))) = letter.payload.map(Payload::take)
+                && !self.ended
+            {
+                self.end(reason);
+            }
+        }
+    }
+
+    /// The lanes.
+    #[inline]
+    fn holder(&mut self) -> &mut Holder<'static> {
+        match &mut self.holder {
+            Some(holder) => holder,
+            None => unreachable!("a step has begun"),
+        }
     }
 
     /// Whether the process is to end before it takes another event.
@@ -163,29 +249,36 @@ impl Feed {
         self.ended
     }
 
-    /// Whether anything is left for the process.
+    /// Whether the step took messages and nothing that few steps take.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.woken && self.controls.is_empty() && !self.holder.has_control() && self.holder.is_data_empty()
+    pub(crate) fn is_plain(&self) -> bool {
+        self.messages > 0 && !self.controlled && self.rare.is_none()
+    }
+
+    /// Whether the step took anything.
+    pub(crate) fn has_taken(&self) -> bool {
+        self.messages + self.others > 0
     }
 
     /// Whether the data lane is empty.
+    #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
-        self.holder.is_data_empty()
+        self.holder.as_ref().is_none_or(Holder::is_data_empty)
     }
 
     /// Whether anything is left for the process in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
-        self.woken || !self.controls.is_empty() || self.holder.has_control()
+        !self.controls.is_empty() || self.holder.as_ref().is_some_and(Holder::has_control)
     }
 
-    /// Puts what the step left alone with what few steps meet with, and gives that.
-    #[inline]
+    /// The end of a step that was not plain: gives what few steps meet with, and what the step left alone.
     pub(crate) fn finish(&mut self) -> Option<Box<Rare>> {
         if !self.controls.is_empty() {
             self.rare().left = std::mem::take(&mut self.controls);
         }
+        (self.controlled, self.ended) = (false, false);
+        (self.others, self.messages, self.completions) = (0, 0, 0);
         self.rare.take()
     }
 
@@ -195,53 +288,82 @@ impl Feed {
 
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
+        self.budget = 0;
         self.rare().end = Some(reason);
     }
 
-    /// What the step has taken and sent.
+    /// How much the turn has spent.
+    #[inline]
     pub(crate) fn spent(&self) -> u32 {
-        self.taken.saturating_add(pool::drawn().wrapping_sub(self.drawn))
+        pool::spent().wrapping_sub(self.began)
+    }
+
+    /// Whether the turn may spend no more.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent() >= self.budget
     }
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        loop {
-            if self.has_control()
-                && let Some(event) = self.next_control()
-            {
-                return Some(event);
-            }
-            if self.ended || self.spent() >= self.budget {
-                return None;
-            }
-            let letter = self.holder.pop_data()?;
-            if letter.generation != self.pid.generation() {
-                self.rare().strangers.push(letter);
-                continue;
-            }
-            self.taken += 1;
-            if letter.kind == Kind::Stop {
-                self.end(ExitReason::Normal);
-                return None;
-            }
-            self.messages += 1;
-            let Some(payload) = letter.payload else {
-                continue;
-            };
-            // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-            let caller = unsafe { Caller::from_word(letter.word) };
-            return Some(Event::Message(Package::from_parts(self.pid, payload, caller)));
+        match self.arrive() {
+            Arrival::Nothing => None,
+            Arrival::Mail(mail, to) => mail.into_package(to).map(Event::Message),
+            Arrival::Event(event) => Some(event),
         }
     }
 
-    /// Takes over what is in the control lane: what the runtime says to itself takes effect, the rest waits for the step.
+    fn arrive(&mut self) -> Arrival<'_> {
+        if let Some(event) = self.next_control() {
+            return Arrival::Event(event);
+        }
+        let pid = self.whose.and_then(Resident::resident);
+        match (self.mail(), pid) {
+            (Some(mail), Some(pid)) => Arrival::Mail(mail, pid),
+            _ => Arrival::Nothing,
+        }
+    }
+
+    /// The next message, where it lies; `None` if there is none, if the budget is used, or if something else has come.
+    #[inline(always)]
+    pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
+        loop {
+            // A wake alone is no reason to stop: a future may wake itself in each of its polls until it has a message.
+            if self.holder().has_control_node() || self.is_spent() {
+                return None;
+            }
+            let letter = self.holder().next_data()?;
+            pool::spend();
+            if letter.is_message_for(self.generation) {
+                self.messages += 1;
+                let content: *mut Content = letter.content();
+                // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
+                return Some(Mail::new(unsafe { &mut *content }));
+            }
+            self.meet(letter);
+        }
+    }
+
+    /// Meets what is no message for this process.
     #[cold]
-    fn absorb(&mut self) {
-        let mut taken = self.holder.take_control();
-        self.woken |= taken.woken;
+    fn meet(&mut self, letter: Lying) {
+        let letter = letter.take();
+        if letter.generation != self.generation {
+            self.rare().strangers.push(letter);
+            return;
+        }
+        self.others += 1;
+        if letter.kind == Kind::Stop {
+            self.end(ExitReason::Normal);
+        }
+    }
+
+    /// Sorts what was in the control lane: what the runtime says to itself takes effect, the rest waits for the step.
+    #[cold]
+    fn absorb(&mut self, mut taken: Controls) {
         while let Some(mut node) = taken.pop() {
             let letter = node.take();
-            if letter.generation != self.pid.generation() {
+            if letter.generation != self.generation {
                 pool::recycle(node);
                 self.rare().strangers.push(letter);
                 continue;
@@ -255,14 +377,13 @@ impl Feed {
                 }
             };
             match control {
-                Ok(Control::Cancel(reason)) if self.handles_cancel => {
+                Ok(Control::Cancel(reason)) => {
+                    self.cancelled = true;
                     let payload = Some(Payload::new(Control::Cancel(reason)));
                     node.put(Letter { payload, ..letter });
                     self.controls.push(node);
                     continue;
                 }
-                Ok(Control::Cancel(reason)) if self.ended => drop(reason),
-                Ok(Control::Cancel(reason)) => self.end(reason),
                 Ok(Control::Kill) => self.end(ExitReason::Killed),
                 Ok(Control::Join(join)) => self.rare().joins.push(join),
                 Err(_) => {}
@@ -273,9 +394,6 @@ impl Feed {
 
     /// The next event of the control lane.
     fn next_control(&mut self) -> Option<Event> {
-        if self.holder.has_control() {
-            self.absorb();
-        }
         if self.ended {
             return None;
         }
@@ -294,7 +412,8 @@ impl Feed {
             }
             _ => match payload.take::<Control>() {
                 Ok(Control::Cancel(reason)) => {
-                    self.taken += 1;
+                    self.others += 1;
+                    pool::spend();
                     Some(Event::Signal(Signal::Cancel(Cancel { reason })))
                 }
                 _ => None,
@@ -303,14 +422,18 @@ impl Feed {
     }
 
     fn completed(&mut self, tag: usize, result: Result<Payload, CommandError>) -> Event {
-        self.taken += 1;
+        self.others += 1;
         self.completions += 1;
+        pool::spend();
         Event::Completed { tag: tag as u64, result }
     }
 }
 
 impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").field("pid", &self.pid).field("taken", &self.taken).finish_non_exhaustive()
+        f.debug_struct("Feed")
+            .field("generation", &self.generation)
+            .field("messages", &self.messages)
+            .finish_non_exhaustive()
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! * [`event`]: what a step receives;
 //! * [`output`]: what a step hands out, and what it wants to be next;
+//! * [`body`]: where its state lies;
 //! * [`control`]: what the runtime itself says to a process, through its control lane.
 
+pub(crate) mod body;
 pub(crate) mod control;
 pub(crate) mod event;
 pub(crate) mod output;
@@ -11,10 +13,11 @@ pub(crate) mod output;
 pub use event::{Event, Events};
 pub use output::StepOutput;
 
+use body::Body;
 use output::Status;
 
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::payload::{Payload, Payloads};
+use crate::payload::Payloads;
 use crate::pid::Pid;
 use std::marker::PhantomData;
 
@@ -72,8 +75,7 @@ impl StepOutput<'_> {
     /// Another definition takes this process's place, under the same PID, with its mailbox and outstanding tags. The old
     /// one is closed and dropped, the new one is not initialised: it takes its next step.
     pub fn upgrade(&mut self, process: impl Process) {
-        let process: Box<dyn Process> = Box::new(process);
-        self.status = Status::Upgrade(Payload::new(process));
+        self.set(Status::Upgrade(Body::new(process)));
     }
 }
 

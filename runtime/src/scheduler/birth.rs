@@ -2,10 +2,11 @@
 
 use super::hooks::Started;
 use super::host::Host;
-use super::local::with_current;
+use super::local::{current_pid, with_current};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
+use crate::process::body::Body;
 use crate::process::control::EndWaiter;
 use crate::process::{InitContext, Process};
 use crate::sync::{Arc, Ordering, lock};
@@ -34,7 +35,7 @@ pub(crate) struct Birth {
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
     pub(crate) place: &'static Location<'static>,
-    pub(crate) options: Options,
+    pub(crate) options: Option<Box<Options>>,
     /// Who gets the result.
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
@@ -74,7 +75,7 @@ impl Host {
             return Err(SpawnError::Slots);
         };
         let starting = STARTING.get().map(|(_, pid)| pid);
-        let parent = starting.or_else(|| with_current(|context| context?.process.get()));
+        let parent = starting.or_else(current_pid);
         self.write_card(&mut token, &birth, parent);
         let pid = token.open(self.home());
         // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,
@@ -85,17 +86,16 @@ impl Host {
             self.give_place_back();
             return Err(SpawnError::Shutdown);
         }
-        let started = self.describe(&token, pid);
-        let name = birth.options.name.clone();
-        let values = with_inherited(&birth.options.values);
+        let name = birth.options.as_ref().and_then(|options| options.name.clone());
+        let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
         let inside = Inside::enter(self, pid, values.clone());
-        let begun = self.register(&name, pid).and_then(|()| {
-            let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown)?;
-            verdict.map_err(SpawnError::Refused)?;
+        let begun = self.admit(&token, pid, &name).and_then(|()| {
             let outcome = crate::panics::contain(|| start(&mut process, &mut InitContext::of(pid, parent)));
             let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
             outcome.map_err(|error| {
-                self.with_user(|user| user.hooks.undo(&started));
+                if self.has_hooks {
+                    self.with_user(|user| user.hooks.undo(&self.describe(&token, pid)));
+                }
                 SpawnError::from(error)
             })
         });
@@ -107,13 +107,13 @@ impl Host {
                 {
                     self.release_name(name, pid);
                 }
-                self.bury_unborn(token, Box::new(process), &error);
+                self.bury_unborn(token, Body::new(process), &error);
                 return Err(error);
             }
         };
         drop(inside);
         self.keep_extras(&mut token, pid, birth, name, values);
-        *token.body() = Some(Box::new(process));
+        *token.body() = Some(Body::new(process));
         self.begin(token, first);
         Ok(pid)
     }
@@ -140,10 +140,23 @@ impl Host {
         card.messages.store(0, Ordering::Relaxed);
         // No worker has run it: the first wake from outside goes to the global queue.
         slot.worker.store(u16::MAX, Ordering::Relaxed);
+        slot.debt.store(0, Ordering::Relaxed);
     }
 
-    fn register(&self, name: &Option<Arc<str>>, pid: Pid) -> Result<(), SpawnError> {
-        let Some(name) = name else { return Ok(()) };
+    /// What may refuse a process before its own code runs: its name, and the hooks.
+    fn admit(&self, token: &Token, pid: Pid, name: &Option<Arc<str>>) -> Result<(), SpawnError> {
+        if let Some(name) = name {
+            self.register(name, pid)?;
+        }
+        if self.has_hooks {
+            let started = self.describe(token, pid);
+            let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown)?;
+            verdict.map_err(SpawnError::Refused)?;
+        }
+        Ok(())
+    }
+
+    fn register(&self, name: &Arc<str>, pid: Pid) -> Result<(), SpawnError> {
         match lock(&self.names).entry(name.clone()) {
             std::collections::hash_map::Entry::Occupied(holder) => {
                 Err(SpawnError::Name { name: name.to_string(), holder: *holder.get() })
@@ -156,7 +169,8 @@ impl Host {
     }
 
     fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, name: Option<Arc<str>>, values: Option<Values>) {
-        let Birth { options: Options { label, .. }, result, .. } = birth;
+        let Birth { options, result, .. } = birth;
+        let label = options.and_then(|options| options.label);
         if name.is_none() && label.is_none() && values.is_none() && result.is_none() {
             return;
         }
@@ -164,12 +178,11 @@ impl Host {
         if let Some(label) = label {
             lock(&self.labels).insert(pid, label);
         }
-        let extras = token.extras().get_or_insert_default();
-        **extras = Extras { result, values, name, labelled, ..Extras::default() };
+        *token.make_extras() = Extras { result, values, name, labelled, ..Extras::default() };
     }
 
     /// Takes back all that had happened for a process that does not start.
-    fn bury_unborn(&'static self, mut token: Token, process: Box<dyn Process>, error: &SpawnError) {
+    fn bury_unborn(&'static self, mut token: Token, process: Body, error: &SpawnError) {
         let reason = ExitReason::error(error.to_string());
         token.close();
         if let Some(panic) = super::end::close(process, &reason) {
@@ -212,7 +225,10 @@ impl Drop for Inside {
     fn drop(&mut self) {
         NESTED.set(NESTED.get() - 1);
         STARTING.set(self.outer);
-        set_values(self.values.take());
+        // Mostly nothing was there, and nothing is.
+        if self.values.is_some() || VALUES.try_with(|own| own.borrow().is_some()).unwrap_or(false) {
+            set_values(self.values.take());
+        }
     }
 }
 
@@ -223,11 +239,9 @@ pub(crate) fn current_host() -> Option<&'static Host> {
 }
 
 /// The values of a process that is spawned with `own`.
-fn with_inherited(own: &HashMap<TypeId, Arc<dyn Any + Send + Sync>>) -> Option<Values> {
+fn with_inherited(own: Option<&HashMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
     let inherited = inherited_values();
-    if own.is_empty() {
-        return inherited;
-    }
+    let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
     let mut all = inherited.map_or_else(HashMap::new, |inherited| HashMap::clone(&inherited));
     all.extend(own.iter().map(|(id, value)| (*id, value.clone())));
     Some(Arc::new(all))

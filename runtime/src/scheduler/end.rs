@@ -16,9 +16,9 @@ use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::Pid;
+use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::sync::{Ordering, lock};
-use crate::table::extras::Body;
 use crate::table::{Extras, TABLE, Token};
 
 /// Ends the process whose token this is.
@@ -30,32 +30,37 @@ pub(crate) fn end(
     result: Option<Payload>,
 ) {
     let Some(pid) = token.pid() else { unreachable!("a process ends once") };
-    let started = host.describe(&token, pid);
     if !reason.is_normal() {
-        report(&started, &reason);
+        report(&host.describe(&token, pid), &reason);
     }
     token.close();
     let panic = body.and_then(|body| close(body, &reason));
     let reason = match panic {
         Some(panic) => {
-            report(&started, &panic);
+            report(&host.describe(&token, pid), &panic);
             if reason.is_normal() { panic } else { reason }
         }
         None => reason,
     };
-    let mut extras = token.extras().take().unwrap_or_default();
-    if let Some(name) = &extras.name {
-        host.release_name(name, pid);
-    }
-    if extras.labelled {
-        lock(&host.labels).remove(&pid);
+    let mut extras = token.take_extras();
+    if let Some(extras) = &extras {
+        if let Some(name) = &extras.name {
+            host.release_name(name, pid);
+        }
+        if extras.labelled {
+            lock(&host.labels).remove(&pid);
+        }
     }
     empty(&mut token, &mut extras, pid, &reason);
-    host.with_user(|user| user.hooks.complete(&started, &reason));
+    if host.has_hooks {
+        let started = host.describe(&token, pid);
+        host.with_user(|user| user.hooks.complete(&started, &reason));
+    }
     let lane = host.lane();
     TABLE.take_back(token);
     host.leave(lane);
     host.give_place_back();
+    let Some(extras) = extras else { return };
     let Extras { result: waits_for_result, joined, values, .. } = *extras;
     // Those who wait have wakers, and values have drops: code of others, each under its own guard.
     if let Some(waiter) = waits_for_result {
@@ -87,12 +92,12 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 }
 
 /// Turns what is left in the lanes into dead letters and joins.
-fn empty(token: &mut Token, extras: &mut Extras, pid: Pid, reason: &ExitReason) {
+fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: &ExitReason) {
     while let Some(letter) = token.hold().pop_data() {
         let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
         token.dead_letter(letter, DeadLetterReason::Ended, why);
     }
-    let kept = std::mem::take(&mut extras.controls);
+    let kept = extras.as_mut().map(|extras| std::mem::take(&mut extras.controls)).unwrap_or_default();
     let queued = token.hold().take_control();
     for mut controls in [kept, queued] {
         while let Some(mut node) = controls.pop() {
@@ -103,7 +108,7 @@ fn empty(token: &mut Token, extras: &mut Extras, pid: Pid, reason: &ExitReason) 
                 && let Some(Ok(control)) = letter.payload.map(Payload::take::<Control>)
             {
                 if let Control::Join(join) = control {
-                    extras.joined.push(join);
+                    extras.get_or_insert_default().joined.push(join);
                 }
             } else if letter.kind != Kind::Signal {
                 token.slot().home().inspect(|home| {

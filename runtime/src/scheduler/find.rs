@@ -15,8 +15,10 @@
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
 use super::local::Context;
+use super::step::Desk;
 use super::thread::Thread;
 use crate::clock::Moment;
+use crate::exit::Panic;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
@@ -45,10 +47,33 @@ const CLOCK: u32 = 64;
 impl Context {
     /// Runs processes until the host stops, or until somebody wants the context back.
     pub(crate) fn run(&self) {
+        let mut desk = Desk::new();
+        while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
+            if let Err(panic) = self.panicked_anew(&mut desk, panic) {
+                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
+                // that was running, not the worker.
+                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
+                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sees to a panic, and to those of the steps that follow in the same turn.
+    fn panicked_anew(&self, desk: &mut Desk, panic: Panic) -> Result<(), Panic> {
+        let mut panic = panic;
+        loop {
+            match crate::panics::contain(|| self.panicked(desk, panic)) {
+                Ok(seen_to) => return seen_to,
+                Err(another) => panic = another,
+            }
+        }
+    }
+
+    fn run_with(&self, desk: &mut Desk) {
         while !self.seat.is_wanted() {
             let found = self.take_near().or_else(|| self.search());
             match found {
-                Some(token) => self.turn(token),
+                Some(token) => self.turn(desk, token),
                 None => return,
             }
         }
@@ -57,20 +82,18 @@ impl Context {
     /// The next process from this thread's own queues, and the global one.
     #[inline]
     fn take_near(&self) -> Option<Token> {
-        let tick = self.tick.get().wrapping_add(1);
-        self.tick.set(tick);
-        if tick.is_multiple_of(FAIR) {
-            if tick % CLOCK < FAIR {
-                self.keep_time();
-            }
-            if let Some(token) = self.take_far(tick / FAIR) {
-                self.worker().counters.fair.add(1);
-                return Some(token);
+        match self.fair.get().checked_sub(1) {
+            Some(left) => self.fair.set(left),
+            None => {
+                self.fair.set(FAIR - 1);
+                if let Some(token) = self.be_fair() {
+                    return Some(token);
+                }
             }
         }
         let streak = self.streak.get();
         if streak < STREAK
-            && let Some(token) = self.thread().take_run_next()
+            && let Some(token) = self.thread.take_run_next()
         {
             self.streak.set(streak + 1);
             return Some(token);
@@ -80,15 +103,32 @@ impl Context {
             .pop()
             .or_else(|| self.take_inject())
             .or_else(|| self.take_global())
-            .or_else(|| self.thread().take_run_next())
+            .or_else(|| self.thread.take_run_next())
+    }
+
+    /// What is done every [`FAIR`] steps.
+    #[inline(never)]
+    fn be_fair(&self) -> Option<Token> {
+        let turn = self.turns.get().wrapping_add(1);
+        self.turns.set(turn);
+        if turn.is_multiple_of(CLOCK / FAIR) {
+            self.keep_time();
+        }
+        if !self.deque.is_empty() {
+            // With the fence that pushes to the own deque leave out.
+            self.host.announce();
+        }
+        let token = self.take_far(turn)?;
+        self.worker.counters.fair.add(1);
+        Some(token)
     }
 
     /// One of the ends that nearer ones could hide for ever.
     fn take_far(&self, turn: u32) -> Option<Token> {
         match turn % 3 {
             0 => self.host.global.pop(),
-            1 => self.worker().inject.pop(),
-            _ => match self.thread().stealer.steal() {
+            1 => self.worker.inject.pop(),
+            _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
             },
@@ -96,8 +136,8 @@ impl Context {
     }
 
     fn take_inject(&self) -> Option<Token> {
-        let token = self.worker().inject.pop()?;
-        self.worker().counters.from_inject.add(1);
+        let token = self.worker.inject.pop()?;
+        self.worker.counters.from_inject.add(1);
         Some(token)
     }
 
@@ -107,7 +147,7 @@ impl Context {
         let first = self.host.global.pop()?;
         let batch: smallvec::SmallVec<[Token; BATCH]> =
             std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
-        self.worker().counters.from_global.add(1 + batch.len() as u64);
+        self.worker.counters.from_global.add(1 + batch.len() as u64);
         if !batch.is_empty() {
             batch.into_iter().rev().for_each(|token| self.deque.push(token));
             self.host.announce();
@@ -140,10 +180,10 @@ impl Context {
                 if !self.host.idle.is_another_awake() || self.host.is_stopped() {
                     return None;
                 }
-                self.worker().counters.spins.add(1);
+                self.worker.counters.spins.add(1);
                 (0..1_u32 << (round - TIGHT).min(7)).for_each(|_| spin());
             } else {
-                self.worker().counters.polls.add(1);
+                self.worker.counters.polls.add(1);
             }
             self.keep_time_if_due();
             if let Some(token) = self.look_everywhere() {
@@ -154,7 +194,7 @@ impl Context {
     }
 
     fn look_everywhere(&self) -> Option<Token> {
-        self.thread()
+        self.thread
             .take_run_next()
             .or_else(|| self.deque.pop())
             .or_else(|| self.take_inject())
@@ -170,16 +210,16 @@ impl Context {
         for other in others {
             let found = self.steal_from(&self.host.threads[other]).or_else(|| {
                 let worker = self.host.threads[other].worker.load(Ordering::Relaxed);
-                self.host.workers.get(worker)?.inject.pop().inspect(|_| self.worker().counters.stolen.add(1))
+                self.host.workers.get(worker)?.inject.pop().inspect(|_| self.worker.counters.stolen.add(1))
             });
             if found.is_some() {
-                self.worker().counters.steals.add(1);
+                self.worker.counters.steals.add(1);
                 return found;
             }
         }
         // Queues of workers that no thread holds.
         let orphan = self.host.workers.iter().find_map(|worker| worker.inject.pop());
-        orphan.inspect(|_| self.worker().counters.steals.add(1))
+        orphan.inspect(|_| self.worker.counters.steals.add(1))
     }
 
     fn steal_from(&self, victim: &Thread) -> Option<Token> {
@@ -188,7 +228,7 @@ impl Context {
             match victim.stealer.steal_batch_with_limit_and_pop(&self.deque, THEFT) {
                 Steal::Success(token) => {
                     let moved = self.deque.len().saturating_sub(before);
-                    self.worker().counters.stolen.add(1 + moved as u64);
+                    self.worker.counters.stolen.add(1 + moved as u64);
                     if moved > 0 {
                         self.host.announce();
                     }
@@ -205,7 +245,7 @@ impl Context {
         let (host, me) = (self.host, self.index);
         let timers = host.timers.next() < Moment::NEVER;
         let lookout = host.idle.lie_down(me, searched, timers);
-        self.worker().counters.parks.add(1);
+        self.worker.counters.parks.add(1);
         let mut watched: Vec<u64> = Vec::new();
         loop {
             let unkept = !lookout && host.has_unkept_timers();
@@ -254,10 +294,10 @@ impl Context {
                 && thread.running().is_some()
                 && let Some(token) = thread.take_run_next()
             {
-                self.worker().counters.steals.add(1);
-                self.worker().counters.stolen.add(1);
+                self.worker.counters.steals.add(1);
+                self.worker.counters.stolen.add(1);
                 // This thread sleeps, so its own slot is empty.
-                self.thread().swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
+                self.thread.swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
                 return true;
             }
         }

@@ -14,8 +14,8 @@ use super::worker::Worker;
 use crate::clock::{Moment, TimerKey};
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError,
-    RwLock, SegQueue, lock,
+    Arc, AtomicBool, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock,
+    SegQueue, lock,
 };
 use crate::table::{Home, Slot, Token};
 use std::any::Any;
@@ -45,6 +45,8 @@ pub(crate) struct UserCode {
 pub(crate) struct Host {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
+    /// Whether it has start and complete hooks.
+    pub(crate) has_hooks: bool,
     home: OnceLock<&'static Home>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
@@ -79,6 +81,7 @@ impl Host {
         let count = config.workers;
         let (threads, deques): (Vec<_>, Vec<_>) = (0..count).map(|_| Thread::new()).unzip();
         let host: &'static Self = Box::leak(Box::new(Self {
+            has_hooks: !user.hooks.hooks.is_empty(),
             user: RwLock::new(Some(Arc::new(user))),
             home: OnceLock::new(),
             handle: OnceLock::new(),
@@ -100,7 +103,7 @@ impl Host {
             blocked: Mutex::default(),
             config,
         }));
-        let home = Home { keeper: host, node: host.config.node, host: host.config.number, late: AtomicU64::new(0) };
+        let home = Home::new(host, host.config.node, host.config.number);
         let _first = host.home.set(Box::leak(Box::new(home)));
         host
     }

@@ -33,6 +33,14 @@
 //! most one thread for one push is enough, because each one that finds work at F3 passes the wake on: a batch that was
 //! moved to one deque brings in as many sleepers as it can feed, one after the other.
 //!
+//! # Own work
+//!
+//! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
+//! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
+//! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
+//! the fence, which it does every [`FAIR`](super::find) steps as long as its deque is not empty. A step that does not end
+//! meanwhile is the lookout's to find. (A fence costs 20 cycles, on each message that finds the run-next slot taken.)
+//!
 //! # The lookout
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. Two things
@@ -107,6 +115,19 @@ impl Idle {
     pub(crate) fn announce(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
         let counts = self.counts.load(Ordering::SeqCst);
+        if sleeping(counts) == 0 || searching(counts) > 0 {
+            return None;
+        }
+        self.rouse(true)
+    }
+
+    /// The same for work that the calling thread has pushed to its own deque, without the fence: it looks there again itself
+    /// after its step, so a sleeper that it fails to see costs no work, only help; and it announces with the fence every so
+    /// many steps. See *Own work* above.
+    #[inline]
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn announce_own(&self) -> Option<usize> {
+        let counts = self.counts.load(Ordering::Relaxed);
         if sleeping(counts) == 0 || searching(counts) > 0 {
             return None;
         }

@@ -34,12 +34,14 @@ impl Host {
             seat: Seat::new(),
             user,
             index,
-            worker,
+            thread: &self.threads[index],
+            worker_index: worker,
+            worker: &self.workers[worker],
             deque,
-            tick: Cell::new(0),
+            fair: Cell::new(0),
+            turns: Cell::new(0),
             streak: Cell::new(0),
             random: RefCell::new(Random::new(self.config.seed, index as u64)),
-            process: Cell::new(None),
         }));
         occupy(&context);
     }

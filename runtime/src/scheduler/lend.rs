@@ -10,7 +10,6 @@
 
 use super::local::{Context, with_current};
 use super::seat::Shared;
-use crate::pid::Pid;
 use crate::sync::{Arc, AtomicUsize, Ordering, lock, spawn_thread};
 use crate::table::Slot;
 use std::cell::RefCell;
@@ -32,15 +31,10 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
     crate::caller::collect_orphans();
     crate::panics::contain_thread();
     crate::dead_letter::set_sink(Some(context.host));
-    context.thread().occupy();
-    // All code of users is under guard; should a panic come through all the same, it costs the process that was running,
-    // not the worker.
-    while let Err(panic) = crate::panics::contain(|| context.enter(Context::run)) {
-        tracing::error!(%panic, process = ?context.process.take(), "a panic escaped from a process's guard");
-        context.thread().running.store(ptr::null_mut(), Ordering::Relaxed);
-    }
+    context.thread.occupy();
+    context.enter(Context::run);
     if context.host.is_stopped() {
-        context.worker().give_back();
+        context.worker.give_back();
     }
     context.seat.lay_down();
     MINE.set(None);
@@ -48,7 +42,7 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
 
 /// Runs `block`, which waits for something; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
-    let inside = with_current(|context| context.is_some_and(|context| context.process.get().is_some()));
+    let inside = with_current(|context| context.is_some_and(|context| context.thread.running().is_some()));
     let mine = if inside { MINE.with_borrow(Clone::clone) } else { None };
     let lent = mine.as_ref().and_then(Loan::begin);
     match (&mine, lent) {
@@ -64,20 +58,19 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
 /// A context that another thread has. Dropping the loan waits for it to come back.
 struct Loan {
     context: Arc<Shared<Context>>,
-    process: Option<Pid>,
     running: &'static Slot,
 }
 
 impl Loan {
     /// Starts a stand-in for the calling thread, if there can be one more.
     fn begin(context: &Arc<Shared<Context>>) -> Option<Self> {
-        let running = context.thread().running()?;
+        let running = context.thread.running()?;
         if BLOCKED.fetch_add(1, Ordering::Relaxed) >= STAND_INS {
             BLOCKED.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let loan = Self { context: context.clone(), process: context.process.take(), running };
-        context.thread().running.store(ptr::null_mut(), Ordering::Relaxed);
+        let loan = Self { context: context.clone(), running };
+        context.thread.running.store(ptr::null_mut(), Ordering::Relaxed);
         let host = context.host;
         lock(&host.blocked).push(running);
         let (theirs, name) = (context.clone(), format!("{}-{}+", host.config.name, context.index));
@@ -104,11 +97,10 @@ impl Drop for Loan {
     fn drop(&mut self) {
         let context = &self.context;
         context.seat.want();
-        context.thread().unpark();
+        context.thread.unpark();
         context.seat.take();
-        context.thread().occupy();
-        context.process.set(self.process);
-        context.thread().running.store(ptr::from_ref(self.running).cast_mut(), Ordering::Relaxed);
+        context.thread.occupy();
+        context.thread.running.store(ptr::from_ref(self.running).cast_mut(), Ordering::Relaxed);
         let mut blocked = lock(&context.host.blocked);
         if let Some(place) = blocked.iter().position(|slot| ptr::eq(*slot, self.running)) {
             blocked.swap_remove(place);

@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::clock::{Moment, TimeKeeper, TimerKey};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::payload::Payload;
-use crate::pid::Pid;
+use crate::pid::{Pid, Resident};
 use crate::random::Random;
 use crate::sync::{Arc, Deque, Ordering};
 use crate::table::{Keeper, Token};
@@ -29,16 +29,19 @@ pub(crate) struct Context {
     pub(crate) user: Arc<UserCode>,
     /// Which of the host's threads this is.
     pub(crate) index: usize,
+    /// What all may see of it.
+    pub(crate) thread: &'static Thread,
     /// Which of the host's workers it holds.
-    pub(crate) worker: usize,
+    pub(crate) worker_index: usize,
+    pub(crate) worker: &'static Worker,
     pub(crate) deque: Deque<Token>,
-    /// Counts steps, for what is done every so many of them.
-    pub(crate) tick: Cell<u32>,
+    /// How many steps are left until the far ends come first.
+    pub(crate) fair: Cell<u32>,
+    /// How often they have.
+    pub(crate) turns: Cell<u32>,
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
-    /// The process whose step this is.
-    pub(crate) process: Cell<Option<Pid>>,
 }
 
 thread_local! {
@@ -56,7 +59,7 @@ pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Context>) -> R) -> R {
 
 /// The process whose step the calling thread runs.
 pub(crate) fn current_pid() -> Option<Pid> {
-    with_current(|context| context?.process.get())
+    with_current(|context| context?.pid())
 }
 
 impl Context {
@@ -85,21 +88,20 @@ impl Context {
         body()
     }
 
-    pub(crate) fn thread(&self) -> &'static Thread {
-        &self.host.threads[self.index]
-    }
-
-    pub(crate) fn worker(&self) -> &'static Worker {
-        &self.host.workers[self.worker]
+    /// The process whose step this is.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.thread.running()?.resident()
     }
 
     /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
-        match self.thread().swap_run_next(token) {
+        match self.thread.swap_run_next(token) {
             Some(displaced) => {
                 self.deque.push(displaced);
-                self.host.announce();
+                if let Some(thread) = self.host.idle.announce_own() {
+                    self.host.threads[thread].unpark();
+                }
             }
             None => {
                 if let Some(thread) = self.host.idle.lookout_missing() {
@@ -128,7 +130,7 @@ impl Host {
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker),
+            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker_index),
             _ => Lane::Shared,
         })
     }

@@ -1,14 +1,10 @@
 //! What a slot keeps for its process: the process itself, and what only few processes have.
 
 use crate::mailbox::lanes::Controls;
-use crate::process::Process;
 use crate::process::control::{EndWaiter, Join};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The process.
-pub(crate) type Body = Box<dyn Process>;
 
 /// What is known of a type of process.
 #[derive(Debug)]

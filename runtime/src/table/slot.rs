@@ -6,7 +6,7 @@
 //! written by the token's holder alone. `body` and `extras` belong to the token's holder, who reaches them through
 //! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
 
-use super::extras::{Body, Extras, ProcessKind};
+use super::extras::{Extras, ProcessKind};
 use crate::caller::{Caller, Port};
 use crate::clock::TimeKeeper;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
@@ -16,9 +16,11 @@ use crate::mailbox::lanes::{Claim, Holder, Lanes, Lay, Pop};
 use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid};
+use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid, Resident};
+use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
+use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 
 /// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
@@ -33,8 +35,16 @@ pub(crate) struct Home {
     pub(crate) node: NodeId,
     /// The host's number in its node.
     pub(crate) host: u16,
+    /// Both in the form in which they are in a PID.
+    place: NonZeroU64,
     /// Completions and signals that came too late for anyone.
     pub(crate) late: AtomicU64,
+}
+
+impl Home {
+    pub(crate) fn new(keeper: &'static dyn Keeper, node: NodeId, host: u16) -> Self {
+        Self { keeper, node, host, place: Pid::new(node, host, 0, 0).place(), late: AtomicU64::new(0) }
+    }
 }
 
 /// See the module.
@@ -48,6 +58,10 @@ pub(crate) struct Slot {
     index: u32,
     /// The worker that ran the process last.
     pub(crate) worker: AtomicU16,
+    /// Whether there are extras; only the token's holder looks and writes.
+    has_extras: AtomicBool,
+    /// How many turns the process is to let pass, having spent more than one.
+    pub(crate) debt: AtomicU8,
     pub(crate) card: Card,
 }
 
@@ -128,6 +142,8 @@ impl Slot {
             home: AtomicPtr::new(ptr::null_mut()),
             index,
             worker: AtomicU16::new(0),
+            has_extras: AtomicBool::new(false),
+            debt: AtomicU8::new(0),
             card: Card {
                 kind: AtomicPtr::new(ptr::null_mut()),
                 entry: AtomicPtr::new(ptr::null_mut()),
@@ -201,6 +217,37 @@ impl Slot {
                 Ok(())
             }
             Claim::Grave => Token(self).bury(Some(mine)).map_or(Ok(()), |letter| Err(Refusal(letter))),
+        }
+    }
+
+    /// Queues a message in the data lane of the process of `generation`, and wakes it if it is idle.
+    ///
+    /// # Errors
+    /// The message, if no such process lives here.
+    #[inline]
+    pub(crate) fn send<M: Send + 'static>(&'static self, generation: u64, message: M) -> Result<(), M> {
+        if !self.is_living(generation) {
+            return Err(message);
+        }
+        let node = pool::message(generation, message);
+        let mine = node.as_ptr();
+        match self.lanes.push_data(node) {
+            Claim::Nothing => Ok(()),
+            Claim::Process => {
+                self.schedule();
+                Ok(())
+            }
+            Claim::Grave => self.take_back(mine),
+        }
+    }
+
+    /// The caller has taken the token of a grave with a message in the node `mine`, which it gets back.
+    #[cold]
+    fn take_back<M: Send + 'static>(&'static self, mine: NonNull<Node>) -> Result<(), M> {
+        match Token(self).bury(Some(mine)).and_then(|letter| letter.payload).map(Payload::take) {
+            None => Ok(()),
+            Some(Ok(message)) => Err(message),
+            Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
         }
     }
 
@@ -306,17 +353,16 @@ impl Token {
     }
 
     /// The PID of the process that lives here.
+    #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
         let home = self.0.home()?;
-        Some(Pid::new(home.node, home.host, self.0.index, self.0.living()?))
+        Some(Pid::of_words(home.place, self.0.index, self.0.living()?))
     }
 
     /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
     pub(crate) fn open(&mut self, home: &'static Home) -> Pid {
         let slot = self.0;
         debug_assert!(slot.living().is_none(), "one process in a slot at a time");
-        // SAFETY: this is the token.
-        unsafe { slot.lanes.prepare(pool::empty) };
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
         slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
         slot.life.store(generation << 1 | 1, Ordering::Release);
@@ -336,15 +382,45 @@ impl Token {
     }
 
     /// The process.
+    #[inline]
     pub(crate) fn body(&mut self) -> &mut Option<Body> {
         // SAFETY: the body belongs to the token's holder, and the borrow of the token makes this the only reference.
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
-    /// What few processes have.
-    pub(crate) fn extras(&mut self) -> &mut Option<Box<Extras>> {
+    /// Whether the process has what few have.
+    #[inline]
+    pub(crate) fn has_extras(&self) -> bool {
+        self.0.has_extras.load(Ordering::Relaxed)
+    }
+
+    /// What few processes have, if this one does.
+    pub(crate) fn extras(&mut self) -> Option<&mut Extras> {
         // SAFETY: as for the body.
-        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras })
+        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).as_deref_mut()
+    }
+
+    /// What few processes have; from here on this one does.
+    pub(crate) fn make_extras(&mut self) -> &mut Extras {
+        self.0.has_extras.store(true, Ordering::Relaxed);
+        // SAFETY: as for the body.
+        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()
+    }
+
+    /// Takes it away.
+    pub(crate) fn take_extras(&mut self) -> Option<Box<Extras>> {
+        if !self.has_extras() {
+            return None;
+        }
+        self.0.has_extras.store(false, Ordering::Relaxed);
+        // SAFETY: as for the body.
+        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).take()
+    }
+
+    /// The generation of the process that lives here; the token is that of a living one.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.life.load(Ordering::Relaxed) >> 1
     }
 
     /// The lanes, for taking things out of them.
@@ -355,6 +431,7 @@ impl Token {
     }
 
     /// Lays the token down until anything arrives. Gives it back if something has.
+    #[inline]
     pub(crate) fn lay_idle(self) -> Option<Self> {
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.lay_idle() } {
@@ -393,7 +470,7 @@ impl Token {
             // SAFETY: this is the token.
             match unsafe { self.0.lanes.pop_data() } {
                 Pop::Letter(letter, free) => {
-                    pool::recycle(free);
+                    free.into_iter().for_each(pool::recycle);
                     // The letter was in the node that is now the lane's first; `mine` is only an address here.
                     if mine.is_some() && mine == self.first() {
                         kept = Some(letter);
@@ -462,6 +539,13 @@ impl Token {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.bury(None);
         reusable.then_some(slot.index)
+    }
+}
+
+impl Resident for Slot {
+    fn resident(&self) -> Option<Pid> {
+        let home = self.home()?;
+        Some(Pid::of_words(home.place, self.index, self.last()))
     }
 }
 

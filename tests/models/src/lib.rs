@@ -15,6 +15,8 @@ mod sync;
 
 // Stand-ins.
 #[cfg(test)]
+mod blocks;
+#[cfg(test)]
 mod caller;
 #[cfg(test)]
 mod clock;

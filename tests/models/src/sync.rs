@@ -6,7 +6,7 @@ pub(crate) use loom::thread::yield_now;
 pub(crate) use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::Ordering;
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 /// The atomic that the protocols are decided by, with the faults that can be planted in it.
 pub(crate) struct AtomicPtr<T>(loom::sync::atomic::AtomicPtr<T>);

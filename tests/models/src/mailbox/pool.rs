@@ -24,6 +24,12 @@ pub(crate) fn node(letter: Letter) -> NodeBox {
     node
 }
 
+pub(crate) fn message<M: Send + 'static>(generation: u64, message: M) -> NodeBox {
+    let mut node = empty();
+    node.put_message(generation, message);
+    node
+}
+
 pub(crate) fn empty() -> NodeBox {
     let me = check::thread();
     let kept = SHELVES.with_borrow_mut(|shelves| shelves.get_mut(&me)?.pop());

@@ -21,7 +21,7 @@ use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::NodeId;
 use crate::process::Process;
-use crate::sync::{AtomicU64, Ordering, OwnedCell};
+use crate::sync::{Ordering, OwnedCell};
 use crate::table::{Home, Keeper, Refusal, Slot, TABLE, Token};
 use loom::thread;
 use std::ptr;
@@ -173,7 +173,7 @@ impl World {
     fn new() -> &'static Self {
         let keeper = keep(Host { log: Mutex::default(), inside: OwnedCell::new(0) });
         let node = NodeId::new(7).expect("a node id");
-        let home = keep(Home { keeper, node, host: 1, late: AtomicU64::new(0) });
+        let home = keep(Home::new(keeper, node, 1));
         keep(Self { slot: keep(Slot::unused(0)), home, keeper })
     }
 

@@ -55,8 +55,6 @@ impl Mailbox {
             announced: [AtomicBool::new(false), AtomicBool::new(false)],
         });
         assert_eq!(mailbox.lanes.claim(), Claim::Grave);
-        // SAFETY: this is the token.
-        unsafe { mailbox.lanes.prepare(pool::empty) };
         mailbox
     }
 
@@ -168,7 +166,7 @@ impl Mailbox {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
                 Pop::Letter(letter, free) => {
-                    pool::recycle(free);
+                    free.into_iter().for_each(pool::recycle);
                     taken.push(Self::number(letter));
                 }
                 Pop::Empty => return taken,

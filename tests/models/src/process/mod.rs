@@ -1,5 +1,7 @@
 //! A stand-in for the trait that users implement: the models drive slots without running user code.
 
+#[path = "../../../../runtime/src/process/body.rs"]
+pub(crate) mod body;
 #[path = "../../../../runtime/src/process/control.rs"]
 pub(crate) mod control;
 

@@ -1,0 +1,63 @@
+//! A message that has arrived, where it lies: what generated code opens.
+//!
+//! A message is written into its node by its sender and read out of it by its method: nothing on the way moves it.
+
+use crate::caller::Caller;
+use crate::mailbox::node::Content;
+use crate::package::Package;
+use crate::payload::Payload;
+use crate::pid::Pid;
+use std::{fmt, ptr};
+
+/// A message that has arrived, and whoever waits for an answer to it. For generated code.
+///
+/// What its process leaves unopened is to be turned into a [`Package`], and so becomes a dead letter.
+pub struct Mail<'a>(&'a mut Content);
+
+impl<'a> Mail<'a> {
+    /// The message in `content`, whose word is its caller's or null.
+    #[inline]
+    pub(crate) fn new(content: &'a mut Content) -> Self {
+        Self(content)
+    }
+
+    /// The message of a package, put into `content`.
+    pub(crate) fn of(package: Package, content: &'a mut Content) -> Self {
+        let (_, payload, caller) = package.into_parts();
+        *content = Content { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
+        Self(content)
+    }
+
+    /// Whether the message is an `M`.
+    #[inline]
+    pub fn is<M: 'static>(&self) -> bool {
+        self.0.payload.as_ref().is_some_and(Payload::is::<M>)
+    }
+
+    /// The message and its caller, if it is an `M`.
+    #[inline]
+    pub(crate) fn open<M: Send + 'static>(&mut self) -> Option<(M, Option<Caller>)> {
+        let message = Payload::take_from(&mut self.0.payload)?;
+        Some((message, self.caller()))
+    }
+
+    #[inline]
+    fn caller(&mut self) -> Option<Caller> {
+        // SAFETY: the word of a message is its caller, or null, and it is taken out here.
+        unsafe { Caller::from_word(std::mem::replace(&mut self.0.word, ptr::null_mut())) }
+    }
+
+    /// The message as a package for `to`, unless it was opened.
+    pub(crate) fn into_package(mut self, to: Pid) -> Option<Package> {
+        let payload = self.0.payload.take()?;
+        let caller = self.caller();
+        Some(Package::from_parts(to, payload, caller))
+    }
+}
+
+impl fmt::Debug for Mail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.0.payload.as_ref().map(Payload::type_name);
+        f.debug_struct("Mail").field("message", &message).finish()
+    }
+}

@@ -1,0 +1,58 @@
+//! Where the state of a process lies.
+
+use super::Process;
+use crate::blocks;
+use std::alloc::Layout;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// The process, in a block of memory of its own.
+pub(crate) struct Body(NonNull<dyn Process>);
+
+// SAFETY: it owns the process, which is `Send`.
+unsafe impl Send for Body {}
+
+impl Body {
+    pub(crate) fn new<P: Process>(process: P) -> Self {
+        let place = blocks::take(Layout::new::<P>()).cast::<P>();
+        // SAFETY: taken with the layout of `P`, and nobody else's.
+        unsafe { place.write(process) };
+        Self(place)
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        struct GiveBack(NonNull<u8>, Layout);
+        impl Drop for GiveBack {
+            fn drop(&mut self) {
+                // SAFETY: taken with this layout by `new`; what was there has been dropped.
+                unsafe { blocks::give_back(self.0, self.1) };
+            }
+        }
+        // SAFETY: it is valid until it is dropped below.
+        let layout = Layout::for_value(unsafe { self.0.as_ref() });
+        // Also if the drop of the process panics.
+        let _give_back = GiveBack(self.0.cast(), layout);
+        // SAFETY: owned by this, and not used after this.
+        unsafe { self.0.drop_in_place() };
+    }
+}
+
+impl Deref for Body {
+    type Target = dyn Process;
+
+    #[inline]
+    fn deref(&self) -> &dyn Process {
+        // SAFETY: owned by this, and borrowed with it.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Body {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut dyn Process {
+        // SAFETY: as above, exclusively.
+        unsafe { self.0.as_mut() }
+    }
+}

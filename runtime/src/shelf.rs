@@ -1,0 +1,135 @@
+//! Free pieces of memory of one size, kept by each thread and exchanged between threads in chains.
+//!
+//! A thread keeps up to two chains of free pieces; a full spare one goes to the program's depot, an empty hand takes one
+//! from there, and only when there is none is memory allocated, a slab at a time. So a piece costs a few plain loads and
+//! stores, whichever threads take it and give it back, and one queue operation per chain.
+//!
+//! The memory is never returned: it stays at its high-water mark. A thread that ends gives its chains to the depot.
+//!
+//! The magazine scheme is Bonwick and Adams's (2001).
+
+use crate::sync::{AtomicPtr, Ordering, SegQueue};
+use std::ptr::{self, NonNull};
+
+/// The first word of a free piece: the next free one. Atomic, because those who hold a stale pointer to a piece may look at
+/// its first word at any time (see `mailbox::node`).
+#[repr(transparent)]
+pub(crate) struct Link(AtomicPtr<Link>);
+
+impl Link {
+    pub(crate) const fn new(next: *mut Self) -> Self {
+        Self(AtomicPtr::new(next))
+    }
+}
+
+/// Free pieces, linked.
+struct Chain(NonNull<Link>);
+
+// SAFETY: a chain owns its pieces.
+unsafe impl Send for Chain {}
+
+/// What the program keeps of one size.
+pub(crate) struct Depot {
+    chains: SegQueue<Chain>,
+    /// How many pieces a chain has.
+    length: usize,
+    /// Makes a new chain.
+    slab: fn(usize) -> NonNull<Link>,
+    /// Sees to it that [`Shelf::leave`] is called when the calling thread ends.
+    register: fn(),
+}
+
+impl Depot {
+    pub(crate) const fn new(length: usize, slab: fn(usize) -> NonNull<Link>, register: fn()) -> Self {
+        Self { chains: SegQueue::new(), length, slab, register }
+    }
+}
+
+/// What a thread keeps of one size.
+pub(crate) struct Shelf {
+    /// The chain that is drawn from and added to.
+    hand: *mut Link,
+    count: usize,
+    /// A full chain, or null.
+    spare: *mut Link,
+}
+
+impl Shelf {
+    pub(crate) const EMPTY: Self = Self { hand: ptr::null_mut(), count: 0, spare: ptr::null_mut() };
+
+    /// A free piece.
+    #[inline]
+    pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<Link> {
+        let piece = NonNull::new(self.hand).unwrap_or_else(|| self.refill(depot));
+        // SAFETY: the pieces of a shelf are owned by it.
+        self.hand = unsafe { piece.as_ref() }.0.load(Ordering::Relaxed);
+        self.count = self.count.wrapping_sub(1);
+        piece
+    }
+
+    /// Gives a piece back.
+    ///
+    /// # Safety
+    /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first word.
+    #[inline]
+    pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<Link>) {
+        if self.count == depot.length {
+            self.put_by(depot);
+        }
+        // SAFETY: the caller gives it up.
+        unsafe { piece.as_ref() }.0.store(self.hand, Ordering::Relaxed);
+        self.hand = piece.as_ptr();
+        self.count += 1;
+    }
+
+    /// The hand is empty: takes the spare chain, the program's, or new memory.
+    #[cold]
+    fn refill(&mut self, depot: &Depot) -> NonNull<Link> {
+        (depot.register)();
+        let chain = NonNull::new(std::mem::replace(&mut self.spare, ptr::null_mut()));
+        let chain = chain.or_else(|| depot.chains.pop().map(|chain| chain.0));
+        // A thread that has ended may have left a shorter one. Then the count is too high when the hand is empty again, and
+        // a chain that is put by is shorter than others.
+        self.count = depot.length;
+        chain.unwrap_or_else(|| (depot.slab)(depot.length))
+    }
+
+    /// The hand is full: it becomes the spare chain, and the spare one goes to the depot.
+    #[cold]
+    fn put_by(&mut self, depot: &Depot) {
+        (depot.register)();
+        let spare = std::mem::replace(&mut self.spare, std::mem::replace(&mut self.hand, ptr::null_mut()));
+        if let Some(chain) = NonNull::new(spare) {
+            depot.chains.push(Chain(chain));
+        }
+        self.count = 0;
+    }
+
+    /// The thread ends.
+    pub(crate) fn leave(&mut self, depot: &Depot) {
+        for chain in
+            [std::mem::replace(&mut self.hand, ptr::null_mut()), std::mem::replace(&mut self.spare, ptr::null_mut())]
+        {
+            if let Some(chain) = NonNull::new(chain) {
+                depot.chains.push(Chain(chain));
+            }
+        }
+        self.count = 0;
+    }
+}
+
+/// Links the `count` pieces of `size` bytes that begin at `memory`.
+///
+/// # Safety
+/// The memory is there, aligned for a [`Link`] at every piece, and is the caller's.
+pub(crate) unsafe fn link(memory: NonNull<u8>, count: usize, size: usize) -> NonNull<Link> {
+    let mut next = ptr::null_mut();
+    for index in (0..count).rev() {
+        // SAFETY: within the memory, by the caller's promise.
+        let piece = unsafe { memory.add(index * size) }.cast::<Link>();
+        // SAFETY: as above, and aligned.
+        unsafe { piece.write(Link::new(next)) };
+        next = piece.as_ptr();
+    }
+    memory.cast()
+}

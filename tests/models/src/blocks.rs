@@ -1,0 +1,22 @@
+//! A stand-in for the blocks of memory: the program's allocator.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Memory of that layout, and of one byte at least.
+fn at_least(layout: Layout) -> Layout {
+    Layout::from_size_align(layout.size().max(1), layout.align()).expect("not larger than it was")
+}
+
+pub(crate) fn take(layout: Layout) -> NonNull<u8> {
+    let layout = at_least(layout);
+    // SAFETY: not empty.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// # Safety
+/// It was taken with this layout, and nobody uses it any more.
+pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
+    // SAFETY: as the caller promises.
+    unsafe { dealloc(memory.as_ptr(), at_least(layout)) }
+}
