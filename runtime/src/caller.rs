@@ -146,9 +146,7 @@ impl Caller {
     }
 
     fn look<R>(&mut self, look: impl FnOnce(&mut Call) -> R) -> R {
-        let mut letter = self.0.take();
-        let result = letter.payload.as_mut().and_then(Payload::get_mut::<Call>).map(look);
-        self.0.put(letter);
+        let result = self.0.content().payload.as_mut().and_then(Payload::get_mut::<Call>).map(look);
         result.unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 

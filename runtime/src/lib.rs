@@ -39,6 +39,7 @@ compile_error!("postroom packs addresses and tags into one word, and needs a 64-
 compile_error!("postroom contains panics in processes by unwinding; build without `panic = \"abort\"`");
 
 mod actor;
+mod arena;
 mod blocks;
 mod builder;
 mod caller;

@@ -8,7 +8,8 @@
 //! engines that bring packages from other nodes, and for tests.
 
 use crate::caller::Caller;
-use crate::errors::SendFailure;
+use crate::errors::{CallError, SendFailure};
+use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
@@ -65,14 +66,51 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
     }
 }
 
+/// Sends a message with someone who waits for the answer; a refusal tells them so.
+///
+/// # Errors
+/// The message, with the reason.
+#[inline]
+pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
+    if pid.node() != this_node() {
+        return call_abroad(pid, message, caller);
+    }
+    let refused = match TABLE.slot(pid.slot()) {
+        Some(slot) => slot.call(pid.generation(), message, caller),
+        None => Err((message, Some(caller))),
+    };
+    refused.map_err(|(message, caller)| {
+        if let Some(caller) = caller {
+            caller.fail(CallError::Gone(ExitReason::Gone));
+        }
+        (message, SendFailure::Gone(pid))
+    })
+}
+
+#[cold]
+fn call_abroad<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
+    route(Package::from_parts(pid, Payload::new(message), Some(caller))).map_err(|refused| {
+        let (_, payload, caller) = refused.package.into_parts();
+        if let Some(caller) = caller {
+            caller.fail(CallError::Gone(ExitReason::Gone));
+        }
+        (unpack(payload), refused.reason)
+    })
+}
+
+/// The message of a package that was refused.
+fn unpack<M: Send + 'static>(payload: Payload) -> M {
+    match payload.take() {
+        Ok(message) => message,
+        Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
+    }
+}
+
 #[cold]
 fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
     route(Package::new(pid, message)).map_err(|refused| {
         let (_, payload, _) = refused.package.into_parts();
-        match payload.take() {
-            Ok(message) => (message, refused.reason),
-            Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
-        }
+        (unpack(payload), refused.reason)
     })
 }
 

@@ -8,10 +8,9 @@ use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{CallError, CommandError, SendError, SendFailure};
 use crate::oneshot::Oneshot;
-use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::relay::{route, this_node};
+use crate::relay::this_node;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex};
@@ -198,11 +197,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
-/// When a call that says nothing else stops waiting. Reads the clock, 23 ns on the machine of the book: a time that was
-/// noted at some earlier step may be any age.
+/// When a call that says nothing else stops waiting, to within a third of a millisecond.
 fn default_deadline() -> Moment {
     let configured = with_current(|context| context.map(|context| context.host.config.call_timeout));
-    Moment::now().after(configured.unwrap_or(DEFAULT_TIMEOUT))
+    Moment::about_now().after(configured.unwrap_or(DEFAULT_TIMEOUT))
 }
 
 /// Sends `message` to `pid`.
@@ -211,22 +209,9 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
     crate::relay::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// The message of a package that was refused.
-fn take_back<M: Send + 'static>(package: Package, reason: SendFailure) -> SendError<M> {
-    let (_, payload, caller) = package.into_parts();
-    if let Some(caller) = caller {
-        caller.fail(CallError::Gone(crate::exit::ExitReason::Gone));
-    }
-    match payload.take() {
-        Ok(message) => SendError { message, reason },
-        Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
-    }
-}
-
 /// Sends `message` with someone who waits for the answer.
 fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
-    let sent = route(Package::from_parts(pid, Payload::new(message), Some(caller)));
-    sent.map_err(|refused| take_back(refused.package, refused.reason))
+    crate::relay::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
 }
 
 /// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.

@@ -574,7 +574,9 @@ impl<P: Actor> Process for Machine<P> {
         let state = self.state.take();
         waits::enter(&mut self.seat, waits::deadline(), || {
             drop(state);
-            waits::leave();
+            if waits::has_more_to_do() {
+                waits::leave();
+            }
         });
     }
 

@@ -216,7 +216,7 @@ pub(crate) fn is_ending() -> bool {
 
 /// Why the process that this thread runs is to end now, if it is.
 pub(crate) fn take_end() -> Option<ExitReason> {
-    if !is_ending() {
+    if !has_more_to_do() || !is_ending() {
         return None;
     }
     STOP.set(false);

@@ -42,8 +42,9 @@ pub(crate) fn owner_of_life(life: u64) -> Owner {
 
 /// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
 pub(crate) fn foreign_waker(context: &Context<'_>, owner: Owner) -> Option<Waker> {
-    let own = waker_of(owner);
-    (!context.waker().will_wake(&own)).then(|| context.waker().clone())
+    let (waker, life) = (context.waker(), life_of(owner));
+    let is_own = life != 0 && waker.data().addr() as u64 == life && ptr::eq(waker.vtable(), &VTABLE);
+    (!is_own && !waker.will_wake(&waker_of(owner))).then(|| waker.clone())
 }
 
 /// The life that `pid` names.

@@ -258,14 +258,21 @@ impl NodeBox {
 
     /// Puts a message into a node that carries nothing.
     #[inline]
-    pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M) {
+    pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut Node) {
         // SAFETY: nodes are never freed.
         let node = unsafe { &*self.0.as_ptr() };
         node.mark.store(generation | (Kind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
             // SAFETY: this is the node's only owner; what is overwritten is an empty content, which needs no drop.
-            unsafe { place.write(Content { word: ptr::null_mut(), payload: Some(Payload::new(message)) }) };
+            unsafe { place.write(Content { word, payload: Some(Payload::new(message)) }) };
         });
+    }
+
+    /// A look at what the node carries.
+    #[inline]
+    pub(crate) fn content(&mut self) -> &mut Content {
+        // SAFETY: this is the node's only owner, and it is borrowed.
+        unsafe { (*self.0.as_ptr()).content.with_mut(|content| &mut *content) }
     }
 
     /// Takes out what the node carries.

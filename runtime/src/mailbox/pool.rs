@@ -7,6 +7,7 @@
 //! its high-water mark.
 
 use super::node::{Letter, Node, NodeBox};
+use crate::arena::permanent;
 use crate::shelf::{Depot, Link, Shelf, link};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -57,11 +58,11 @@ pub(crate) fn node(letter: Letter) -> NodeBox {
     node
 }
 
-/// A free node with a message in it, that nobody waits for an answer to.
+/// A free node with a message in it; `word` is the caller that waits for its answer, or null.
 #[inline]
-pub(crate) fn message<M: Send + 'static>(generation: u64, message: M) -> NodeBox {
+pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut Node) -> NodeBox {
     let mut node = with_stock(Stock::take);
-    node.put_message(generation, message);
+    node.put_message(generation, message, word);
     node
 }
 
@@ -84,10 +85,10 @@ pub(crate) fn spent() -> u32 {
     with_stock(|stock| stock.spent)
 }
 
-/// Counts something that costs as much as sending a message.
+/// Counts something that costs as much as sending so many messages.
 #[inline]
-pub(crate) fn spend() {
-    with_stock(|stock| stock.spent = stock.spent.wrapping_add(1));
+pub(crate) fn spend(count: u32) {
+    with_stock(|stock| stock.spent = stock.spent.wrapping_add(count));
 }
 
 impl Stock {
@@ -103,10 +104,13 @@ impl Stock {
 /// A new chain.
 fn slab(count: usize) -> NonNull<Link> {
     const { assert!(std::mem::offset_of!(Node, next) == 0) };
-    let nodes: Box<[Node]> = (0..count).map(|_| Node::empty()).collect();
-    let nodes = NonNull::from(Box::leak(nodes)).cast();
-    // SAFETY: as many nodes, which begin with their link and are never given back.
-    unsafe { link(nodes, count, size_of::<Node>()) }
+    let memory = permanent(count * size_of::<Node>());
+    for index in 0..count {
+        // SAFETY: within the memory, which is aligned to cache lines as nodes are.
+        unsafe { memory.cast::<Node>().add(index).write(Node::empty()) };
+    }
+    // SAFETY: as many nodes, which begin with their link.
+    unsafe { link(memory, count, size_of::<Node>()) }
 }
 
 #[cfg(test)]

@@ -255,6 +255,17 @@ impl Feed {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
+    /// Whether the step took something, left nothing that it had before it, and met with nothing that few steps meet with.
+    pub(crate) fn is_simple(&self) -> bool {
+        self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
+    }
+
+    /// The end of a simple step.
+    pub(crate) fn end_simple(&mut self) {
+        self.controlled = false;
+        (self.others, self.messages, self.completions) = (0, 0, 0);
+    }
+
     /// Whether the step took anything.
     pub(crate) fn has_taken(&self) -> bool {
         self.messages + self.others > 0
@@ -333,7 +344,7 @@ impl Feed {
                 return None;
             }
             let letter = self.holder().next_data()?;
-            pool::spend();
+            pool::spend(1);
             if letter.is_message_for(self.generation) {
                 self.messages += 1;
                 let content: *mut Content = letter.content();
@@ -413,7 +424,7 @@ impl Feed {
             _ => match payload.take::<Control>() {
                 Ok(Control::Cancel(reason)) => {
                     self.others += 1;
-                    pool::spend();
+                    pool::spend(1);
                     Some(Event::Signal(Signal::Cancel(Cancel { reason })))
                 }
                 _ => None,
@@ -424,7 +435,7 @@ impl Feed {
     fn completed(&mut self, tag: usize, result: Result<Payload, CommandError>) -> Event {
         self.others += 1;
         self.completions += 1;
-        pool::spend();
+        pool::spend(1);
         Event::Completed { tag: tag as u64, result }
     }
 }

@@ -5,6 +5,7 @@ use super::host::Host;
 use super::local::{current_pid, with_current};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
+use crate::mailbox::pool;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::EndWaiter;
@@ -21,6 +22,10 @@ use std::ptr;
 
 /// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
 const DEPTH: usize = 64;
+
+/// What a spawn costs of the budget of whoever spawns, in messages sent: about what it takes in time. Without it a process
+/// that spawns in a loop is ahead of its children for ever, and their memory is always new.
+const COST: u32 = 8;
 
 /// What a process is spawned with.
 #[derive(Clone, Default)]
@@ -76,6 +81,7 @@ impl Host {
         };
         let starting = STARTING.get().map(|(_, pid)| pid);
         let parent = starting.or_else(current_pid);
+        pool::spend(COST);
         self.write_card(&mut token, &birth, parent);
         let pid = token.open(self.home());
         // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,

@@ -257,6 +257,7 @@ impl Context {
                 return;
             }
             crate::sync::park(if lookout { self.patience() } else { None });
+            crate::clock::forget_now();
             if host.idle.is_woken(me) {
                 return;
             }

@@ -79,6 +79,11 @@ impl Desk {
         }
     }
 
+    /// Whether the step took something, left nothing, handed nothing out, and met with nothing rare.
+    fn is_simple(&self) -> bool {
+        self.feed.is_simple() && self.written.yields.is_empty()
+    }
+
     fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> After {
         (self.reason, self.result) = (reason, result);
         After::End
@@ -249,12 +254,33 @@ impl Context {
         counters.messages.add(messages);
         bump(&slot.card.steps, 1);
         bump(&slot.card.messages, messages);
-        pool::spend();
+        pool::spend(1);
     }
 
     /// What follows from a step that did more than take messages.
     #[inline(never)]
     fn after(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+        // Most often it has got an answer, or ended.
+        let counts_yields = desk.feed.completions > 0 && token.slot().card.outstanding.load(Ordering::Relaxed) > 0;
+        if matches!(outcome, Outcome::Done) && desk.is_simple() && !counts_yields {
+            desk.feed.end_simple();
+            match &mut desk.written.status {
+                Status::Idle => return After::LayIdle,
+                status @ Status::Suspended => {
+                    *status = Status::Idle;
+                    return After::LayWait;
+                }
+                Status::Ended(ExitReason::Normal, None) => {
+                    desk.written.status = Status::Idle;
+                    return After::End;
+                }
+                _ => {}
+            }
+        }
+        self.after_all(desk, token, outcome)
+    }
+
+    fn after_all(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
         let slot = token.slot();
         let Desk { feed, written, .. } = desk;
         let (has_control, data_empty, completions) = (feed.has_control(), feed.is_data_empty(), feed.completions);

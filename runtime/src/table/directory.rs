@@ -8,6 +8,7 @@
 //! goes back to the list. A slot is on the list once, put there by the one that ended its process.
 
 use super::slot::{Slot, Token};
+use crate::arena::{LARGE, region};
 use crate::pid::{Pid, SLOT_BITS};
 use crate::sync::{AtomicPtr, AtomicU32, Mutex, Ordering, SegQueue, lock};
 use std::cell::RefCell;
@@ -132,7 +133,7 @@ impl Table {
         self.slot(index).and_then(Token::claim_free)
     }
 
-    /// Makes the chunk that `index` lies in, unless somebody has.
+    /// Makes the chunk that `index` lies in, and perhaps its neighbours, unless somebody has.
     fn grow(&self, index: u32) {
         let place = &self.chunks[index as usize >> CHUNK_BITS];
         if !place.load(Ordering::Acquire).is_null() {
@@ -140,10 +141,20 @@ impl Table {
         }
         let _growth = lock(&self.growth);
         if place.load(Ordering::Acquire).is_null() {
-            let first = index & !(CHUNK as u32 - 1);
-            let slots: Box<[Slot]> = (first..).take(CHUNK).map(Slot::unused).collect();
-            let chunk = Box::into_raw(slots).cast::<[Slot; CHUNK]>();
-            place.store(chunk, Ordering::Release);
+            // A program with few processes gets one chunk at a time, one with many a large page of them.
+            let many = LARGE / size_of::<[Slot; CHUNK]>();
+            let chunk = index as usize >> CHUNK_BITS;
+            let group = if chunk < many { chunk..chunk + 1 } else { chunk / many * many..(chunk / many + 1) * many };
+            let memory = region(group.len() * size_of::<[Slot; CHUNK]>()).cast::<Slot>();
+            for (count, index) in (group.start * CHUNK..group.end * CHUNK).enumerate() {
+                // SAFETY: within the region, which is aligned to a cache line at least.
+                unsafe { memory.add(count).write(Slot::unused(index as u32)) };
+            }
+            for (count, chunk) in group.enumerate() {
+                // SAFETY: within the region.
+                let slots = unsafe { memory.add(count * CHUNK) }.cast::<[Slot; CHUNK]>();
+                self.chunks[chunk].store(slots.as_ptr(), Ordering::Release);
+            }
         }
     }
 

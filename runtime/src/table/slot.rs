@@ -229,7 +229,33 @@ impl Slot {
         if !self.is_living(generation) {
             return Err(message);
         }
-        let node = pool::message(generation, message);
+        let node = pool::message(generation, message, ptr::null_mut());
+        let mine = node.as_ptr();
+        match self.lanes.push_data(node) {
+            Claim::Nothing => Ok(()),
+            Claim::Process => {
+                self.schedule();
+                Ok(())
+            }
+            Claim::Grave => self.take_back(mine).map_err(|(message, _nobody)| message),
+        }
+    }
+
+    /// The same with someone who waits for the answer.
+    ///
+    /// # Errors
+    /// The message and its caller, if no such process lives here.
+    #[inline]
+    pub(crate) fn call<M: Send + 'static>(
+        &'static self,
+        generation: u64,
+        message: M,
+        caller: Caller,
+    ) -> Result<(), (M, Option<Caller>)> {
+        if !self.is_living(generation) {
+            return Err((message, Some(caller)));
+        }
+        let node = pool::message(generation, message, caller.into_word());
         let mine = node.as_ptr();
         match self.lanes.push_data(node) {
             Claim::Nothing => Ok(()),
@@ -243,10 +269,13 @@ impl Slot {
 
     /// The caller has taken the token of a grave with a message in the node `mine`, which it gets back.
     #[cold]
-    fn take_back<M: Send + 'static>(&'static self, mine: NonNull<Node>) -> Result<(), M> {
-        match Token(self).bury(Some(mine)).and_then(|letter| letter.payload).map(Payload::take) {
+    fn take_back<M: Send + 'static>(&'static self, mine: NonNull<Node>) -> Result<(), (M, Option<Caller>)> {
+        let Some(letter) = Token(self).bury(Some(mine)) else { return Ok(()) };
+        // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+        let caller = unsafe { Caller::from_word(letter.word) };
+        match letter.payload.map(Payload::take) {
             None => Ok(()),
-            Some(Ok(message)) => Err(message),
+            Some(Ok(message)) => Err((message, caller)),
             Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
         }
     }

@@ -24,9 +24,9 @@ pub(crate) fn node(letter: Letter) -> NodeBox {
     node
 }
 
-pub(crate) fn message<M: Send + 'static>(generation: u64, message: M) -> NodeBox {
+pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut Node) -> NodeBox {
     let mut node = empty();
-    node.put_message(generation, message);
+    node.put_message(generation, message, word);
     node
 }
 

@@ -21,6 +21,7 @@ use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::NodeId;
 use crate::process::Process;
+use crate::process::body::Body;
 use crate::sync::{Ordering, OwnedCell};
 use crate::table::{Home, Keeper, Refusal, Slot, TABLE, Token};
 use loom::thread;
@@ -190,7 +191,7 @@ impl World {
         };
         token.open(self.home);
         self.keeper.enter();
-        *token.body() = Some(Box::new(Actor));
+        *token.body() = Some(Body::new(Actor));
         token
     }
 
