@@ -224,6 +224,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         _ => ProcessState::Ready,
     };
     let worker = usize::from(slot.worker.load(Ordering::Relaxed));
+    let (steps, messages) = slot.counted();
     let info = ProcessInfo {
         pid,
         state,
@@ -233,8 +234,8 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         parent: slot.card.parent(pid.node()),
         place: slot.card.place(),
         worker: Some(worker).filter(|&worker| worker < host.workers.len()),
-        steps: slot.card.steps.load(Ordering::Relaxed),
-        messages: slot.card.messages.load(Ordering::Relaxed),
+        steps,
+        messages,
         mailbox: slot.lanes.depth(),
     };
     crate::sync::fence(Ordering::Acquire);

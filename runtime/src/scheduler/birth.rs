@@ -54,10 +54,19 @@ pub(crate) enum First {
     Rest,
 }
 
+/// What a thread starts.
+#[derive(Clone, Copy)]
+struct Starting {
+    /// How many processes, each in the start of the one before.
+    depth: usize,
+    /// The last of them, and its host.
+    process: Option<(&'static Host, Pid)>,
+}
+
 thread_local! {
-    static NESTED: Cell<usize> = const { Cell::new(0) };
-    /// The process that this thread starts, and its host.
-    static STARTING: Cell<Option<(&'static Host, Pid)>> = const { Cell::new(None) };
+    static STARTING: Cell<Starting> = const { Cell::new(Starting { depth: 0, process: None }) };
+    /// Whether the thread runs or starts a process with values to hand on.
+    static HAS_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Host {
@@ -68,7 +77,7 @@ impl Host {
         mut process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
-        let depth = NESTED.get();
+        let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
         }
@@ -79,8 +88,7 @@ impl Host {
             self.give_place_back();
             return Err(SpawnError::Slots);
         };
-        let starting = STARTING.get().map(|(_, pid)| pid);
-        let parent = starting.or_else(current_pid);
+        let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
         pool::spend(COST);
         self.write_card(&mut token, &birth, parent);
         let pid = token.open(self.home());
@@ -125,6 +133,7 @@ impl Host {
     }
 
     /// Lays the token down, or queues the process for its first step.
+    #[inline]
     fn begin(&'static self, token: Token, first: First) {
         let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
         let Some(token) = token else { return };
@@ -142,14 +151,14 @@ impl Host {
         card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
         card.set_parent(parent);
         card.outstanding.store(0, Ordering::Relaxed);
-        card.steps.store(0, Ordering::Relaxed);
-        card.messages.store(0, Ordering::Relaxed);
+        slot.forget_counts();
         // No worker has run it: the first wake from outside goes to the global queue.
         slot.worker.store(u16::MAX, Ordering::Relaxed);
         slot.debt.store(0, Ordering::Relaxed);
     }
 
     /// What may refuse a process before its own code runs: its name, and the hooks.
+    #[inline]
     fn admit(&self, token: &Token, pid: Pid, name: &Option<Arc<str>>) -> Result<(), SpawnError> {
         if let Some(name) = name {
             self.register(name, pid)?;
@@ -174,6 +183,7 @@ impl Host {
         }
     }
 
+    #[inline]
     fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, name: Option<Arc<str>>, values: Option<Values>) {
         let Birth { options, result, .. } = birth;
         let label = options.and_then(|options| options.label);
@@ -214,33 +224,32 @@ impl Host {
 
 /// While one lives, this thread starts a process: what is spawned meanwhile is its child, and on its host.
 struct Inside {
-    outer: Option<(&'static Host, Pid)>,
-    values: Option<Values>,
+    outer: Starting,
+    /// What the thread had to hand on, if that or this process's is anything.
+    values: Option<Option<Values>>,
 }
 
 impl Inside {
     fn enter(host: &'static Host, pid: Pid, values: Option<Values>) -> Self {
-        NESTED.set(NESTED.get() + 1);
-        // Not there any more in the destructors of a thread's own variables, where nothing is inherited.
-        let values = VALUES.try_with(|own| own.replace(values)).unwrap_or_default();
-        Self { outer: STARTING.replace(Some((host, pid))), values }
+        let outer = STARTING.get();
+        STARTING.set(Starting { depth: outer.depth + 1, process: Some((host, pid)) });
+        let values = (values.is_some() || HAS_VALUES.get()).then(|| replace_values(values));
+        Self { outer, values }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        NESTED.set(NESTED.get() - 1);
         STARTING.set(self.outer);
-        // Mostly nothing was there, and nothing is.
-        if self.values.is_some() || VALUES.try_with(|own| own.borrow().is_some()).unwrap_or(false) {
-            set_values(self.values.take());
+        if let Some(values) = self.values.take() {
+            set_values(values);
         }
     }
 }
 
 /// The host that the calling thread runs or starts a process of.
 pub(crate) fn current_host() -> Option<&'static Host> {
-    let starting = STARTING.try_with(Cell::get).ok().flatten();
+    let starting = STARTING.try_with(Cell::get).ok().and_then(|starting| starting.process);
     starting.map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
 }
 
@@ -260,13 +269,23 @@ thread_local! {
 
 /// The values that a process spawned now inherits.
 pub(crate) fn inherited_values() -> Option<Values> {
+    if !HAS_VALUES.get() {
+        return None;
+    }
     VALUES.try_with(|values| values.borrow().clone()).ok().flatten()
+}
+
+/// From here on this thread hands these values on; gives those before.
+fn replace_values(values: Option<Values>) -> Option<Values> {
+    HAS_VALUES.set(values.is_some());
+    // Not there any more in the destructors of a thread's own variables, where nothing is inherited.
+    VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
 }
 
 /// From here on this thread runs a process with these values.
 pub(crate) fn set_values(values: Option<Values>) {
     // Dropped when the cell is free again, and under guard: the last one to hold a value runs its user's drop.
-    let before = VALUES.try_with(|own| own.replace(values)).unwrap_or_default();
+    let before = replace_values(values);
     if let Err(panic) = crate::panics::contain(|| drop(before)) {
         tracing::error!(%panic, "the drop of an inherited value panicked");
     }

@@ -34,6 +34,7 @@ use std::ptr;
 
 /// How much one turn may take and send.
 const BUDGET: u32 = 128;
+const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
 
 /// What became of a step.
 enum Outcome {
@@ -248,12 +249,10 @@ impl Context {
     /// Counts a step and what it took.
     #[inline(always)]
     fn count(&self, desk: &Desk, slot: &'static Slot) {
-        let messages = u64::from(desk.feed.messages);
         let counters = &self.worker.counters;
         counters.steps.add(1);
-        counters.messages.add(messages);
-        bump(&slot.card.steps, 1);
-        bump(&slot.card.messages, messages);
+        counters.messages.add(u64::from(desk.feed.messages));
+        slot.count(desk.feed.messages);
         pool::spend(1);
     }
 
@@ -392,8 +391,4 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
 pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
     let word = ptr::without_provenance_mut(tag as usize);
     slot.post_control(pool::empty(), Kind::Completed, generation, word, Some(Payload::new(())));
-}
-
-fn bump(counter: &crate::sync::AtomicU64, count: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
 }

@@ -55,7 +55,8 @@ pub(crate) struct Slot {
     /// Generation, and in bit 0 whether its process lives.
     life: AtomicU64,
     home: AtomicPtr<Home>,
-    index: u32,
+    /// The last of its steps and messages, together: see [`Slot::count`].
+    counts: AtomicU32,
     /// The worker that ran the process last.
     pub(crate) worker: AtomicU16,
     /// Whether there are extras; only the token's holder looks and writes.
@@ -74,13 +75,16 @@ pub(crate) struct Card {
     pub(crate) entry: AtomicPtr<&'static str>,
     /// Of type `&'static Location`.
     pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
-    /// Slot and generation of the parent, with the parent's host beside it; zero without one.
+    /// Slot and generation of the parent, whose host is in `steps`; zero without one.
     pub(crate) parent: AtomicU64,
-    pub(crate) parent_host: AtomicU16,
     /// Yields that have not been answered.
     pub(crate) outstanding: AtomicU32,
-    pub(crate) steps: AtomicU64,
-    pub(crate) messages: AtomicU64,
+    /// Of the slot, in the table.
+    index: u32,
+    /// Without those in [`Slot::counts`]; the upper 16 bits are the parent's host.
+    steps: AtomicU64,
+    /// The same without a host.
+    messages: AtomicU64,
     extras: OwnedCell<Option<Box<Extras>>>,
 }
 
@@ -97,7 +101,7 @@ impl Card {
         let (slot, host) =
             parent.map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host()));
         self.parent.store(slot, Ordering::Relaxed);
-        self.parent_host.store(host, Ordering::Relaxed);
+        self.steps.store(u64::from(host) << HOST_SHIFT, Ordering::Relaxed);
     }
 
     /// The process that spawned this one. A parent is of the same program.
@@ -105,7 +109,8 @@ impl Card {
         let parent = self.parent.load(Ordering::Relaxed);
         let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & LAST_GENERATION);
         // Generations start at one, so zero is no process.
-        (parent != 0).then(|| Pid::new(node, self.parent_host.load(Ordering::Relaxed), slot, generation))
+        let host = (self.steps.load(Ordering::Relaxed) >> HOST_SHIFT) as u16;
+        (parent != 0).then(|| Pid::new(node, host, slot, generation))
     }
 
     /// The names of the process's type and entry.
@@ -129,6 +134,12 @@ impl Card {
     }
 }
 
+const STEP_BITS: u32 = 12;
+const STEPS: u32 = (1 << STEP_BITS) - 1;
+/// On the second line: where the parent's host is, and the bits below it.
+const HOST_SHIFT: u32 = 48;
+const ALL_STEPS: u64 = (1 << HOST_SHIFT) - 1;
+
 /// Why something sent was refused; the letter is whole.
 #[derive(Debug)]
 pub(crate) struct Refusal(pub(crate) Letter);
@@ -140,7 +151,7 @@ impl Slot {
             body: OwnedCell::new(None),
             life: AtomicU64::new(0),
             home: AtomicPtr::new(ptr::null_mut()),
-            index,
+            counts: AtomicU32::new(0),
             worker: AtomicU16::new(0),
             has_extras: AtomicBool::new(false),
             debt: AtomicU8::new(0),
@@ -149,17 +160,55 @@ impl Slot {
                 entry: AtomicPtr::new(ptr::null_mut()),
                 place: AtomicPtr::new(ptr::null_mut()),
                 parent: AtomicU64::new(0),
-                parent_host: AtomicU16::new(0),
                 outstanding: AtomicU32::new(0),
                 steps: AtomicU64::new(0),
                 messages: AtomicU64::new(0),
+                index,
                 extras: OwnedCell::new(None),
             },
         }
     }
 
     pub(crate) fn index(&self) -> u32 {
-        self.index
+        self.card.index
+    }
+
+    /// Counts a step that has taken so many messages. Only the token's holder calls it.
+    ///
+    /// What is counted is on the first line, so that a message does not touch the second: twelve bits for steps, twenty for
+    /// messages, which go over to the second line when the first are full. A step takes fewer than 256 messages.
+    #[inline]
+    pub(crate) fn count(&self, messages: u32) {
+        let mut counts = self.counts.load(Ordering::Relaxed);
+        if counts & STEPS == STEPS {
+            self.carry(counts);
+            counts = 0;
+        }
+        self.counts.store(counts + (messages << STEP_BITS) + 1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn carry(&self, counts: u32) {
+        let Card { steps, messages, .. } = &self.card;
+        let before = steps.load(Ordering::Relaxed);
+        let after = before.wrapping_add(u64::from(counts & STEPS)) & ALL_STEPS;
+        steps.store(before & !ALL_STEPS | after, Ordering::Relaxed);
+        let taken = messages.load(Ordering::Relaxed).wrapping_add(u64::from(counts >> STEP_BITS));
+        messages.store(taken, Ordering::Relaxed);
+    }
+
+    /// How many steps the process has made, and how many messages it has taken. A glance from anywhere, which may miss the
+    /// last 4,095 steps for a moment while they are carried over.
+    pub(crate) fn counted(&self) -> (u64, u64) {
+        let counts = self.counts.load(Ordering::Relaxed);
+        let steps = (self.card.steps.load(Ordering::Relaxed) & ALL_STEPS) + u64::from(counts & STEPS);
+        (steps, self.card.messages.load(Ordering::Relaxed) + u64::from(counts >> STEP_BITS))
+    }
+
+    /// A new life begins, before its parent is set. Only the token's holder calls it.
+    pub(crate) fn forget_counts(&self) {
+        self.counts.store(0, Ordering::Relaxed);
+        self.card.messages.store(0, Ordering::Relaxed);
     }
 
     /// The generation of the process that lives here, if one does.
@@ -346,7 +395,7 @@ pub(crate) struct Token(&'static Slot);
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Slot({})", self.index)
+        write!(f, "Slot({})", self.card.index)
     }
 }
 
@@ -385,7 +434,7 @@ impl Token {
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
         let home = self.0.home()?;
-        Some(Pid::of_words(home.place, self.0.index, self.0.living()?))
+        Some(Pid::of_words(home.place, self.0.card.index, self.0.living()?))
     }
 
     /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
@@ -395,7 +444,7 @@ impl Token {
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
         slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
         slot.life.store(generation << 1 | 1, Ordering::Release);
-        Pid::new(home.node, home.host, slot.index, generation)
+        Pid::new(home.node, home.host, slot.card.index, generation)
     }
 
     /// Ends the life: from here on its PID is unroutable.
@@ -549,7 +598,7 @@ impl Token {
             (Kind::Message, Some(message)) => {
                 // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
                 let caller = unsafe { Caller::from_word(letter.word) };
-                let to = Pid::new(home.node, home.host, self.0.index, letter.generation);
+                let to = Pid::new(home.node, home.host, self.0.card.index, letter.generation);
                 home.keeper.dead_letter(DeadLetter { to, message, reason });
                 // After the letter: a caller that is told finds it counted.
                 if let Some(caller) = caller {
@@ -567,14 +616,14 @@ impl Token {
     pub(crate) fn release(self) -> Option<u32> {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.bury(None);
-        reusable.then_some(slot.index)
+        reusable.then_some(slot.card.index)
     }
 }
 
 impl Resident for Slot {
     fn resident(&self) -> Option<Pid> {
         let home = self.home()?;
-        Some(Pid::of_words(home.place, self.index, self.last()))
+        Some(Pid::of_words(home.place, self.card.index, self.last()))
     }
 }
 
