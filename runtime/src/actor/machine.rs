@@ -18,7 +18,7 @@ use crate::mailbox::node::Content;
 use crate::package::Package;
 use crate::payload::Payloads;
 use crate::pid::Pid;
-use crate::process::event::{Arrival, Feed};
+use crate::process::event::Feed;
 use crate::process::output::Status;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
@@ -228,18 +228,14 @@ impl<P: Actor> Machine<P> {
         waits::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))
     }
 
-    /// Handles messages as long as nothing else is to be done: what most steps consist of. Gives why the process ends, if it
-    /// does.
+    /// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why it
+    /// ends; if not, there are no more.
     #[inline(always)]
-    fn serve_mail_only(
-        process: &mut P,
-        context: &mut Context<P>,
-        feed: &mut Feed,
-    ) -> Result<Option<ExitReason>, ProcessError> {
+    fn serve_mail_only(process: &mut P, context: &mut Context<P>, feed: &mut Feed) -> Result<bool, ProcessError> {
         while let Some(mut mail) = feed.mail() {
             if P::ASYNC && P::is_async(&mail) {
                 Self::set_aside(context, mail);
-                return Ok(None);
+                return Ok(true);
             }
             let fault = match process.deliver(context, &mut mail) {
                 Delivery::Done => None,
@@ -256,11 +252,11 @@ impl<P: Actor> Machine<P> {
                 Some(None) => Self::refuse(context, mail),
                 Some(Some(error)) => return Err(error),
             }
-            if waits::has_more_to_do() {
-                return Ok(waits::take_end());
+            if waits::is_busy() {
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// A message whose method is async is served from the table.
@@ -278,25 +274,36 @@ impl<P: Actor> Machine<P> {
     /// Handles what arrives until there is nothing left, or until a message has an async method.
     fn serve(process: &mut P, context: &mut Context<P>, events: &mut Events<'_>) -> Result<Served, ProcessError> {
         loop {
-            if waits::has_more_to_do()
+            if waits::is_busy()
                 && let Some(served) = Self::serve_first(process, context)?
             {
                 return Ok(served);
             }
-            match events.arrive() {
-                Arrival::Nothing => return Ok(Served::All),
-                Arrival::Mail(mail, to) => {
-                    if let Some(served) = Self::serve_mail(process, context, mail, to)? {
-                        return Ok(served);
-                    }
+            if let Some(event) = events.next_control() {
+                Self::bring(event);
+                continue;
+            }
+            if let Some(feed) = events.feed_mut() {
+                if Self::serve_mail_apart(process, context, feed)? {
+                    continue;
                 }
-                Arrival::Event(event) => {
+                return Ok(Served::All);
+            }
+            match events.next() {
+                None => return Ok(Served::All),
+                Some(event) => {
                     if let Some(served) = Self::serve_event(process, context, event)? {
                         return Ok(served);
                     }
                 }
             }
         }
+    }
+
+    /// The same as [`serve_mail_only`](Self::serve_mail_only), which is put in the place of its call where most steps pass.
+    #[inline(never)]
+    fn serve_mail_apart(process: &mut P, context: &mut Context<P>, feed: &mut Feed) -> Result<bool, ProcessError> {
+        Self::serve_mail_only(process, context, feed)
     }
 
     fn serve_mail(
@@ -407,20 +414,24 @@ impl<P: Actor> Machine<P> {
             while let Some(event) = events.next_control() {
                 Self::bring(event);
             }
-            waits::poll_beside();
-            waits::rouse();
-            if let Some(reason) = waits::take_end() {
-                return Away::Ended(reason);
+            if waits::special().0 {
+                waits::poll_beside();
+                waits::rouse();
+                if let Some(reason) = waits::take_end() {
+                    return Away::Ended(reason);
+                }
             }
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let (wants, end) = (waits::peek(|waits| waits.wants_message) == Some(true), waits::take_end());
-            if let Some(reason) = end {
-                return Away::Ended(reason);
-            }
-            if waits::peek(|waits| waits.has_new_beside()) == Some(true) {
-                continue;
+            let (special, wants) = waits::special();
+            if special {
+                if let Some(reason) = waits::take_end() {
+                    return Away::Ended(reason);
+                }
+                if waits::peek(|waits| waits.has_new_beside()) == Some(true) {
+                    continue;
+                }
             }
             if !wants {
                 return Away::Suspended;
@@ -552,17 +563,19 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        if self.seat.waits.is_none()
+        if !self.seat.is_busy()
             && let Some(feed) = events.mail_only()
             && let State::Serving(process, context) = &mut self.state
         {
-            if let Some(reason) = waits::enter(&mut self.seat, None, || Self::serve_mail_only(process, context, feed))?
-            {
+            let end = waits::enter(&mut self.seat, None, || {
+                Self::serve_mail_only(process, context, feed).map(|_| waits::take_end())
+            })?;
+            if let Some(reason) = end {
                 out.set(Status::Ended(reason, None));
                 self.state.finish();
                 return Ok(());
             }
-            if self.seat.waits.is_none() {
+            if !self.seat.is_busy() {
                 return Ok(());
             }
         }
@@ -574,7 +587,7 @@ impl<P: Actor> Process for Machine<P> {
         let state = self.state.take();
         waits::enter(&mut self.seat, waits::deadline(), || {
             drop(state);
-            if waits::has_more_to_do() {
+            if waits::has_table() {
                 waits::leave();
             }
         });

@@ -133,6 +133,12 @@ impl Seat {
         self.waits.get_or_insert_with(|| Box::new(Waits { owner: waker::owner_of_life(life), ..Waits::default() }))
     }
 
+    /// Whether the table has more to see to than the messages in the mailbox.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.is_busy())
+    }
+
     /// The process is to end in its next step.
     pub(crate) fn end(&mut self, reason: ExitReason) {
         self.table().end = Some(reason);
@@ -197,11 +203,18 @@ fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
     look(seat)
 }
 
-/// Whether the process that this thread runs has a table, or has asked to end.
+/// Whether the process that this thread runs has a table.
 #[inline]
-pub(crate) fn has_more_to_do() -> bool {
+pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not at work: this is asked between two messages.
-    STOP.get() || unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
+    unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
+}
+
+/// Whether the process that this thread runs has more to see to than the messages in its mailbox.
+#[inline]
+pub(crate) fn is_busy() -> bool {
+    // SAFETY: as in `has_table`.
+    STOP.get() || unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(Seat::is_busy)
 }
 
 /// The process that this thread runs is to end when the method that runs now is done (in async code: at its next await).
@@ -214,9 +227,20 @@ pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
 }
 
+/// Whether there is more to see to than answers and messages: an end, a future that runs beside, or one that has put its own
+/// waker there; and whether something wants the next message.
+pub(crate) fn special() -> (bool, bool) {
+    let (special, wants) = peek(|waits| {
+        let ends = waits.end.is_some() || waits.end_after_shield.is_some();
+        (ends || waits.beside.is_some() || waits.serve_waker.is_some(), waits.wants_message)
+    })
+    .unwrap_or((false, false));
+    (special || STOP.get(), wants)
+}
+
 /// Why the process that this thread runs is to end now, if it is.
 pub(crate) fn take_end() -> Option<ExitReason> {
-    if !has_more_to_do() || !is_ending() {
+    if !(STOP.get() || has_table()) || !is_ending() {
         return None;
     }
     STOP.set(false);
@@ -492,6 +516,15 @@ impl Waits {
     /// Whether there is anything to do for whoever serves.
     fn has_something_to_serve(&self) -> bool {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
+    }
+
+    /// Whether there is more to see to than the messages in the mailbox. A row that waits is none of it.
+    fn is_busy(&self) -> bool {
+        self.has_something_to_serve()
+            || !self.aside.is_empty()
+            || self.beside.is_some()
+            || self.end.is_some()
+            || self.end_after_shield.is_some()
     }
 
     /// Whether the process waits for nothing and has nothing to do.

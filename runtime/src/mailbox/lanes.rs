@@ -247,7 +247,7 @@ impl Lanes {
 
     /// The sequence number of the node last consumed; zero if the first one has not been, since numbers start with it.
     fn first_sequence(&self) -> u64 {
-        let head = self.head.load(Ordering::Relaxed);
+        let head = self.head.load(Ordering::Acquire);
         if marks(head) == FRESH {
             return 0;
         }
@@ -255,10 +255,12 @@ impl Lanes {
         unsafe { head.as_ref() }.map_or(0, Node::sequence)
     }
 
-    /// How many letters are in the data lane, to within those that are being pushed. A glance from anywhere, stale at once.
+    /// How many letters are in the data lane, to within those that are being pushed or taken, and not more than half of all
+    /// sequence numbers. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
+    /// the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
-        match unsafe { bare(self.tail.load(Ordering::Relaxed)).as_ref() }.map_or(0, Node::sequence) {
+        match unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, Node::sequence) {
             0 => 0,
             last => distance(self.first_sequence(), last),
         }
@@ -289,7 +291,7 @@ impl Lanes {
         let head = self.head.load(Ordering::Acquire);
         if marks(head) == FRESH {
             let first = bare(head);
-            self.head.store(first, Ordering::Relaxed);
+            self.head.store(first, Ordering::Release);
             // SAFETY: what is marked is no null.
             return Advance::To(unsafe { NonNull::new_unchecked(first) }, None);
         }
@@ -297,7 +299,7 @@ impl Lanes {
         let next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
         match NonNull::new(next) {
             Some(node) => {
-                self.head.store(next, Ordering::Relaxed);
+                self.head.store(next, Ordering::Release);
                 // SAFETY: a node that has a successor is touched by no sender any more; it leaves the lane here.
                 Advance::To(node, Some(unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) }))
             }
@@ -374,7 +376,7 @@ impl Lanes {
         if self.tail.compare_exchange(head, laid, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             // With a node in `tail` nobody else writes here; with null there, somebody is about to.
             if !head.is_null() {
-                self.head.store(head, Ordering::Relaxed);
+                self.head.store(head, Ordering::Release);
             }
             return Lay::Refused;
         }

@@ -207,9 +207,11 @@ impl Lying {
     }
 }
 
-/// How many nodes lie between two sequence numbers.
+/// How many nodes lie between two sequence numbers; none if the second is more than half of all numbers ahead, which is to
+/// say behind: the two were not read, or not given, at the same time.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
-    if last >= first { last - first } else { LAST_SEQUENCE - first + last }
+    let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
+    if distance > LAST_SEQUENCE / 2 { 0 } else { distance }
 }
 
 /// A node that belongs to its holder alone and is in no queue.

@@ -9,7 +9,7 @@ use crate::mailbox::node::{Content, Kind, Letter, Lying};
 use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
-use crate::pid::{Pid, Resident};
+use crate::pid::Resident;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -86,12 +86,11 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The next one, a message where it lies.
-    #[inline]
-    pub(crate) fn arrive(&mut self) -> Arrival<'_> {
+    /// The feed, if this is one: for messages, when the controls have been taken.
+    pub(crate) fn feed_mut(&mut self) -> Option<&mut Feed> {
         match &mut self.0 {
-            Source::Lanes(feed) => feed.arrive(),
-            Source::Queue(events) => events.pop_front().map_or(Arrival::Nothing, Arrival::Event),
+            Source::Lanes(feed) => Some(feed),
+            Source::Queue(_) => None,
         }
     }
 
@@ -107,15 +106,6 @@ impl<'a> Events<'a> {
             Source::Queue(events) => events.pop_front(),
         }
     }
-}
-
-/// The next thing that has arrived, as a machine takes it.
-pub(crate) enum Arrival<'a> {
-    /// Nothing, or the budget is used.
-    Nothing,
-    /// A message, where it lies, and whom it is for.
-    Mail(Mail<'a>, Pid),
-    Event(Event),
 }
 
 /// The lanes of a running process, as its step sees them: made once for a thread, and used by one step after the other.
@@ -315,24 +305,13 @@ impl Feed {
         self.spent() >= self.budget
     }
 
-    #[inline]
     fn next(&mut self) -> Option<Event> {
-        match self.arrive() {
-            Arrival::Nothing => None,
-            Arrival::Mail(mail, to) => mail.into_package(to).map(Event::Message),
-            Arrival::Event(event) => Some(event),
-        }
-    }
-
-    fn arrive(&mut self) -> Arrival<'_> {
         if let Some(event) = self.next_control() {
-            return Arrival::Event(event);
+            return Some(event);
         }
-        let pid = self.whose.and_then(Resident::resident);
-        match (self.mail(), pid) {
-            (Some(mail), Some(pid)) => Arrival::Mail(mail, pid),
-            _ => Arrival::Nothing,
-        }
+        let to = self.whose.and_then(Resident::resident);
+        let mail = self.mail()?;
+        mail.into_package(to?).map(Event::Message)
     }
 
     /// The next message, where it lies; `None` if there is none, if the budget is used, or if something else has come.

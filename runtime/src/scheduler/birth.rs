@@ -151,10 +151,9 @@ impl Host {
         card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
         card.set_parent(parent);
         card.outstanding.store(0, Ordering::Relaxed);
-        slot.forget_counts();
+        slot.begin_life();
         // No worker has run it: the first wake from outside goes to the global queue.
         slot.worker.store(u16::MAX, Ordering::Relaxed);
-        slot.debt.store(0, Ordering::Relaxed);
     }
 
     /// What may refuse a process before its own code runs: its name, and the hooks.

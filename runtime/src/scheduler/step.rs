@@ -4,7 +4,9 @@
 //! nodes drawn, so that sending costs as receiving does. A single step can spend more than a turn's budget (nothing stops a
 //! loop of sends); then its process lets as many turns pass as it has used, so that those it has sent to keep up: without
 //! that, a producer of a thousand messages a step fills the mailbox of a consumer that takes 128 a turn, on one worker, for
-//! ever. (Deficit round robin: Shreedhar and Varghese, 1995.) A process that has used it goes to the global queue: measured on
+//! ever. (Deficit round robin: Shreedhar and Varghese, 1995.) Where many send to one, that is not enough: so sending to a
+//! process that has used its turn and has a long mailbox left costs more of the budget, until the mailbox is shorter.
+//! Nobody waits for anybody by these two, and threads outside pay nothing: they level, they do not bound. A process that has used it goes to the global queue: measured on
 //! the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
 //!
 //! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each step
@@ -171,6 +173,7 @@ impl Context {
     fn requeue(&self, desk: &Desk, token: Token) {
         let turns = (desk.feed.spent() / BUDGET).saturating_sub(1);
         token.slot().debt.store(turns.min(u8::MAX.into()) as u8, Ordering::Relaxed);
+        token.weigh();
         self.host.push_global(token);
     }
 
@@ -186,7 +189,7 @@ impl Context {
         let slot = token.slot();
         // SAFETY: this is the token, and only the feed uses the lanes until the step is over.
         unsafe { desk.feed.begin(&slot.lanes, slot, token.generation()) };
-        if (slot.lanes.has_control() || token.has_extras())
+        if (slot.lanes.has_control() || token.is_special())
             && let Err(panic) = self.begin_rare(desk, token)
         {
             return self.after(desk, token, Outcome::Panic(panic));
@@ -224,6 +227,7 @@ impl Context {
     #[inline(never)]
     fn begin_rare(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
+        token.weigh();
         let mut kept = Controls::none();
         if let Some(extras) = token.extras() {
             kept = std::mem::take(&mut extras.controls);

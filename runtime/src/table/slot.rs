@@ -19,7 +19,7 @@ use crate::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid, Resident};
 use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
 use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 
@@ -59,8 +59,8 @@ pub(crate) struct Slot {
     counts: AtomicU32,
     /// The worker that ran the process last.
     pub(crate) worker: AtomicU16,
-    /// Whether there are extras; only the token's holder looks and writes.
-    has_extras: AtomicBool,
+    /// What few processes have or are; only the token's holder writes.
+    flags: AtomicU8,
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
     pub(crate) card: Card,
@@ -134,6 +134,16 @@ impl Card {
     }
 }
 
+/// The process has extras.
+const EXTRAS: u8 = 1;
+/// The mailbox is too full.
+const OVERFULL: u8 = 2;
+/// How many messages a mailbox may have before sending to it costs more: half a megabyte of them.
+const FULL: u64 = 8192;
+/// What sending to a mailbox that is too full costs besides, in messages sent. So a step of a thousand such messages lets its
+/// process stand back for as long as the receiver needs for sixteen thousand.
+const SURCHARGE: u32 = 16;
+
 const STEP_BITS: u32 = 12;
 const STEPS: u32 = (1 << STEP_BITS) - 1;
 /// On the second line: where the parent's host is, and the bits below it.
@@ -153,7 +163,7 @@ impl Slot {
             home: AtomicPtr::new(ptr::null_mut()),
             counts: AtomicU32::new(0),
             worker: AtomicU16::new(0),
-            has_extras: AtomicBool::new(false),
+            flags: AtomicU8::new(0),
             debt: AtomicU8::new(0),
             card: Card {
                 kind: AtomicPtr::new(ptr::null_mut()),
@@ -206,8 +216,10 @@ impl Slot {
     }
 
     /// A new life begins, before its parent is set. Only the token's holder calls it.
-    pub(crate) fn forget_counts(&self) {
+    pub(crate) fn begin_life(&self) {
         self.counts.store(0, Ordering::Relaxed);
+        self.flags.store(0, Ordering::Relaxed);
+        self.debt.store(0, Ordering::Relaxed);
         self.card.messages.store(0, Ordering::Relaxed);
     }
 
@@ -277,6 +289,9 @@ impl Slot {
     pub(crate) fn send<M: Send + 'static>(&'static self, generation: u64, message: M) -> Result<(), M> {
         if !self.is_living(generation) {
             return Err(message);
+        }
+        if self.flags.load(Ordering::Relaxed) & OVERFULL != 0 {
+            pool::spend(SURCHARGE);
         }
         let node = pool::message(generation, message, ptr::null_mut());
         let mine = node.as_ptr();
@@ -466,10 +481,25 @@ impl Token {
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
-    /// Whether the process has what few have.
+    /// Whether the process has what few have, or its mailbox is too full.
     #[inline]
-    pub(crate) fn has_extras(&self) -> bool {
-        self.0.has_extras.load(Ordering::Relaxed)
+    pub(crate) fn is_special(&self) -> bool {
+        self.0.flags.load(Ordering::Relaxed) != 0
+    }
+
+    fn set_flag(&self, flag: u8, to: bool) {
+        let flags = self.0.flags.load(Ordering::Relaxed);
+        self.0.flags.store(if to { flags | flag } else { flags & !flag }, Ordering::Relaxed);
+    }
+
+    /// Finds out anew whether the mailbox is too full: from here on sending to it costs more, or as much as usual.
+    pub(crate) fn weigh(&self) {
+        let depth = self.0.lanes.depth();
+        let was = self.0.flags.load(Ordering::Relaxed) & OVERFULL != 0;
+        let is = if was { depth > FULL / 2 } else { depth > FULL };
+        if is != was {
+            self.set_flag(OVERFULL, is);
+        }
     }
 
     /// What few processes have, if this one does.
@@ -480,17 +510,17 @@ impl Token {
 
     /// What few processes have; from here on this one does.
     pub(crate) fn make_extras(&mut self) -> &mut Extras {
-        self.0.has_extras.store(true, Ordering::Relaxed);
+        self.set_flag(EXTRAS, true);
         // SAFETY: as for the body.
         self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()
     }
 
     /// Takes it away.
     pub(crate) fn take_extras(&mut self) -> Option<Box<Extras>> {
-        if !self.has_extras() {
+        if !self.is_special() {
             return None;
         }
-        self.0.has_extras.store(false, Ordering::Relaxed);
+        self.set_flag(EXTRAS, false);
         // SAFETY: as for the body.
         self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).take()
     }
