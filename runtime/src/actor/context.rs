@@ -12,7 +12,7 @@ use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::scheduler::birth::inherited_values;
-use crate::sync::{Arc, Mutex, PoisonError};
+use crate::sync::Arc;
 use crate::table::TABLE;
 use crate::table::slot::Card;
 use slab::Slab;
@@ -32,14 +32,12 @@ type Continuation<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
 /// selected.
 pub struct Context<P> {
     pid: Option<Pid>,
-    /// What few processes have. Behind a lock that is never taken, so that the context can be shared within a future.
-    continuations: Option<Box<Mutex<Slab<Continuation<P>>>>>,
     process: PhantomData<fn(P)>,
 }
 
 impl<P> Context<P> {
     pub(crate) fn new(pid: Option<Pid>) -> Self {
-        Self { pid, continuations: None, process: PhantomData }
+        Self { pid, process: PhantomData }
     }
 
     /// What is told of the process, while it lives.
@@ -112,7 +110,7 @@ impl<P> Context<P> {
         &mut self,
         call: Call<M, T, E>,
     ) -> CallThen<'_, P, M, T, E> {
-        CallThen { context: self, call }
+        CallThen { context: PhantomData, call }
     }
 
     /// A future that runs beside the process's methods: finish it with `then`, whose closure gets its output.
@@ -120,16 +118,7 @@ impl<P> Context<P> {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        RunThen { context: self, future }
-    }
-
-    pub(crate) fn add_continuation(&mut self, continuation: Continuation<P>) -> usize {
-        let continuations = self.continuations.get_or_insert_default();
-        continuations.get_mut().unwrap_or_else(PoisonError::into_inner).insert(continuation)
-    }
-
-    pub(crate) fn take_continuation(&mut self, number: usize) -> Option<Continuation<P>> {
-        self.continuations.as_mut()?.get_mut().unwrap_or_else(PoisonError::into_inner).try_remove(number)
+        RunThen { context: PhantomData, future }
     }
 
     /// Waits that long; not at all for zero, for ever for `Duration::MAX`. Safe to cancel.
@@ -170,7 +159,8 @@ impl<P> Context<P> {
 /// A call that a closure is to follow.
 #[must_use = "nothing is called until `.then(…)`"]
 pub struct CallThen<'a, P, M, T, E> {
-    context: &'a mut Context<P>,
+    /// The continuation gets it back.
+    context: PhantomData<&'a mut Context<P>>,
     call: Call<M, T, E>,
 }
 
@@ -178,19 +168,20 @@ impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallTh
     /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = waits::deadline();
-        let number = self.context.add_continuation(Box::new(move |this, answer, context| {
+        let continuation: Continuation<P> = Box::new(move |this, answer, context| {
             let outer = waits::set_deadline(deadline);
             then(this, super::call::unpack(answer), context);
             waits::set_deadline(outer);
-        }));
-        self.call.begin_then(number);
+        });
+        self.call.begin_then(add_continuation(continuation));
     }
 }
 
 /// A future that a closure is to follow.
 #[must_use = "nothing runs until `.then(…)`"]
 pub struct RunThen<'a, P, F> {
-    context: &'a mut Context<P>,
+    /// The continuation gets it back.
+    context: PhantomData<&'a mut Context<P>>,
     future: F,
 }
 
@@ -198,13 +189,14 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
     /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
         let deadline = waits::deadline();
-        let number = self.context.add_continuation(Box::new(move |this, answer, context| {
+        let continuation: Continuation<P> = Box::new(move |this, answer, context| {
             if let Ok(Ok(output)) = answer.map(Payload::take::<F::Output>) {
                 let outer = waits::set_deadline(deadline);
                 then(this, output, context);
                 waits::set_deadline(outer);
             }
-        }));
+        });
+        let number = add_continuation(continuation);
         let future = self.future;
         let future = Box::pin(async move { Payload::new(future.await) });
         waits::with(|waits| waits.run_beside(future, number));
@@ -229,9 +221,21 @@ impl<P, F> fmt::Debug for RunThen<'_, P, F> {
     }
 }
 
+/// Keeps a continuation in the process's table, where its number is.
+fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
+    let number = waits::with(|waits| {
+        let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
+        continuations.downcast_mut::<Slab<Continuation<P>>>().map(|continuations| continuations.insert(continuation))
+    });
+    // There is a process with a table of its own: a context is used by its methods only.
+    number.flatten().unwrap_or(usize::MAX)
+}
+
 /// Runs a continuation whose answer has come.
-pub(crate) fn run_continuation<P>(this: &mut P, context: &mut Context<P>, number: usize, answer: Answer) {
-    if let Some(continuation) = context.take_continuation(number) {
+pub(crate) fn run_continuation<P: 'static>(this: &mut P, context: &mut Context<P>, number: usize, answer: Answer) {
+    let continuation =
+        waits::peek(|waits| waits.continuations.as_mut()?.downcast_mut::<Slab<Continuation<P>>>()?.try_remove(number));
+    if let Some(continuation) = continuation.flatten() {
         continuation(this, answer, context);
     }
 }

@@ -567,16 +567,18 @@ impl<P: Actor> Process for Machine<P> {
             && let Some(feed) = events.mail_only()
             && let State::Serving(process, context) = &mut self.state
         {
-            let end = waits::enter(&mut self.seat, None, || {
-                Self::serve_mail_only(process, context, feed).map(|_| waits::take_end())
+            let served = waits::enter(&mut self.seat, None, || {
+                let is_busy = Self::serve_mail_only(process, context, feed)?;
+                Ok::<_, ProcessError>(is_busy.then(waits::take_end))
             })?;
-            if let Some(reason) = end {
-                out.set(Status::Ended(reason, None));
-                self.state.finish();
-                return Ok(());
-            }
-            if !self.seat.is_busy() {
-                return Ok(());
+            match served {
+                None => return Ok(()),
+                Some(Some(reason)) => {
+                    out.set(Status::Ended(reason, None));
+                    self.state.finish();
+                    return Ok(());
+                }
+                Some(None) => {}
             }
         }
         self.step_with_table(events, out)

@@ -18,6 +18,7 @@ use crate::payload::Payload;
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, Mutex, lock};
 use slab::Slab;
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr;
@@ -71,6 +72,8 @@ pub(crate) struct Waits {
     serial: u32,
     /// When the shared timer is due.
     armed: Option<(Moment, TimerKey)>,
+    /// Those of `Context<P>`: a `Slab<Continuation<P>>`, if there are any.
+    pub(crate) continuations: Option<Box<dyn Any + Send>>,
     /// Continuations that can run.
     pub(crate) ready: VecDeque<(usize, Answer)>,
     /// Made when it is needed, as are the shields.
@@ -128,9 +131,10 @@ thread_local! {
 
 impl Seat {
     /// The table, which is made if there is none.
+    #[inline]
     fn table(&mut self) -> &mut Waits {
         let life = self.life;
-        self.waits.get_or_insert_with(|| Box::new(Waits { owner: waker::owner_of_life(life), ..Waits::default() }))
+        self.waits.get_or_insert_with(|| Waits::of(life))
     }
 
     /// Whether the table has more to see to than the messages in the mailbox.
@@ -249,6 +253,7 @@ pub(crate) fn take_end() -> Option<ExitReason> {
 
 /// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of processes.
 /// `look` must not run foreign code.
+#[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|seat| Some(look(seat.table())))
 }
@@ -289,6 +294,11 @@ fn host() -> Option<&'static Host> {
 }
 
 impl Waits {
+    #[cold]
+    fn of(life: u64) -> Box<Self> {
+        Box::new(Self { owner: waker::owner_of_life(life), ..Self::default() })
+    }
+
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
@@ -585,6 +595,7 @@ pub(crate) fn leave() {
     });
     // With the table in place, so that what these futures wait for is cancelled too.
     drop(beside);
+    drop(peek(|waits| waits.continuations.take()));
     let rows = peek(|waits| {
         let rows = std::mem::take(&mut waits.rows);
         for (_, wait) in &rows {

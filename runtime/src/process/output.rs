@@ -111,7 +111,11 @@ impl StepOutput<'_> {
 
     #[inline]
     pub(crate) fn set(&mut self, status: Status) {
-        self.written().status = status;
+        let before = std::mem::replace(&mut self.written().status, status);
+        // Mostly nothing was written before, which needs no drop.
+        if !matches!(before, Status::Idle) {
+            drop(before);
+        }
     }
 
     /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this `tag`,

@@ -227,17 +227,19 @@ impl Context {
     #[inline(never)]
     fn begin_rare(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
-        token.weigh();
         let mut kept = Controls::none();
-        if let Some(extras) = token.extras() {
-            kept = std::mem::take(&mut extras.controls);
-            if !desk.has_values && extras.values.is_some() {
-                desk.has_values = true;
-                super::birth::set_values(extras.values.clone());
+        if token.is_special() {
+            token.weigh();
+            if let Some(extras) = token.extras() {
+                kept = std::mem::take(&mut extras.controls);
+                if !desk.has_values && extras.values.is_some() {
+                    desk.has_values = true;
+                    super::birth::set_values(extras.values.clone());
+                }
             }
-        }
-        if kept.is_empty() && !slot.lanes.has_control() {
-            return Ok(());
+            if kept.is_empty() && !slot.lanes.has_control() {
+                return Ok(());
+            }
         }
         if !desk.feed.begin_controlled(kept) {
             return Ok(());
