@@ -99,7 +99,8 @@ impl Context {
     pub(crate) fn turn(&self, desk: &mut Desk, token: Token) {
         let slot = token.slot();
         let debt = slot.debt.load(Ordering::Relaxed);
-        if debt > 0 {
+        // What the runtime has to say to it does not wait.
+        if debt > 0 && !slot.lanes.has_control() {
             slot.debt.store(debt - 1, Ordering::Relaxed);
             // Nobody is woken for it: this thread looks there again before it sleeps.
             return self.host.global.push(token);
@@ -171,7 +172,8 @@ impl Context {
 
     /// Puts the process at the end of the line, in debt if it has spent more than a turn's budget.
     fn requeue(&self, desk: &Desk, token: Token) {
-        let turns = (desk.feed.spent() / BUDGET).saturating_sub(1);
+        // To the nearest: a turn that ends with its step is a little over.
+        let turns = (desk.feed.spent().saturating_sub(BUDGET) + BUDGET / 2) / BUDGET;
         token.slot().debt.store(turns.min(u8::MAX.into()) as u8, Ordering::Relaxed);
         token.weigh();
         self.host.push_global(token);
