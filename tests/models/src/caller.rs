@@ -13,6 +13,11 @@ pub(crate) trait Port: Send + Sync {
 pub(crate) enum Caller {}
 
 impl Caller {
+    /// The word of a message that carries this caller.
+    pub(crate) fn into_word(self) -> *mut Node {
+        match self {}
+    }
+
     /// # Safety
     /// `word` is null.
     pub(crate) unsafe fn from_word(word: *mut Node) -> Option<Self> {
