@@ -197,10 +197,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
-/// When a call that says nothing else stops waiting, to within a third of a millisecond.
+/// When a call that says nothing else stops waiting; of a process, to within a third of a millisecond.
 fn default_deadline() -> Moment {
-    let configured = with_current(|context| context.map(|context| context.host.config.call_timeout));
-    Moment::about_now().after(configured.unwrap_or(DEFAULT_TIMEOUT))
+    match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
+        Some(timeout) => Moment::about_now().after(timeout),
+        None => Moment::now().after(DEFAULT_TIMEOUT),
+    }
 }
 
 /// Sends `message` to `pid`.

@@ -1,0 +1,82 @@
+//! Whether a number is the recorded one.
+
+use std::fmt;
+
+/// How far a number may be from the recorded one. Runs differ by less than a hundredth; another version of the compiler
+/// may move it further, and then the value is to be recorded anew.
+const MARGIN: f64 = 0.05;
+
+/// What a comparison says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    Same { recorded: f64 },
+    Slower { recorded: f64, by: f64 },
+    Faster { recorded: f64, by: f64 },
+    Unknown,
+}
+
+pub fn compare(now: f64, recorded: Option<f64>) -> Verdict {
+    let Some(recorded) = recorded else { return Verdict::Unknown };
+    let by = now / recorded - 1.0;
+    if by.abs() <= MARGIN {
+        Verdict::Same { recorded }
+    } else if by > 0.0 {
+        Verdict::Slower { recorded, by }
+    } else {
+        // Also what is not a number, which a recorded zero would give.
+        Verdict::Faster { recorded, by }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Same { recorded } => write!(f, "as recorded ({recorded:.1})"),
+            Self::Slower { recorded, by } => {
+                let by = by * 100.0;
+                write!(
+                    f,
+                    "slower: {recorded:.1} is recorded ({by:+.1} %); record the new value with its reason if it is meant"
+                )
+            }
+            Self::Faster { recorded, by } => {
+                let by = by * 100.0;
+                write!(f, "faster: {recorded:.1} is recorded ({by:+.1} %); record the new value with its reason")
+            }
+            Self::Unknown => f.write_str("not recorded; record it with its reason"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn within_the_margin_is_the_same() {
+        for now in [95.1, 100.0, 104.9] {
+            assert_eq!(compare(now, Some(100.0)), Verdict::Same { recorded: 100.0 });
+        }
+    }
+
+    #[test]
+    fn beyond_the_margin_is_slower_or_faster() {
+        assert!(matches!(compare(105.1, Some(100.0)), Verdict::Slower { by, .. } if (by - 0.051).abs() < 1e-9));
+        assert!(matches!(compare(94.9, Some(100.0)), Verdict::Faster { by, .. } if (by + 0.051).abs() < 1e-9));
+    }
+
+    #[test]
+    fn what_is_not_recorded_is_no_match() {
+        assert_eq!(compare(100.0, None), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_verdict_says_what_to_do() {
+        let slower = compare(110.0, Some(100.0)).to_string();
+        assert_eq!(slower, "slower: 100.0 is recorded (+10.0 %); record the new value with its reason if it is meant");
+        assert_eq!(
+            compare(90.0, Some(100.0)).to_string(),
+            "faster: 100.0 is recorded (-10.0 %); record the new value with its reason"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! What is counted.
+
+use crate::{passing, services};
+
+/// An operation of the runtime, as a process sees it. All run on one worker, which is never without work in between, so
+/// that no search for work and no sleep are counted; the thread outside sleeps until the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A process sends a message to another one by its address: the sending part of `Counting`.
+    Send,
+    /// A process receives and handles it: all of `Counting` but the sending part.
+    Receive,
+    /// One process sends in steps of 1,000 messages, another one receives them.
+    Counting,
+    /// A message from one of two processes to the other, which it wakes.
+    PingPong,
+    /// An async process calls another one and gets the answer.
+    Call,
+    /// A process spawns another one, whose entry stops it: its birth, its only step and its end.
+    Spawn,
+    /// An async process begins to sleep for an hour and gives it up: a timer set and cancelled, as most are. (One that
+    /// comes would have the worker wait for it.)
+    Timer,
+}
+
+/// All of them.
+pub const OPERATIONS: [Operation; 7] = [
+    Operation::Send,
+    Operation::Receive,
+    Operation::Counting,
+    Operation::PingPong,
+    Operation::Call,
+    Operation::Spawn,
+    Operation::Timer,
+];
+
+impl Operation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Counting => "counting",
+            Self::PingPong => "ping_pong",
+            Self::Call => "call",
+            Self::Spawn => "spawn",
+            Self::Timer => "timer",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        OPERATIONS.into_iter().find(|operation| operation.name() == name)
+    }
+
+    /// Does it so many times.
+    pub fn perform(self, count: u64) {
+        match self {
+            Self::Send | Self::Receive | Self::Counting => passing::counting(count),
+            Self::PingPong => passing::ping_pong(count),
+            Self::Call => services::call(count),
+            Self::Spawn => services::spawn(count),
+            Self::Timer => services::timer(count),
+        }
+    }
+
+    /// What Callgrind is to count of the program, where that is not all of it. Collecting is switched at the entry and at
+    /// the end of a function, in each thread for itself. (The order matters: to name a function implies to begin without.)
+    pub fn collecting(self) -> &'static [&'static str] {
+        match self {
+            Self::Send => &["--toggle-collect=*::send_batch*", "--collect-atstart=no"],
+            Self::Receive => &["--toggle-collect=*::send_batch*", "--collect-atstart=yes"],
+            _ => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_found_by_its_name() {
+        for operation in OPERATIONS {
+            assert_eq!(Operation::named(operation.name()), Some(operation));
+        }
+        assert_eq!(Operation::named("sleep"), None);
+    }
+
+    /// Each program checks what it has done.
+    #[test]
+    fn every_operation_is_done_as_often_as_it_is_asked_for() {
+        for operation in OPERATIONS {
+            for count in [1, 1_000, 2_345] {
+                operation.perform(count);
+            }
+        }
+    }
+}

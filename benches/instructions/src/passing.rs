@@ -1,0 +1,114 @@
+//! Processes that pass messages.
+
+use std::ops::Range;
+use std::sync::mpsc::{Sender, channel};
+
+use postroom::prelude::*;
+
+/// How much a producer sends in a step, so that its own messages to itself do not count.
+const BATCH: u64 = 1_000;
+
+/// One worker, and the same random choices each time.
+pub fn runtime() -> Runtime {
+    Runtime::builder().workers(1).seed(1).build().expect("a runtime")
+}
+
+/// Waits for what the processes have done.
+pub fn finish(start: impl FnOnce(&Runtime, Sender<u64>), count: u64) {
+    assert!(count > 0, "an operation is done at least once");
+    let runtime = runtime();
+    let (done, ended) = channel();
+    start(&runtime, done);
+    assert_eq!(ended.recv(), Ok(count), "all is done");
+}
+
+#[process]
+struct Counter {
+    received: u64,
+    until: u64,
+    done: Sender<u64>,
+}
+
+#[process]
+impl Counter {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn count(&mut self, number: u64) {
+        assert_eq!(number, self.received, "messages come in their order");
+        self.received += 1;
+        if self.received == self.until {
+            self.done.send(self.received).expect("somebody waits");
+        }
+    }
+}
+
+#[process]
+struct Producer {
+    counter: Address<Counter>,
+    until: u64,
+}
+
+#[process]
+impl Producer {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn produce(&mut self, ctx: &mut Context<Self>, from: u64) {
+        let to = self.until.min(from + BATCH);
+        send_batch(self.counter, from..to);
+        if to < self.until {
+            ctx.address().produce(to).send().expect("this process lives");
+        }
+    }
+}
+
+/// Named where `send` and `receive` are measured, and so a function that is there.
+#[inline(never)]
+fn send_batch(counter: Address<Counter>, numbers: Range<u64>) {
+    for number in numbers {
+        counter.count(number).send().expect("the counter lives");
+    }
+}
+
+pub fn counting(count: u64) {
+    let start = |runtime: &Runtime, done| {
+        let counter = runtime.spawn(Counter { received: 0, until: count, done }).serve().expect("a counter");
+        let producer = runtime.spawn(Producer { counter, until: count }).serve().expect("a producer");
+        producer.produce(0).send().expect("the producer lives");
+    };
+    finish(start, count);
+}
+
+#[process]
+struct Player {
+    passed: u64,
+    done: Sender<u64>,
+}
+
+#[process]
+impl Player {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn ball(&mut self, ctx: &mut Context<Self>, from: Address<Player>, passed: u64, left: u64) {
+        self.passed += 1;
+        if left == 0 {
+            self.done.send(passed).expect("somebody waits");
+        } else {
+            from.ball(ctx.address(), passed + 1, left - 1).send().expect("the other lives");
+        }
+    }
+}
+
+pub fn ping_pong(count: u64) {
+    let start = |runtime: &Runtime, done: Sender<u64>| {
+        let player = |done| runtime.spawn(Player { passed: 0, done }).serve().expect("a player");
+        let (one, other) = (player(done.clone()), player(done));
+        one.ball(other, 1, count - 1).send().expect("a player lives");
+    };
+    finish(start, count);
+}
