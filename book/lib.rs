@@ -31,6 +31,8 @@ pub mod commands {}
 pub mod scheduler {}
 #[doc = include_str!("src/memory.md")]
 pub mod memory {}
+#[doc = include_str!("src/performance.md")]
+pub mod performance {}
 
 /// The program of the README.
 #[doc = include_str!("../README.md")]
@@ -44,9 +46,19 @@ mod tests {
 
     const SUMMARY: &str = include_str!("src/SUMMARY.md");
 
+    /// Where the pages are.
+    fn folder() -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")
+    }
+
+    /// The files that a page takes in when the guide is built; they are no pages.
+    fn included(page: &str) -> impl Iterator<Item = &str> {
+        page.split("{{#include ").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0))
+    }
+
     /// The pages in `src`: their names, and what they say.
     fn pages() -> Vec<(String, String)> {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+        let folder = folder();
         let entries = fs::read_dir(&folder).expect("the folder of the pages can be read");
         let mut pages = Vec::new();
         for entry in entries {
@@ -57,8 +69,19 @@ mod tests {
                 pages.push((name, fs::read_to_string(&path).expect("a page is readable text")));
             }
         }
+        let parts: BTreeSet<String> = pages.iter().flat_map(|(_, text)| included(text)).map(str::to_string).collect();
+        pages.retain(|(name, _)| !parts.contains(name));
         assert!(!pages.is_empty());
         pages
+    }
+
+    #[test]
+    fn what_a_page_includes_is_there() {
+        for (name, text) in pages() {
+            for part in included(&text) {
+                assert!(folder().join(part).is_file(), "{name} includes `{part}`, which is not there");
+            }
+        }
     }
 
     #[test]
@@ -99,13 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn links_between_pages_lead_to_pages() {
+    fn links_between_pages_lead_to_pages_and_those_to_pictures_to_files() {
         let pages = pages();
         for (name, text) in &pages {
             for (target, _) in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
                 let (page, heading) = target.split_once('#').unwrap_or((target, ""));
                 let Some((_, there)) = pages.iter().find(|(other, _)| other == page) else {
-                    assert!(page.contains("://"), "{name} links to `{target}`, which is no page");
+                    let is_file = !page.ends_with(".md") && folder().join(page).is_file();
+                    assert!(page.contains("://") || is_file, "{name} links to `{target}`, which is no page");
                     continue;
                 };
                 let headings = there.lines().filter(|line| line.starts_with('#'));

@@ -60,6 +60,7 @@ impl Package {
     ///
     /// # Errors
     /// The package, if the message is of another type.
+    #[inline]
     pub fn take<M: Send + 'static>(self) -> Result<M, Self> {
         self.split().map(|(message, _caller)| message)
     }

@@ -305,8 +305,11 @@ impl Feed {
         self.spent() >= self.budget
     }
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
-        if let Some(event) = self.next_control() {
+        if self.controlled
+            && let Some(event) = self.next_control()
+        {
             return Some(event);
         }
         let to = self.whose.and_then(Resident::resident);

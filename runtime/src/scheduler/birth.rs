@@ -193,6 +193,7 @@ impl Host {
         if let Some(label) = label {
             lock(&self.labels).insert(pid, label);
         }
+        token.attend(values.is_some());
         *token.make_extras() = Extras { result, values, name, labelled, ..Extras::default() };
     }
 

@@ -234,10 +234,12 @@ impl Context {
             token.weigh();
             if let Some(extras) = token.extras() {
                 kept = std::mem::take(&mut extras.controls);
-                if !desk.has_values && extras.values.is_some() {
+                let has_values = extras.values.is_some();
+                if !desk.has_values && has_values {
                     desk.has_values = true;
                     super::birth::set_values(extras.values.clone());
                 }
+                token.attend(has_values);
             }
             if kept.is_empty() && !slot.lanes.has_control() {
                 return Ok(());
@@ -385,6 +387,9 @@ fn lost(events: Events<'_>, out: StepOutput<'_>) {
 fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
     let Rare { strangers, joins, left, end } = rare;
     if !joins.is_empty() || !left.is_empty() {
+        if !left.is_empty() {
+            token.attend(true);
+        }
         let extras = token.make_extras();
         extras.joined.extend(joins);
         extras.controls = left;

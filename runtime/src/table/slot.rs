@@ -138,6 +138,8 @@ impl Card {
 const EXTRAS: u8 = 1;
 /// The mailbox is too full.
 const OVERFULL: u8 = 2;
+/// The extras have something for each step: values to hand on, or controls that were left.
+const ATTEND: u8 = 4;
 /// How many messages a mailbox may have before sending to it costs more: half a megabyte of them.
 const FULL: u64 = 8192;
 /// What sending to a mailbox that is too full costs besides, in messages sent. So a step of a thousand such messages lets its
@@ -481,10 +483,15 @@ impl Token {
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
-    /// Whether the process has what few have, or its mailbox is too full.
+    /// Whether each step of the process is to look at its extras, or at how full its mailbox is.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
-        self.0.flags.load(Ordering::Relaxed) != 0
+        self.0.flags.load(Ordering::Relaxed) & (ATTEND | OVERFULL) != 0
+    }
+
+    /// Says whether each step is to look at the extras: not for a name, a label, or those who wait for the end.
+    pub(crate) fn attend(&self, to_extras: bool) {
+        self.set_flag(ATTEND, to_extras);
     }
 
     fn set_flag(&self, flag: u8, to: bool) {
@@ -517,10 +524,10 @@ impl Token {
 
     /// Takes it away.
     pub(crate) fn take_extras(&mut self) -> Option<Box<Extras>> {
-        if !self.is_special() {
+        if self.0.flags.load(Ordering::Relaxed) & EXTRAS == 0 {
             return None;
         }
-        self.set_flag(EXTRAS, false);
+        self.set_flag(EXTRAS | ATTEND, false);
         // SAFETY: as for the body.
         self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).take()
     }
