@@ -1,6 +1,7 @@
 //! What a process spends beyond its turn, and what keeps mailboxes short without holding anybody.
 //!
-//! All on one worker, where who runs when is decided by the scheduler alone. What these tests cannot see: two workers, where
+//! A debt is bounded in time, so how short the mailboxes stay depends on how fast the machine is; the bounds here leave room
+//! for one that is ten times slower. All on one worker, where who runs when is decided by the scheduler alone. What these tests cannot see: two workers, where
 //! a consumer that another core has is fed by producers that are not in debt to it.
 
 use postroom::prelude::*;
@@ -79,12 +80,15 @@ fn flood(producers: usize, rounds: u64) -> u64 {
     longest.iter().take(producers).max().unwrap()
 }
 
-/// Mutation: in `step.rs`, `requeue`, store no debt: 100 rounds leave more than 80,000 in the mailbox.
+/// In an optimised build nothing waits; in a slow one the debt is over by the time that the others have taken, and the
+/// surcharge keeps the mailbox at about 8,192.
+///
+/// Mutation: in `step.rs`, `owe`, store no debt: 100 rounds leave more than 80,000 in the mailbox.
 #[test]
 fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
     soon(|| {
         let longest = flood(1, 100);
-        assert!(longest < 5_000, "{longest} messages waited");
+        assert!(longest < 20_000, "{longest} messages waited");
     });
 }
 

@@ -437,3 +437,147 @@ fn a_caller_heard_of_a_panic_while_the_process_could_still_be_reached() {
         }
     });
 }
+
+#[test]
+fn a_process_that_was_spawned_by_the_drop_of_a_value_had_its_sibling_for_a_parent() {
+    #[process]
+    struct Child {
+        out: Sender<Option<Pid>>,
+    }
+    #[process]
+    impl Child {
+        #[entry]
+        fn serve(&mut self, ctx: &mut Context<Self>) {
+            self.out.send(ctx.parent()).unwrap();
+        }
+    }
+    struct Spawns(postroom::Host, std::sync::Mutex<Sender<Option<Pid>>>);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            let out = self.1.get_mut().unwrap();
+            for _ in 0..3 {
+                self.0.spawn(Child { out: out.clone() }).serve().unwrap();
+            }
+        }
+    }
+    soon(|| {
+        let runtime = with_workers(1).build().unwrap();
+        let (out, parents) = channel();
+        let value = Spawns(runtime.host(), out.into());
+        let dead = runtime.spawn(Probe).value(value).serve().unwrap().pid();
+        assert!(dead.stop());
+        assert_eq!(parents.iter().take(3).collect::<Vec<_>>(), [Some(dead); 3]);
+    });
+}
+
+#[test]
+fn a_process_started_by_the_drop_of_a_late_answer_lost_its_continuation() {
+    #[process]
+    struct Child {
+        out: Sender<()>,
+        probe: Address<Probe>,
+    }
+    #[process]
+    impl Child {
+        #[entry]
+        fn serve(&mut self, ctx: &mut Context<Self>) {
+            ctx.call(self.probe.ping()).then(|this, _, _| this.out.send(()).unwrap());
+        }
+    }
+    struct Spawns(postroom::Host, Sender<()>, Address<Probe>);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            self.0.spawn(Child { out: self.1.clone(), probe: self.2 }).serve().unwrap();
+        }
+    }
+    #[process]
+    struct Slow {
+        host: postroom::Host,
+        out: Sender<()>,
+        probe: Address<Probe>,
+        gate: Option<Reply<Spawns>>,
+    }
+    #[process]
+    impl Slow {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn late(&mut self, reply: Reply<Spawns>) {
+            self.gate = Some(reply);
+        }
+        #[message]
+        fn now(&mut self) {
+            if let Some(reply) = self.gate.take() {
+                reply.send(Spawns(self.host, self.out.clone(), self.probe));
+            }
+        }
+    }
+    #[process]
+    struct Asker {
+        slow: Address<Slow>,
+    }
+    #[process]
+    impl Asker {
+        #[entry]
+        async fn run(&mut self) {
+            {
+                let mut call = std::pin::pin!(std::future::IntoFuture::into_future(self.slow.late()));
+                poll_fn(|context| {
+                    assert!(call.as_mut().poll(context).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            // The answer to what nobody waits for any more comes before this one's.
+            self.slow.now().await.unwrap();
+        }
+    }
+    soon(|| {
+        let runtime = with_workers(1).build().unwrap();
+        let (out, continued) = channel();
+        let probe = runtime.spawn(Probe).serve().unwrap();
+        let slow = runtime.spawn(Slow { host: runtime.host(), out, probe, gate: None }).serve().unwrap();
+        runtime.spawn(Asker { slow }).run().unwrap().wait().unwrap();
+        continued.recv().unwrap();
+    });
+}
+
+#[test]
+fn a_step_that_replaced_its_output_lost_what_it_wrote_there() {
+    struct Resets;
+    impl Process for Resets {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            *out = StepOutput::new();
+            out.done();
+            Ok(())
+        }
+    }
+    /// Bursts when it is dropped.
+    struct Bomb;
+    impl Process for Bomb {
+        fn step(&mut self, _: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            Ok(())
+        }
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a bomb");
+        }
+    }
+    struct Loses;
+    impl Process for Loses {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            *out = StepOutput::new();
+            out.upgrade(Bomb);
+            Ok(())
+        }
+    }
+    soon(|| {
+        let runtime = with_workers(1).build().unwrap();
+        assert_eq!(runtime.spawn_process(Resets).start().unwrap().join().wait(), ExitReason::Normal);
+        let loses = runtime.spawn_process(Loses).start().unwrap();
+        let end = loses.join();
+        loses.kill();
+        assert!(matches!(end.wait(), ExitReason::Killed | ExitReason::Panic(_)));
+    });
+}

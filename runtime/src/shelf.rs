@@ -35,12 +35,12 @@ pub(crate) struct Depot {
     length: usize,
     /// Makes a new chain.
     slab: fn(usize) -> NonNull<Link>,
-    /// Sees to it that [`Shelf::leave`] is called when the calling thread ends.
-    register: fn(),
+    /// Sees to it that [`Shelf::leave`] is called when the calling thread ends; gives whether that is still to come.
+    register: fn() -> bool,
 }
 
 impl Depot {
-    pub(crate) const fn new(length: usize, slab: fn(usize) -> NonNull<Link>, register: fn()) -> Self {
+    pub(crate) const fn new(length: usize, slab: fn(usize) -> NonNull<Link>, register: fn() -> bool) -> Self {
         Self { chains: SegQueue::new(), length, slab, register }
     }
 }
@@ -73,8 +73,8 @@ impl Shelf {
     /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first word.
     #[inline]
     pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<Link>) {
-        if self.count == depot.length {
-            self.put_by(depot);
+        if self.hand.is_null() || self.count == depot.length {
+            return self.add_first(depot, piece);
         }
         // SAFETY: the caller gives it up.
         unsafe { piece.as_ref() }.0.store(self.hand, Ordering::Relaxed);
@@ -82,27 +82,38 @@ impl Shelf {
         self.count += 1;
     }
 
+    /// The hand is empty, or full: then it becomes the spare chain, and the spare one goes to the depot.
+    #[cold]
+    fn add_first(&mut self, depot: &Depot, piece: NonNull<Link>) {
+        // SAFETY: the caller gives it up.
+        unsafe { piece.as_ref() }.0.store(ptr::null_mut(), Ordering::Relaxed);
+        if !(depot.register)() {
+            // Nobody would empty this shelf any more.
+            return depot.chains.push(Chain(piece));
+        }
+        if let Some(full) = NonNull::new(std::mem::replace(&mut self.hand, piece.as_ptr())) {
+            let spare = std::mem::replace(&mut self.spare, full.as_ptr());
+            NonNull::new(spare).into_iter().for_each(|spare| depot.chains.push(Chain(spare)));
+        }
+        self.count = 1;
+    }
+
     /// The hand is empty: takes the spare chain, the program's, or new memory.
     #[cold]
     fn refill(&mut self, depot: &Depot) -> NonNull<Link> {
-        (depot.register)();
         let chain = NonNull::new(std::mem::replace(&mut self.spare, ptr::null_mut()));
         let chain = chain.or_else(|| depot.chains.pop().map(|chain| chain.0));
+        let chain = chain.unwrap_or_else(|| (depot.slab)(depot.length));
         // A thread that has ended may have left a shorter one. Then the count is too high when the hand is empty again, and
         // a chain that is put by is shorter than others.
         self.count = depot.length;
-        chain.unwrap_or_else(|| (depot.slab)(depot.length))
-    }
-
-    /// The hand is full: it becomes the spare chain, and the spare one goes to the depot.
-    #[cold]
-    fn put_by(&mut self, depot: &Depot) {
-        (depot.register)();
-        let spare = std::mem::replace(&mut self.spare, std::mem::replace(&mut self.hand, ptr::null_mut()));
-        if let Some(chain) = NonNull::new(spare) {
-            depot.chains.push(Chain(chain));
+        if !(depot.register)() {
+            // Nobody would empty this shelf any more: it keeps one piece, and the rest goes back.
+            // SAFETY: a chain owns its pieces.
+            let rest = unsafe { chain.as_ref() }.0.swap(ptr::null_mut(), Ordering::Relaxed);
+            NonNull::new(rest).into_iter().for_each(|rest| depot.chains.push(Chain(rest)));
         }
-        self.count = 0;
+        chain
     }
 
     /// The thread ends.

@@ -154,12 +154,13 @@ impl Active {
 }
 
 /// Puts back what was there before.
-struct Restore(Active, bool);
+struct Restore(Active, bool, bool);
 
 impl Restore {
     #[inline]
     fn with(active: Active) -> Self {
-        Self(ACTIVE.replace(active), STOP.replace(false))
+        // Also whether somebody looks: a value that is dropped inside a look may start a process.
+        Self(ACTIVE.replace(active), STOP.replace(false), LOOKING.replace(false))
     }
 }
 
@@ -168,6 +169,7 @@ impl Drop for Restore {
     fn drop(&mut self) {
         ACTIVE.set(self.0);
         STOP.set(self.1);
+        LOOKING.set(self.2);
     }
 }
 
@@ -236,7 +238,7 @@ pub(crate) fn is_ending() -> bool {
 pub(crate) fn special() -> (bool, bool) {
     let (special, wants) = peek(|waits| {
         let ends = waits.end.is_some() || waits.end_after_shield.is_some();
-        (ends || waits.beside.is_some() || waits.serve_waker.is_some(), waits.wants_message)
+        (ends || waits.wants_beside() || waits.serve_waker.is_some(), waits.wants_message)
     })
     .unwrap_or((false, false));
     (special || STOP.get(), wants)
@@ -528,11 +530,16 @@ impl Waits {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
+    /// Whether a future that runs beside wants to be polled.
+    fn wants_beside(&self) -> bool {
+        self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
+    }
+
     /// Whether there is more to see to than the messages in the mailbox. A row that waits is none of it.
     fn is_busy(&self) -> bool {
         self.has_something_to_serve()
             || !self.aside.is_empty()
-            || self.beside.is_some()
+            || self.wants_beside()
             || self.end.is_some()
             || self.end_after_shield.is_some()
     }

@@ -8,7 +8,8 @@
 //!   subtracts two of them.
 //! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
 //!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::caller`); since the memory of
-//!   nodes is never returned, whoever holds a stale pointer to one may still look at `next`, and at nothing else.
+//!   nodes is never returned, whoever holds a stale pointer to one may still look at `next`, or at `mark` for a number that
+//!   may be wrong, and at nothing else. Of a free node it is the link of its shelf.
 
 use crate::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell};

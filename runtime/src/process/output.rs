@@ -49,6 +49,12 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    /// Adds what a step has written to an output of its own, which it put in the place of the one it was given.
+    pub(crate) fn add(&mut self, own: Self) {
+        self.yields.extend(own.yields);
+        self.status = own.status;
+    }
+
     /// Whether nothing was written but, perhaps, that the process is idle.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
@@ -86,6 +92,14 @@ impl StepOutput<'_> {
     /// An empty one, for a process that is driven by hand.
     pub fn new() -> Self {
         Self(Place::Own(Box::default()))
+    }
+
+    /// What was written, if it is not the one that the step was given.
+    pub(crate) fn into_own(self) -> Option<Written> {
+        match self.0 {
+            Place::Kept(_) => None,
+            Place::Own(written) => Some(*written),
+        }
     }
 
     /// Whether it is still the one that the step was given.

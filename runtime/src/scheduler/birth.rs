@@ -151,7 +151,6 @@ impl Host {
         card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
         card.set_parent(parent);
         card.outstanding.store(0, Ordering::Relaxed);
-        slot.begin_life();
         // No worker has run it: the first wake from outside goes to the global queue.
         slot.worker.store(u16::MAX, Ordering::Relaxed);
     }
@@ -280,6 +279,13 @@ fn replace_values(values: Option<Values>) -> Option<Values> {
     HAS_VALUES.set(values.is_some());
     // Not there any more in the destructors of a thread's own variables, where nothing is inherited.
     VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
+}
+
+/// From here on this thread runs a process without values.
+pub(crate) fn forget_values() {
+    if HAS_VALUES.get() {
+        set_values(None);
+    }
 }
 
 /// From here on this thread runs a process with these values.

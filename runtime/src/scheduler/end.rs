@@ -5,8 +5,9 @@
 //! 3. its name is free;
 //! 4. what was left in its mailbox is dead letters, whose callers learn why it ended;
 //! 5. the complete hooks are called;
-//! 6. its slot can carry another process, and it is counted out;
-//! 7. whoever waited for the end is told.
+//! 6. it is counted out;
+//! 7. whoever waited for the end is told;
+//! 8. its slot can carry another process: not before, since the code of those who are told still runs as this one.
 
 use super::hooks::Started;
 use super::host::Host;
@@ -56,20 +57,22 @@ pub(crate) fn end(
         let started = host.describe(&token, pid);
         host.with_user(|user| user.hooks.complete(&started, &reason));
     }
-    let lane = host.lane();
-    TABLE.take_back(token);
-    host.leave(lane);
+    host.leave(host.lane());
     host.give_place_back();
-    let Some(extras) = extras else { return };
-    let Extras { result: waits_for_result, joined, values, .. } = *extras;
-    // Those who wait have wakers, and values have drops: code of others, each under its own guard.
-    if let Some(waiter) = waits_for_result {
-        guarded(|| waiter.ended(&reason, result));
+    if let Some(extras) = extras {
+        let Extras { result: waits_for_result, joined, values, .. } = *extras;
+        // Those who wait have wakers, and values have drops: code of others, each under its own guard.
+        if let Some(waiter) = waits_for_result {
+            guarded(|| waiter.ended(&reason, result));
+        }
+        for join in joined {
+            guarded(|| join.tell(&reason));
+        }
+        guarded(|| drop(values));
     }
-    for join in joined {
-        guarded(|| join.tell(&reason));
-    }
-    guarded(|| drop(values));
+    // The thread's own hold on them, which may be the last.
+    super::birth::forget_values();
+    TABLE.take_back(token);
 }
 
 /// Runs code of others after the end of a process, which no panic of theirs can change.

@@ -53,6 +53,8 @@ impl Context {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
                 // that was running, not the worker.
                 tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
+                // Whatever is on the desk belongs to that process.
+                let _panic = crate::panics::contain(|| desk = Desk::new());
                 self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
             }
         }

@@ -38,8 +38,10 @@
 //! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
 //! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
-//! the fence, which it does every [`FAIR`](super::find) steps as long as its deque is not empty. A step that does not end
-//! meanwhile is the lookout's to find. (A fence costs 20 cycles, on each message that finds the run-next slot taken.)
+//! the fence, which it does every [`FAIR`](super::find) steps as long as its deque is not empty. What lies behind a step that
+//! does not end meanwhile is found by the lookout, which looks at all queues whenever it has watched. (If the lookout has
+//! just got up, and its F3 does not see the push either, a third thread that sleeps is overlooked until one of the two
+//! steps ends. A fence costs 20 cycles, on each message that finds the run-next slot taken.)
 //!
 //! # The lookout
 //!

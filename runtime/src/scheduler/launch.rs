@@ -4,6 +4,7 @@ use super::host::Host;
 use super::lend::occupy;
 use super::local::Context;
 use super::seat::{Seat, Shared};
+use crate::clock::Moment;
 use crate::random::Random;
 use crate::sync::{Arc, Deque, Ordering, lock, spawn_thread};
 use crate::table::Token;
@@ -40,6 +41,7 @@ impl Host {
             deque,
             fair: Cell::new(0),
             turns: Cell::new(0),
+            debtor_seen: Cell::new(Moment::about_now()),
             streak: Cell::new(0),
             random: RefCell::new(Random::new(self.config.seed, index as u64)),
         }));

@@ -48,7 +48,9 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     match (&mine, lent) {
         (Some(context), Some(loan)) => context.step_out(|| {
             let _back_at_the_end = loan;
-            block()
+            let output = block();
+            crate::clock::forget_now();
+            output
         }),
         // Not in a process, or no stand-in to be had.
         _ => block(),

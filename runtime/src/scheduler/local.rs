@@ -42,6 +42,8 @@ pub(crate) struct Context {
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
+    /// When this thread saw a process in debt last.
+    pub(crate) debtor_seen: Cell<Moment>,
 }
 
 thread_local! {

@@ -33,10 +33,15 @@ use crate::sync::Ordering;
 use crate::table::{Slot, Token};
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::time::Duration;
 
 /// How much one turn may take and send.
 const BUDGET: u32 = 128;
 const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
+
+/// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
+/// after 13 ms for each debtor on the host, however long those turns are.
+const PASS: Duration = Duration::from_micros(50);
 
 /// What became of a step.
 enum Outcome {
@@ -98,10 +103,7 @@ impl Context {
     #[inline(always)]
     pub(crate) fn turn(&self, desk: &mut Desk, token: Token) {
         let slot = token.slot();
-        let debt = slot.debt.load(Ordering::Relaxed);
-        // What the runtime has to say to it does not wait.
-        if debt > 0 && !slot.lanes.has_control() {
-            slot.debt.store(debt - 1, Ordering::Relaxed);
+        if slot.debt.load(Ordering::Relaxed) > 0 && self.stands_back(slot) {
             // Nobody is woken for it: this thread looks there again before it sleeps.
             return self.host.global.push(token);
         }
@@ -109,6 +111,29 @@ impl Context {
         slot.worker.store(self.worker_index as u16, Ordering::Relaxed);
         desk.feed.begin_turn(BUDGET);
         self.go_on(desk, token);
+    }
+
+    /// Whether a process in debt lets this turn pass. What the runtime has to say to it does not wait; and each [`PASS`] that
+    /// the others have taken since the thread saw a debtor last counts as a turn too, so that long turns of others make it
+    /// wait no longer than short ones.
+    #[cold]
+    fn stands_back(&self, slot: &'static Slot) -> bool {
+        let now = Moment::about_now();
+        let passed = now.since(self.debtor_seen.replace(now)).as_nanos() / PASS.as_nanos();
+        let debt = slot.debt.load(Ordering::Relaxed);
+        let left = if slot.lanes.has_control() { 0 } else { u128::from(debt).saturating_sub(1 + passed) };
+        slot.debt.store(left as u8, Ordering::Relaxed);
+        left > 0
+    }
+
+    /// Notes what the turn has spent beyond its budget.
+    fn owe(&self, desk: &Desk, slot: &'static Slot) {
+        // To the nearest: a turn that ends with its step is a little over.
+        let turns = (desk.feed.spent().saturating_sub(BUDGET) + BUDGET / 2) / BUDGET;
+        if turns > 0 {
+            slot.debt.store(turns.min(u8::MAX.into()) as u8, Ordering::Relaxed);
+            self.debtor_seen.set(Moment::about_now());
+        }
     }
 
     /// The turn, from one of its steps on.
@@ -172,9 +197,7 @@ impl Context {
 
     /// Puts the process at the end of the line, in debt if it has spent more than a turn's budget.
     fn requeue(&self, desk: &Desk, token: Token) {
-        // To the nearest: a turn that ends with its step is a little over.
-        let turns = (desk.feed.spent().saturating_sub(BUDGET) + BUDGET / 2) / BUDGET;
-        token.slot().debt.store(turns.min(u8::MAX.into()) as u8, Ordering::Relaxed);
+        self.owe(desk, token.slot());
         token.weigh();
         self.host.push_global(token);
     }
@@ -207,7 +230,13 @@ impl Context {
             let outcome = body.step(&mut events, &mut out);
             desk.is_in_step = false;
             if !(events.is_feed() && out.is_kept()) {
-                lost(ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
+                let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
+                let own = out.into_own();
+                // What is in them are values of users, with drops of their own.
+                let _panic = crate::panics::contain(|| drop(events));
+                if let Some(own) = own {
+                    let _panic = crate::panics::contain(|| desk.written.add(own));
+                }
             }
             outcome
         };
@@ -271,19 +300,21 @@ impl Context {
     fn after(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
         // Most often it has got an answer, or ended.
         let counts_yields = desk.feed.completions > 0 && token.slot().card.outstanding.load(Ordering::Relaxed) > 0;
+        if desk.feed.is_spent() {
+            // Also if it is going to rest: what it has sent is to be handled before it sends more.
+            self.owe(desk, token.slot());
+        }
         if matches!(outcome, Outcome::Done) && desk.is_simple() && !counts_yields {
-            desk.feed.end_simple();
-            match &mut desk.written.status {
-                Status::Idle => return After::LayIdle,
-                status @ Status::Suspended => {
-                    *status = Status::Idle;
-                    return After::LayWait;
-                }
-                Status::Ended(ExitReason::Normal, None) => {
-                    desk.written.status = Status::Idle;
-                    return After::End;
-                }
-                _ => {}
+            let simple = match &desk.written.status {
+                Status::Idle => Some(After::LayIdle),
+                Status::Suspended => Some(After::LayWait),
+                Status::Ended(ExitReason::Normal, None) => Some(After::End),
+                _ => None,
+            };
+            if let Some(after) = simple {
+                desk.feed.end_simple();
+                desk.written.status = Status::Idle;
+                return after;
             }
         }
         self.after_all(desk, token, outcome)
@@ -375,12 +406,6 @@ impl Context {
             }
         }
     }
-}
-
-/// A step has put others in the place of what it was given.
-#[cold]
-fn lost(events: Events<'_>, out: StepOutput<'_>) {
-    tracing::warn!(?events, ?out, "a step replaced its events or its output: what is in the new ones is dropped");
 }
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.

@@ -209,16 +209,22 @@ impl Slot {
         messages.store(taken, Ordering::Relaxed);
     }
 
-    /// How many steps the process has made, and how many messages it has taken. A glance from anywhere, which may miss the
-    /// last 4,095 steps for a moment while they are carried over.
+    /// How many steps the process has made, and how many messages it has taken. A glance from anywhere, which may be
+    /// off by the last 4,095 steps for a moment while they are carried over.
     pub(crate) fn counted(&self) -> (u64, u64) {
-        let counts = self.counts.load(Ordering::Relaxed);
-        let steps = (self.card.steps.load(Ordering::Relaxed) & ALL_STEPS) + u64::from(counts & STEPS);
-        (steps, self.card.messages.load(Ordering::Relaxed) + u64::from(counts >> STEP_BITS))
+        loop {
+            let counts = self.counts.load(Ordering::Acquire);
+            let steps = self.card.steps.load(Ordering::Acquire) & ALL_STEPS;
+            let messages = self.card.messages.load(Ordering::Acquire);
+            // Smaller than before: it has been carried over meanwhile.
+            if self.counts.load(Ordering::Relaxed) >= counts {
+                return (steps + u64::from(counts & STEPS), messages + u64::from(counts >> STEP_BITS));
+            }
+        }
     }
 
-    /// A new life begins, before its parent is set. Only the token's holder calls it.
-    pub(crate) fn begin_life(&self) {
+    /// A new life begins. Only the token's holder calls it.
+    fn begin_life(&self) {
         self.counts.store(0, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
         self.debt.store(0, Ordering::Relaxed);
@@ -320,6 +326,9 @@ impl Slot {
     ) -> Result<(), (M, Option<Caller>)> {
         if !self.is_living(generation) {
             return Err((message, Some(caller)));
+        }
+        if self.flags.load(Ordering::Relaxed) & OVERFULL != 0 {
+            pool::spend(SURCHARGE);
         }
         let node = pool::message(generation, message, caller.into_word());
         let mine = node.as_ptr();
@@ -458,6 +467,7 @@ impl Token {
     pub(crate) fn open(&mut self, home: &'static Home) -> Pid {
         let slot = self.0;
         debug_assert!(slot.living().is_none(), "one process in a slot at a time");
+        slot.begin_life();
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
         slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
         slot.life.store(generation << 1 | 1, Ordering::Release);
@@ -580,7 +590,7 @@ impl Token {
     /// node `mine`, if it is among them; the others are dead letters.
     pub(crate) fn bury(mut self, mine: Option<NonNull<Node>>) -> Option<Letter> {
         debug_assert!(self.0.living().is_none(), "the living are not buried");
-        let mut kept = None;
+        let (mut mine, mut kept) = (mine, None);
         loop {
             // SAFETY: this is the token.
             match unsafe { self.0.lanes.pop_data() } {
@@ -589,6 +599,8 @@ impl Token {
                     // The letter was in the node that is now the lane's first; `mine` is only an address here.
                     if mine.is_some() && mine == self.first() {
                         kept = Some(letter);
+                        // Its node may be back in this lane before the burial is over.
+                        mine = None;
                     } else {
                         self.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
                     }
