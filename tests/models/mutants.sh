@@ -29,7 +29,7 @@ mutant() {
 }
 
 word=${1:-}
-lanes=mailbox/lanes.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
+lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -42,8 +42,30 @@ mutant wake-does-not-order         $lanes wake 's/let seen = self\.control.*$/le
 mutant wake-ignores-wait           $lanes wake 's/if marks\(before\) \& WAIT != 0/if false/'
 mutant lay-does-not-look-back      $lanes token 's/if self\.control\.load\(Ordering::SeqCst\)\.is_null\(\)/if true/'
 mutant lay-takes-back-blindly      $lanes token 's/match self\.claim\(\)/match Claim::Process/'
-mutant lay-stores                  $lanes token 's/if self\.tail\.compare_exchange\(head, marked\(head, mark\).*is_err\(\)/self.tail.store(marked(head, mark), Ordering::SeqCst); if false/'
+mutant lay-stores                  $lanes token 's/if self\.tail\.compare_exchange\(head, laid.*is_err\(\)/self.tail.store(laid, Ordering::SeqCst); if false/'
 mutant claim-stores                $lanes token 's/self\.tail\.compare_exchange\(tail, bare\(tail\).*is_err\(\)/{ self.tail.store(bare(tail), Ordering::SeqCst); false }/'
+mutant first-node-relaxed          $lanes token 's/(head\.store\(marked\(node, FRESH\), Ordering::)Release/\1Relaxed/'
+mutant first-node-not-fresh        $lanes token 's/head\.store\(marked\(node, FRESH\)/head.store(node/'
+mutant first-node-is-not-stored    $lanes token 's/self\.head\.store\(marked\(node, FRESH\), Ordering::Release\);//'
+mutant advance-relaxed             $lanes token '/fn advance/,/^    \}/ s/(head\.load\(Ordering::)Acquire/\1Relaxed/'
+mutant advance-keeps-it-fresh      $lanes token '/fn advance/,/^    \}/ s/head\.store\(first,/head.store(head,/'
+mutant lay-keeps-the-first-node    $lanes token '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+mutant lay-ignores-a-fresh-node    $lanes token '/unsafe fn lay\(/,/let laid/ s/if marks\(head\) == FRESH/if false/'
+mutant lay-empties-head-too-late   $lanes token '/unsafe fn lay\(/,/^    \}/ { s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//; s/if let Some\(free\)/self.head.store(ptr::null_mut(), Ordering::Relaxed); if let Some(free)/ }'
+mutant lay-empties-head-blindly    $lanes token '/unsafe fn lay\(/,/let laid/ s/if !head\.is_null\(\)/if true/'
+mutant lay-does-not-restore-head   $lanes token '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(head, Ordering::Release\);//'
+mutant lay-restores-head-blindly   $lanes token '/tail\.compare_exchange\(head, laid/,/^    \}/ s/if !head\.is_null\(\)/if true/'
+mutant lay-recycles-too-early      $lanes mailbox '/unsafe fn lay\(/,/^    \}/ s/let laid = /if let Some(free) = NonNull::new(head) { super::pool::recycle(unsafe { NodeBox::from_raw(free) }); } let laid = /'
+mutant data-is-empty-without-first $lanes life '/unsafe fn is_data_empty/,/^    \}/ s/bare\(self\.tail\.load\(Ordering::Relaxed\)\) == head/head.is_null()/'
+mutant first-node-not-numbered     $lanes token 's/unsafe \{ \(\*node\)\.number_first\(\) \};//'
+mutant fresh-node-counts-as-seen   $lanes token '/fn first_sequence/,/^    \}/ s/return 0;/return 1;/'
+mutant number-not-known-is-zero    $lanes mailbox 's/\|\| self\.first_sequence\(\)\)/|| 7)/'
+mutant glance-relaxed              $lanes mailbox '/fn depth/,/^    \}/ s/Acquire/Relaxed/'
+mutant glance-at-head-relaxed      $lanes mailbox '/fn first_sequence/,/^    \}/ s/Acquire/Relaxed/'
+mutant head-stored-relaxed         $lanes mailbox '/fn advance/,/^    \}/ s/(head\.store\(.*, Ordering::)Release/\1Relaxed/'
+mutant numbers-go-wild             $node  mailbox 's/if distance > LAST_SEQUENCE \/ 2/if false/'
+mutant numbers-stand-still         $node  token 's/1 \} else \{ before \+ 1 \}/1 } else { before }/'
+
 mutant wait-relaxed                $lanes token 's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
 mutant wait-stores                 $lanes token 's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(), ()>(self.control.store(wait, Ordering::SeqCst)) {/'
 
@@ -51,7 +73,9 @@ mutant back-is-not-fresh           $slot life 's/Lay::Back\(claim\) => self\.fre
 mutant bury-keeps-a-fresh-token    $slot life 's/Lay::Back\(Claim::Grave\) => \{\}/Lay::Back(_) => {}/'
 mutant post-does-not-bury          $slot life 's/Claim::Grave => Token\(self\)\.bury\(Some\(mine\)\).*$/Claim::Grave => Ok(()),/'
 mutant control-does-not-bury       $slot life 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
-mutant refusal-of-another-letter   $slot life 's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_some()/'
+mutant refusal-of-another-letter   $slot life 's/mine == self\.first\(\)/mine != self.first()/'
+mutant a-second-letter-is-kept     $slot life 's/^ *mine = None;//'
+mutant send-does-not-bury          $slot life 's/Claim::Grave => self\.take_back\(mine\)\.map_err.*$/Claim::Grave => Ok(()),/'
 mutant life-is-not-closed          $slot life 's/life\.store\(life \& !1/life.store(life/'
 mutant post-does-not-schedule      $slot life 's/home\.keeper\.wake\(Token\(self\)\)/let _ = home/'
 

@@ -25,7 +25,7 @@ use crate::process::body::Body;
 use crate::sync::{Ordering, OwnedCell};
 use crate::table::{Home, Keeper, Refusal, Slot, TABLE, Token};
 use loom::thread;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
 /// A receiver takes letters of any generation.
@@ -210,7 +210,16 @@ impl World {
         }
     }
 
+    /// A message, as processes send it.
     fn send(&self, generation: u64, number: u32) {
+        if let Err(number) = self.slot.send(generation, number) {
+            reach("refused");
+            self.keeper.log.lock().unwrap().refused.push(number);
+        }
+    }
+
+    /// The same as a letter, as packages are sent.
+    fn post(&self, generation: u64, number: u32) {
         let sent = self.slot.post(Kind::Message, generation, ptr::null_mut(), Some(Payload::new(number)));
         if let Err(Refusal(Letter { payload, .. })) = sent {
             reach("refused");
@@ -262,13 +271,35 @@ fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     late.into_iter().for_each(|late| late.join().unwrap());
 }
 
+const LATE: [&str; 5] = ["refused", "dead letter", "a stranger", "a late sender was at the grave", "busy at the grave"];
+
 /// A letter comes late.
 #[test]
 fn a_late_letter() {
-    check(5, &["refused", "dead letter", "a stranger", "a late sender was at the grave"], || {
+    check(4, &LATE, || {
+        let world = World::new();
+        ends_and_begins(world, vec![Box::new(|| world.post(1, 10))]);
+        world.close(&[(1, 10), (2, 20)], &[]);
+    });
+}
+
+/// A message comes late.
+#[test]
+fn a_late_message() {
+    check(5, &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.send(1, 10))]);
         world.close(&[(1, 10), (2, 20)], &[]);
+    });
+}
+
+/// A message and a control come late, and meet at a grave that neither a letter nor a node lies in.
+#[test]
+fn a_late_message_and_a_late_control() {
+    check(2, &LATE, || {
+        let world = World::new();
+        ends_and_begins(world, vec![Box::new(|| world.send(1, 10)), Box::new(|| world.send_control(1, 11))]);
+        world.close(&[(1, 10), (2, 20)], &[(1, 11)]);
     });
 }
 
@@ -295,10 +326,36 @@ fn a_late_wake() {
 /// Two letters of two senders come late: the one that has the token must give the other's the way of dead letters.
 #[test]
 fn two_late_letters() {
-    check(2, &["refused", "dead letter", "a stranger", "a late sender was at the grave"], || {
+    check(2, &LATE, || {
         let world = World::new();
-        ends_and_begins(world, vec![Box::new(|| world.send(1, 10)), Box::new(|| world.send(1, 11))]);
+        ends_and_begins(world, vec![Box::new(|| world.send(1, 10)), Box::new(|| world.post(1, 11))]);
         world.close(&[(1, 10), (1, 11), (2, 20)], &[]);
+    });
+}
+
+/// Three late senders, the nodes of which go from thread to thread: one that has its letter back, and still buries, may
+/// meet its node with another's letter in it.
+#[test]
+fn three_late_messages() {
+    check(2, &["had its own back", "dead letter"], || {
+        pool::share();
+        let world = World::new();
+        world.keeper.end(world.open());
+        // `Slot::send`, once it has found the process alive.
+        let send = |number: u32| {
+            let node = pool::message(1, number, ptr::null_mut());
+            let mine = node.as_ptr();
+            if world.slot.lanes.push_data(node) == Claim::Grave {
+                // SAFETY: the push has taken the token.
+                let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
+                let back = token.bury(Some(mine)).map(|letter| self::number(letter.payload));
+                assert_eq!(back, Some(number), "each sender has its own message back");
+                reach("had its own back");
+            }
+        };
+        let others = [10, 11].map(|number| thread::spawn(move || send(number)));
+        send(12);
+        others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 

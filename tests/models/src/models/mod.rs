@@ -68,6 +68,9 @@ impl Mailbox {
 
     fn send(&self, number: u32) {
         let claim = self.lanes.push_data(pool::node(Self::letter(number)));
+        if claim == Claim::Process {
+            reach("a first node in the place of a mark");
+        }
         self.claimed(claim);
     }
 
@@ -104,10 +107,12 @@ impl Mailbox {
     /// already, and takes no data until control has come.
     fn run(&self, rest: Rest) {
         let mut rest = rest;
+        // A token that has just been taken comes without a first node, or with one that has not been consumed.
+        let mut has_first = false;
         loop {
             if rest == Rest::Idle || self.lanes.has_control() {
                 rest = Rest::Idle;
-                self.step();
+                self.step(&mut has_first);
             }
             // SAFETY: the caller holds the token.
             let laid = unsafe {
@@ -117,11 +122,15 @@ impl Mailbox {
                 }
             };
             match laid {
-                Lay::Refused => reach("refused"),
+                Lay::Refused if rest == Rest::Wait => reach("refused"),
+                Lay::Refused => {
+                    reach(if has_first { "refused the first node" } else { "refused without a first node" })
+                }
                 Lay::Gone => return,
                 Lay::Back(Claim::Process) => {
                     reach("taken back");
                     rest = Rest::Idle;
+                    has_first = false;
                 }
                 Lay::Back(_) => unreachable!("the process lives"),
             }
@@ -129,9 +138,9 @@ impl Mailbox {
     }
 
     /// The caller holds the token: takes all that there is.
-    fn step(&self) {
+    fn step(&self, has_first: &mut bool) {
         let control = self.take_control();
-        let data = self.take_data();
+        let data = self.take_data(has_first);
         self.process.with_mut(|process| {
             // SAFETY: the caller holds the token, and loom checks it.
             let process = unsafe { &mut *process };
@@ -159,20 +168,22 @@ impl Mailbox {
         Some(taken)
     }
 
-    /// What the data lane has.
-    fn take_data(&self) -> Vec<u32> {
+    /// What the data lane has. `has_first` says whether its first node is one that was consumed.
+    fn take_data(&self, has_first: &mut bool) -> Vec<u32> {
         let mut taken = Vec::new();
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
                 Pop::Letter(letter, free) => {
+                    assert_eq!(free.is_some(), *has_first, "the node before it is free, if there was one");
+                    *has_first = true;
                     free.into_iter().for_each(pool::recycle);
                     taken.push(Self::number(letter));
                 }
                 Pop::Empty => return taken,
                 // Production puts the process back in line.
                 Pop::Busy => {
-                    reach("busy");
+                    reach(if *has_first { "busy" } else { "busy without a first node" });
                     loom::thread::yield_now();
                 }
             }
@@ -184,7 +195,8 @@ impl Mailbox {
         assert_eq!(self.lanes.glance(), (true, false), "the token is laid down, and not to wait");
         assert_eq!(self.lanes.claim(), Claim::Process, "the token is laid down");
         assert!(self.take_control().is_none(), "a control was left");
-        assert!(self.take_data().is_empty(), "a letter was left");
+        assert!(self.take_data(&mut false).is_empty(), "a letter was left");
+        assert_eq!(self.lanes.depth(), 0);
         // SAFETY: this is the token, and loom checks it.
         self.process.with_mut(|process| unsafe { std::mem::take(&mut *process) })
     }

@@ -1,4 +1,6 @@
-//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being laid down is handled, once, by one holder.
+//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being laid down is handled, once, by one holder. And the
+//! first node, which an idle process does without: whoever finds null in its place puts its own there, whether a mark
+//! lay beside it or somebody holds the token; a holder that cannot lay its mark has its first node back.
 //!
 //! Not covered: the end of a process (see `life`).
 
@@ -8,10 +10,19 @@ use crate::check::check;
 use crate::fault::{self, Fault};
 use loom::thread;
 
+/// A sender's exchange found null and a mark, and took both.
+const IN_PLACE_OF_A_MARK: &str = "a first node in the place of a mark";
+/// A sender's exchange found null without a mark, and its holder came before the sender had put its node there.
+const BUSY_WITHOUT: &str = "busy without a first node";
+/// The same, and the holder was about to lay the token down.
+const REFUSED_WITHOUT: &str = "refused without a first node";
+/// The holder gave the first node up, could not lay its mark and took the node back.
+const REFUSED_THE_FIRST: &str = "refused the first node";
+
 /// Letters from another thread meet a process that lays its token down to be idle.
 #[test]
 fn data_and_idle() {
-    check(5, &["took the token", "refused", "busy"], || {
+    check(5, &[IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT, REFUSED_THE_FIRST, "busy"], || {
         let mailbox = Mailbox::new();
         let sender = thread::spawn(|| [1, 2].into_iter().for_each(|number| mailbox.send(number)));
         mailbox.run(Rest::Idle);
@@ -35,7 +46,8 @@ fn control_and_idle() {
 /// A control and a letter, from two threads, meet a process that lays its token down to be idle.
 #[test]
 fn control_and_data_and_idle() {
-    check(3, &["took the token", "taken back", "refused", "busy"], || {
+    let places = ["took the token", "taken back", IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT];
+    check(3, &places, || {
         let mailbox = Mailbox::new();
         let control = thread::spawn(|| mailbox.send_control(1));
         let data = thread::spawn(|| mailbox.send(2));
@@ -50,7 +62,7 @@ fn control_and_data_and_idle() {
 /// A control and a letter, from two threads, meet a process that lays its token down to wait for control.
 #[test]
 fn control_and_data_and_wait() {
-    check(3, &["took the token", "refused", "taken back", "busy"], || {
+    check(3, &["took the token", "refused", "taken back", BUSY_WITHOUT], || {
         let mailbox = Mailbox::new();
         let control = thread::spawn(|| [1, 3].into_iter().for_each(|number| mailbox.send_control(number)));
         let data = thread::spawn(|| mailbox.send(2));
@@ -63,18 +75,32 @@ fn control_and_data_and_wait() {
     });
 }
 
-/// A letter does not wake a process that waits for control.
+/// A letter that comes while nobody holds the token of a process that waits, and the control that ends the wait.
+#[test]
+fn data_before_the_end_of_a_wait() {
+    check(5, &["took the token", BUSY_WITHOUT, REFUSED_WITHOUT, IN_PLACE_OF_A_MARK], || {
+        let mailbox = Mailbox::new();
+        mailbox.wait();
+        let data = thread::spawn(|| mailbox.send(2));
+        mailbox.send_control(1);
+        data.join().unwrap();
+        let process = mailbox.rest();
+        assert_eq!((process.control, process.data), (vec![1], vec![2]));
+    });
+}
+
+/// Letters do not wake a process that waits for control; they are counted.
 #[test]
 fn data_does_not_end_a_wait() {
     check(5, &[], || {
         let mailbox = Mailbox::new();
-        let sender = thread::spawn(|| mailbox.send(1));
+        let sender = thread::spawn(|| [1, 3, 4].into_iter().for_each(|number| mailbox.send(number)));
         mailbox.wait();
         sender.join().unwrap();
-        assert_eq!(mailbox.lanes.glance(), (false, true));
+        assert_eq!((mailbox.lanes.glance(), mailbox.lanes.depth()), ((false, true), 3));
         mailbox.send_control(2);
         let process = mailbox.rest();
-        assert_eq!((process.control, process.data), (vec![2], vec![1]));
+        assert_eq!((process.control, process.data), (vec![2], vec![1, 3, 4]));
     });
 }
 
@@ -119,4 +145,11 @@ fn fault_torn_swap() {
 #[should_panic]
 fn fault_torn_compare() {
     fault::with(Fault::TornCompare, control_and_idle);
+}
+
+/// Whoever takes a first node in has not seen what its sender wrote there.
+#[test]
+#[should_panic]
+fn fault_relaxed_first() {
+    fault::with(Fault::RelaxedStore, data_before_the_end_of_a_wait);
 }

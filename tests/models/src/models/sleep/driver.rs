@@ -22,6 +22,16 @@ pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
 pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
 /// A lookout that finds all others asleep parks without saying so.
 pub(super) const DEEP_IN_SILENCE: Fault = Fault::Driver(7);
+/// A thread leaves what it has pushed to its own deque to others.
+pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
+/// What is done every `FAIR` steps leaves out the announcement of what is in the own deque.
+pub(super) const FAIR_IN_SILENCE: Fault = Fault::Driver(9);
+/// The same announcement is made without its fence.
+pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
+/// A lookout looks at the queues once, when it has lain down, and then at run-next slots only.
+pub(super) const LOOKS_ONCE: Fault = Fault::Driver(11);
+/// Whoever is taken off the list for own work is not woken.
+pub(super) const OWN_WORK_WAKES_NOBODY: Fault = Fault::Driver(12);
 
 /// The most threads of a model.
 const THREADS: usize = 2;
@@ -96,8 +106,20 @@ pub(super) enum Job {
     WaitsFor(usize),
     /// Puts a job into the run-next slot of its thread, and waits until it has run.
     Wakes(usize),
-    /// Pushes a job to the deque of its thread, and waits until it has run.
-    Pushes(usize),
+    /// Puts a job into the run-next slot of its thread, and then another one, which the first one leaves for the deque.
+    Spills(usize, usize),
+}
+
+/// Not seen by loom, so that it orders nothing: who has lain down and not got up, for the marks.
+type Unseen = std::sync::atomic::AtomicBool;
+
+/// How the threads of a world behave.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Habits {
+    /// The lookout's park ends by itself while another thread is awake.
+    pub(super) watch: bool,
+    /// A thread does before each step what production does every `FAIR` steps.
+    pub(super) fair: bool,
 }
 
 pub(super) struct World {
@@ -115,12 +137,12 @@ pub(super) struct World {
     /// Whether a timer is pending. It is due at once, and its action counts as a job.
     timer: AtomicBool,
     stopped: AtomicBool,
-    /// Whether the lookout's park ends by itself while another thread is awake.
-    watches: bool,
+    habits: Habits,
+    lies: [Unseen; THREADS],
 }
 
 impl World {
-    pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, watches: bool) -> &'static Self {
+    pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, habits: Habits) -> &'static Self {
         keep(Self {
             threads,
             idle: Idle::new(threads),
@@ -133,7 +155,8 @@ impl World {
             left: AtomicUsize::new(jobs.len() + timers),
             timer: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            watches,
+            habits,
+            lies: [Unseen::new(false), Unseen::new(false)],
         })
     }
 
@@ -166,8 +189,10 @@ impl World {
         }
     }
 
-    fn has_work(&self) -> bool {
-        !self.global.is_empty() || self.deques.iter().any(|deque| !deque.is_empty())
+    /// `Host::has_work`, as the thread `me` asks.
+    fn has_work(&self, me: usize) -> bool {
+        let looks_at = |thread| thread != me || !fault::is(OWN_WORK_LEFT);
+        !self.global.is_empty() || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
     }
 
     /// `Host::has_unkept_timers`.
@@ -186,14 +211,45 @@ impl World {
         }
     }
 
-    /// `Context::push_next`, for an empty run-next slot.
+    /// `Context::push_next`.
     fn push_next(&self, me: usize, job: usize) {
-        assert_eq!(self.next[me].swap(job + 1, Ordering::AcqRel), 0);
-        if !fault::is(NO_LOOKOUT)
-            && let Some(thread) = self.idle.lookout_missing()
-        {
-            reach("woke a lookout");
-            self.parked[thread].raise();
+        match self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1) {
+            Some(displaced) => self.push_own(me, displaced),
+            None if fault::is(NO_LOOKOUT) => {}
+            None => {
+                if let Some(thread) = self.idle.lookout_missing() {
+                    reach("woke a lookout");
+                    self.parked[thread].raise();
+                }
+            }
+        }
+    }
+
+    /// Own work: without P2.
+    fn push_own(&self, me: usize, job: usize) {
+        let other_lies = self.lies[1 - me].load(Ordering::Relaxed);
+        self.deques[me].push(job);
+        match self.idle.announce_own() {
+            Some(thread) => {
+                reach("woke a sleeper for own work");
+                if !fault::is(OWN_WORK_WAKES_NOBODY) {
+                    self.parked[thread].raise();
+                }
+            }
+            None if other_lies => reach("overlooked a sleeper"),
+            None => {}
+        }
+    }
+
+    /// `Context::be_fair`.
+    fn be_fair(&self, me: usize) {
+        if !self.habits.fair || fault::is(FAIR_IN_SILENCE) || self.deques[me].is_empty() {
+            return;
+        }
+        if fault::is(FAIR_WITHOUT_FENCE) {
+            self.idle.announce_own().inspect(|&thread| self.parked[thread].raise());
+        } else {
+            self.announce();
         }
     }
 
@@ -213,13 +269,13 @@ impl World {
                 self.push_next(me, other);
                 self.run[other].wait();
             }
-            Job::Pushes(other) => {
-                self.deques[me].push(other);
-                self.announce();
-                self.run[other].wait();
+            Job::Spills(first, second) => {
+                self.push_next(me, first);
+                self.push_next(me, second);
             }
         }
-        if self.jobs.iter().any(|other| matches!(other, Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::Pushes(awaited) if *awaited == job)) {
+        let is_awaited = |other: &Job| matches!(other, Job::WaitsFor(awaited) | Job::Wakes(awaited) if *awaited == job);
+        if self.jobs.iter().any(is_awaited) {
             self.run[job].raise();
         }
         self.done();
@@ -227,7 +283,9 @@ impl World {
 
     /// `Context::run`.
     fn work(&self, me: usize) {
-        while let Some(job) = self.take_near(me).or_else(|| self.search(me)) {
+        loop {
+            self.be_fair(me);
+            let Some(job) = self.take_near(me).or_else(|| self.search(me)) else { return };
             self.turn(me, job);
         }
     }
@@ -242,7 +300,11 @@ impl World {
     }
 
     fn take_near(&self, me: usize) -> Option<usize> {
-        self.deques[me].pop().or_else(|| self.take_global(me)).or_else(|| self.take_next(me))
+        self.take_next(me).or_else(|| self.take_own(me)).or_else(|| self.take_global(me))
+    }
+
+    fn take_own(&self, me: usize) -> Option<usize> {
+        if fault::is(OWN_WORK_LEFT) { None } else { self.deques[me].pop() }
     }
 
     /// `Context::take_global`: one, and all others into the own deque.
@@ -268,7 +330,7 @@ impl World {
             if searching && let Some(job) = self.look_everywhere(me) {
                 if self.idle.stop_searching()
                     && !fault::is(NO_LOOK_AFTER_FIND)
-                    && (self.has_work() || self.has_unkept_timers())
+                    && (self.has_work(me) || self.has_unkept_timers())
                 {
                     self.announce();
                 }
@@ -292,7 +354,7 @@ impl World {
             reach("fired a timer");
             self.done();
         }
-        self.take_near(me).or_else(|| self.deques[1 - me].pop())
+        self.take_near(me).or_else(|| self.deques[1 - me].pop().inspect(|_| reach("stole")))
     }
 
     /// `Context::sleep`.
@@ -304,6 +366,14 @@ impl World {
 
     /// The rest of it: the thread lies on the list of the sleepers.
     fn rest(&self, me: usize, lookout: bool) {
+        struct Lies<'a>(&'a Unseen);
+        impl Drop for Lies<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Relaxed);
+            }
+        }
+        self.lies[me].store(true, Ordering::Relaxed);
+        let _lies = Lies(&self.lies[me]);
         let (idle, mut watched) = (&self.idle, false);
         let mut looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
         let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
@@ -311,19 +381,19 @@ impl World {
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
             let due = lookout && pending;
-            let work = looks && self.has_work() && !idle.is_anyone_searching();
+            let work = looks && self.has_work(me) && !idle.is_anyone_searching();
             if unkept || due || work || self.stopped.load(Ordering::Acquire) {
                 idle.get_up(me);
                 return;
             }
-            looks = true;
+            looks = !fault::is(LOOKS_ONCE);
             // `Context::patience`.
             let deep = lookout && idle.sleep_deep(me);
             if deep && fault::is(DEEP_IN_SILENCE) {
                 let _nobody_sees_the_bit = idle.lookout_missing();
             }
             reach("parked");
-            if lookout && !deep && self.watches {
+            if lookout && !deep && self.habits.watch {
                 thread::yield_now();
             } else {
                 if lookout && deep {

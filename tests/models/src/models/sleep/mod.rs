@@ -6,9 +6,14 @@
 //! when all jobs have run.
 //!
 //! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may be
-//! due) or the model is about the lookout's own watch (`World::watches`); a timer is due as soon as it is set.
+//! due) or the model is about the lookout's own watch (`Habits::watch`); a timer is due as soon as it is set.
 //!
-//! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
+//! Own work, which is announced without a fence, is the one thing that may lie while a thread sleeps that could help. Its
+//! three promises have a model each: its pusher runs it, a fenced announcement (every `FAIR` steps, here before each step
+//! of `Habits::fair`) finds the sleeper, and so does a lookout that watches.
+//!
+//! Not covered: more than two threads with a worker, so that nobody else sleeps when the lookout has got up; the pauses
+//! between looks; the real deque and queues.
 
 mod driver;
 
@@ -18,11 +23,14 @@ use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
+const WATCH: Habits = Habits { watch: true, fair: false };
+const FAIR: Habits = Habits { watch: false, fair: true };
+
 /// A job from outside meets the only thread, which is going to sleep.
 #[test]
 fn a_push_from_outside_for_one_thread() {
     check(6, &["woke a sleeper", "parked"], || {
-        let world = World::new(1, &[Job::Short], 0, false);
+        let world = World::new(1, &[Job::Short], 0, Habits::default());
         model(world, Begin::Awake, || world.push_global(0));
     });
 }
@@ -31,7 +39,7 @@ fn a_push_from_outside_for_one_thread() {
 #[test]
 fn a_push_from_outside() {
     check(2, &["woke a sleeper", "parked"], || {
-        let world = World::new(2, &[Job::Short], 0, false);
+        let world = World::new(2, &[Job::Short], 0, Habits::default());
         model(world, Begin::Awake, || world.push_global(0));
     });
 }
@@ -40,7 +48,7 @@ fn a_push_from_outside() {
 #[test]
 fn a_push_for_each_thread() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
-        let world = World::new(2, &[Job::WaitsFor(1), Job::Short], 0, false);
+        let world = World::new(2, &[Job::WaitsFor(1), Job::Short], 0, Habits::default());
         model(world, Begin::LainDown, || {
             world.push_global(0);
             world.push_global(1);
@@ -52,7 +60,7 @@ fn a_push_for_each_thread() {
 #[test]
 fn a_batch_after_a_step() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
-        let world = World::new(2, &[Job::Short, Job::WaitsFor(2), Job::Short], 0, false);
+        let world = World::new(2, &[Job::Short, Job::WaitsFor(2), Job::Short], 0, Habits::default());
         model(world, Begin::AtWork, || {
             world.push_global(1);
             world.push_global(2);
@@ -60,11 +68,31 @@ fn a_batch_after_a_step() {
     });
 }
 
-/// A step pushes a job that must be run by the other thread, which is going to sleep.
+/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep: it is run, by its
+/// pusher at the latest.
 #[test]
-fn a_push_from_a_step() {
-    check(4, &["woke a sleeper", "parked"], || {
-        let world = World::new(2, &[Job::Pushes(1), Job::Short], 0, false);
+fn own_work_is_not_lost() {
+    check(3, &["overlooked a sleeper", "woke a sleeper for own work", "stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::Short], 0, Habits::default());
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// The same, and the next step of the pusher ends only when the other thread has run that job: the fenced announcement
+/// before the step finds the sleeper.
+#[test]
+fn own_work_is_announced_before_a_long_step() {
+    check(3, &["overlooked a sleeper", "woke a sleeper for own work", "woke a sleeper", "stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, FAIR);
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// The same without that announcement: the lookout finds the job when it looks again.
+#[test]
+fn own_work_behind_a_long_step() {
+    check(3, &["overlooked a sleeper", "stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, WATCH);
         model(world, Begin::AtWork, || ());
     });
 }
@@ -73,7 +101,7 @@ fn a_push_from_a_step() {
 #[test]
 fn a_timer_for_one_thread() {
     check(6, &["fired a timer", "parked"], || {
-        let world = World::new(1, &[], 1, false);
+        let world = World::new(1, &[], 1, Habits::default());
         model(world, Begin::Awake, || world.set_timer());
     });
 }
@@ -82,7 +110,7 @@ fn a_timer_for_one_thread() {
 #[test]
 fn a_timer_for_two_threads() {
     check(2, &["fired a timer", "parked deep"], || {
-        let world = World::new(2, &[], 1, false);
+        let world = World::new(2, &[], 1, Habits::default());
         model(world, Begin::LainDown, || world.set_timer());
     });
 }
@@ -91,7 +119,7 @@ fn a_timer_for_two_threads() {
 #[test]
 fn a_job_behind_a_long_step() {
     check(4, &["took over", "parked"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, true);
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
         model(world, Begin::AtWork, || ());
     });
 }
@@ -100,7 +128,7 @@ fn a_job_behind_a_long_step() {
 #[test]
 fn a_job_behind_a_long_step_after_a_sleep() {
     check(2, &["woke a lookout", "took over", "parked deep"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, true);
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
         model(world, Begin::LainDown, || world.push_global(0));
     });
 }
@@ -110,7 +138,7 @@ fn a_job_behind_a_long_step_after_a_sleep() {
 #[test]
 fn a_job_behind_a_long_step_after_a_short_sleep() {
     check(3, &["woke a sleeper", "woke a lookout", "took over", "parked deep"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, true);
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
         let lookout = world.idle.lie_down(0, false, false);
         let first = thread::spawn(move || world.wake_up(0, lookout));
         let lookout = world.idle.lie_down(1, false, false);
@@ -177,4 +205,36 @@ fn fault_no_look_at_timers() {
 #[should_panic = "deadlock"]
 fn fault_deep_in_silence() {
     fault::with(DEEP_IN_SILENCE, a_job_behind_a_long_step_after_a_sleep);
+}
+
+/// A thread that trusted others with its own work would leave it: it may have overlooked them.
+#[test]
+#[should_panic = "deadlock"]
+fn fault_own_work_left() {
+    fault::with(OWN_WORK_LEFT, own_work_is_not_lost);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_own_work_wakes_nobody() {
+    fault::with(OWN_WORK_WAKES_NOBODY, own_work_is_announced_before_a_long_step);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_fair_in_silence() {
+    fault::with(FAIR_IN_SILENCE, own_work_is_announced_before_a_long_step);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_fair_without_fence() {
+    fault::with(FAIR_WITHOUT_FENCE, own_work_is_announced_before_a_long_step);
+}
+
+/// The lookout wakes for ever, and sees nothing.
+#[test]
+#[should_panic = "maximum number of branches"]
+fn fault_looks_once() {
+    fault::with(LOOKS_ONCE, own_work_behind_a_long_step);
 }

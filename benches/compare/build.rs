@@ -1,0 +1,13 @@
+//! Keeps the compiler's version for the program to print.
+
+use std::env;
+use std::process::Command;
+
+fn main() {
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let printed = Command::new(compiler).arg("--version").output().ok().filter(|output| output.status.success());
+    let version = printed
+        .map_or_else(|| "rustc".to_string(), |output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+    println!("cargo:rustc-env=POSTROOM_COMPARE_RUSTC={version}");
+    println!("cargo:rerun-if-changed=build.rs");
+}

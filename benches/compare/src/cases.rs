@@ -1,0 +1,109 @@
+//! What is compared: each case is a row of the table.
+
+use crate::plan::{Plan, Style, Via, Workload};
+use crate::sizes::{Scale, shared_evenly, size, width};
+use crate::system::System;
+use std::time::Duration;
+
+/// A workload with everything that varies, save for who runs it on how many workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What the table calls it.
+    pub name: String,
+    pub workload: Workload,
+    /// A size and a width other than those of [`crate::sizes`].
+    pub size: Option<u64>,
+    pub width: Option<u64>,
+    pub payload: usize,
+    pub bound: Option<usize>,
+    pub via: Via,
+    pub style: Style,
+    pub work: Duration,
+    /// Whether Postroom must be able to do it. Others may always be without a natural way for it.
+    pub is_required: bool,
+    /// Who takes part, if not everybody.
+    pub systems: Option<&'static [System]>,
+    /// How much memory must be free.
+    pub room_kib: u64,
+}
+
+impl Case {
+    /// A workload as it is, for all systems.
+    pub fn of(workload: Workload) -> Self {
+        Self {
+            name: workload.to_string(),
+            workload,
+            size: None,
+            width: None,
+            payload: 0,
+            bound: None,
+            via: Via::Address,
+            style: Style::Natural,
+            work: Duration::ZERO,
+            is_required: true,
+            systems: None,
+            room_kib: 0,
+        }
+    }
+
+    /// The pipeline with so much work at each stage.
+    fn pipeline(microseconds: u64) -> Self {
+        Self {
+            name: format!("pipeline_{microseconds}us"),
+            work: Duration::from_micros(microseconds),
+            ..Self::of(Workload::Pipeline)
+        }
+    }
+
+    /// The run of it that `system` makes.
+    pub fn plan(&self, system: System, workers: usize, scale: Scale) -> Plan {
+        let width = self.width.unwrap_or_else(|| width(self.workload, scale));
+        let size = self.size.unwrap_or_else(|| size(self.workload, self.work, system, scale));
+        Plan {
+            workload: self.workload,
+            workers,
+            size: shared_evenly(self.workload, size, width),
+            width,
+            payload: self.payload,
+            bound: self.bound,
+            via: self.via,
+            style: self.style,
+            work: self.work,
+        }
+    }
+
+    /// Whether `system` takes part.
+    pub fn is_for(&self, system: System) -> bool {
+        self.systems.is_none_or(|systems| systems.contains(&system))
+    }
+}
+
+/// The workloads, in the order of the table.
+pub fn workloads() -> Vec<Case> {
+    let cases = Workload::ALL.iter().flat_map(|&workload| match workload {
+        Workload::Pipeline => [1, 10, 100].map(Case::pipeline).to_vec(),
+        workload => vec![Case::of(workload)],
+    });
+    cases.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_workload_has_a_row_and_the_pipeline_three() {
+        let names: Vec<_> = workloads().into_iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), Workload::ALL.len() + 2);
+        assert_eq!(names[..3], ["ping_pong", "ping_pong_pairs", "thread_ring"]);
+        assert!(names.contains(&"pipeline_10us".to_string()));
+    }
+
+    #[test]
+    fn a_plan_takes_the_cases_own_numbers_first() {
+        let case = Case { size: Some(1_000), width: Some(3), ..Case::of(Workload::PingPongPairs) };
+        let plan = case.plan(System::Tokio, 2, Scale::Full);
+        assert_eq!((plan.size, plan.width, plan.workers), (1_002, 3, 2));
+        assert_eq!(Case::of(Workload::PingPongPairs).plan(System::Tokio, 2, Scale::Full).width, 64);
+    }
+}

@@ -1,0 +1,177 @@
+//! That Postroom is measured as users get it: the features that cost time on the way of a message must be on in the
+//! very build that is measured. Each is tried out through the public face.
+
+use postroom::prelude::*;
+use postroom::{DeadLetterReason, Statistics};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to wait for what must happen; generous, since the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Messages that the statistics must have counted.
+const COUNTED: u64 = 1_000;
+
+/// Balls in the air between two processes that never pause: more than one step takes in.
+const BALLS: usize = 1_000;
+
+type Dead = Arc<Mutex<Vec<DeadLetterReason>>>;
+
+/// Tries them all, and gives what is on. A process panics in it.
+///
+/// # Errors
+/// What is not, and how that showed.
+pub fn check() -> Result<String, String> {
+    let dead = Dead::default();
+    let letters = dead.clone();
+    let builder = Runtime::builder().workers(1).on_dead_letter(move |letter| {
+        letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter.reason);
+    });
+    let runtime = builder.build().map_err(|error| error.to_string())?;
+    statistics(&runtime).map_err(|error| format!("statistics: {error}"))?;
+    panic_guards(&runtime).map_err(|error| format!("panic guards: {error}"))?;
+    type_checks(&runtime, &dead).map_err(|error| format!("type checks: {error}"))?;
+    fairness(&runtime).map_err(|error| format!("fairness: {error}"))?;
+    Ok("statistics, panic guards, type checks and fairness are active".to_string())
+}
+
+#[process]
+struct Probe {
+    touched: u64,
+}
+
+#[process]
+impl Probe {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn touch(&mut self) -> u64 {
+        self.touched += 1;
+        self.touched
+    }
+
+    #[message]
+    fn fall(&mut self) {
+        panic!("meant to happen");
+    }
+}
+
+/// Throws each ball back to where it came from, for ever.
+#[process]
+struct Thrower;
+
+#[process]
+impl Thrower {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn ball(&mut self, ctx: &mut Context<Self>, from: Address<Thrower>) {
+        // The other one has been killed at the end of the check.
+        let _ = from.ball(ctx.address()).send();
+    }
+}
+
+/// A message that nobody has a method for.
+struct Stranger;
+
+fn probe(runtime: &Runtime) -> Result<Address<Probe>, String> {
+    runtime.spawn(Probe { touched: 0 }).serve().map_err(|error| error.to_string())
+}
+
+/// Workers publish their counts after a step, so a moment after the answer.
+fn soon(runtime: &Runtime, holds: impl Fn(&Statistics) -> bool) -> Result<(), String> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if holds(&runtime.statistics()) {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Err(format!("not counted: {:?}", runtime.statistics()))
+}
+
+/// Spawns, messages and messages of each process are counted.
+fn statistics(runtime: &Runtime) -> Result<(), String> {
+    let before = runtime.statistics();
+    let probe = probe(runtime)?;
+    for _ in 0..COUNTED {
+        probe.touch().send().map_err(|error| error.to_string())?;
+    }
+    let touched = probe.touch().timeout(PATIENCE).wait().map_err(|error| error.to_string())?;
+    if touched != COUNTED + 1 {
+        return Err(format!("the process got {touched} messages of {}", COUNTED + 1));
+    }
+    soon(runtime, |now| {
+        let messages = now.messages() - before.messages();
+        let own = probe.pid().info().map_or(0, |info| info.messages);
+        now.spawned == before.spawned + 1 && now.live == before.live + 1 && messages >= touched && own == touched
+    })
+}
+
+/// A process that panics ends alone, with what it said; the runtime goes on and has counted its end.
+fn panic_guards(runtime: &Runtime) -> Result<(), String> {
+    let (falls, stays) = (probe(runtime)?, probe(runtime)?);
+    let before = runtime.statistics();
+    let gone = falls.fall().timeout(PATIENCE).wait();
+    if !matches!(&gone, Err(CallError::Gone(ExitReason::Panic(panic))) if panic.message == "meant to happen") {
+        return Err(format!("a call whose method panicked gave {gone:?}"));
+    }
+    match stays.touch().timeout(PATIENCE).wait() {
+        Ok(1) => soon(runtime, |now| now.closed == before.closed + 1 && now.live == before.live - 1),
+        other => Err(format!("after a panic another process answered {other:?}")),
+    }
+}
+
+/// A message of a type that the process has no method for harms nobody: it is a dead letter, and a call fails.
+fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
+    let probe = probe(runtime)?;
+    runtime.send(probe.pid(), Stranger).map_err(|error| error.to_string())?;
+    let called = Recipient::<Stranger, u64>::of(probe.pid()).call(Stranger).timeout(PATIENCE).wait();
+    if called != Err(CallError::Unhandled) {
+        return Err(format!("a call of the wrong type gave {called:?}"));
+    }
+    let wrong = Recipient::<ProbeTouch, String>::of(probe.pid()).call(ProbeTouch).timeout(PATIENCE).wait();
+    if wrong != Err(CallError::Unhandled) {
+        return Err(format!("a call that expects another type of answer gave {wrong:?}"));
+    }
+    soon(runtime, |now| now.dead_unhandled >= 2)?;
+    let dead = dead.lock().unwrap_or_else(PoisonError::into_inner);
+    if dead.len() < 2 || dead.iter().any(|&reason| reason != DeadLetterReason::Unhandled) {
+        return Err(format!("the dead letters were {dead:?}"));
+    }
+    Ok(())
+}
+
+/// Two processes that never stop throwing balls at each other on the only worker keep nobody else from being served.
+fn fairness(runtime: &Runtime) -> Result<(), String> {
+    let mut throwers = Vec::new();
+    for _ in 0..2 {
+        throwers.push(runtime.spawn(Thrower).serve().map_err(|error| error.to_string())?);
+    }
+    for index in 0..BALLS {
+        let (to, from) = (throwers[index % 2], throwers[1 - index % 2]);
+        to.ball(from).send().map_err(|error| error.to_string())?;
+    }
+    let before = runtime.statistics().messages();
+    soon(runtime, |now| now.messages() > before + 10 * BALLS as u64)?;
+    let probe = probe(runtime)?;
+    let served = probe.touch().timeout(PATIENCE).wait();
+    for thrower in throwers {
+        thrower.pid().kill();
+    }
+    match served {
+        Ok(1) => Ok(()),
+        other => Err(format!("a third process answered {other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn all_are_active() {
+        assert_eq!(super::check(), Ok("statistics, panic guards, type checks and fairness are active".to_string()));
+    }
+}

@@ -1,0 +1,92 @@
+//! A comparison from its options to its report.
+
+use crate::absences::absences;
+use crate::chart::to_svg;
+use crate::child::check_features_in_child;
+use crate::csv::to_csv;
+use crate::drive::compare;
+use crate::figures::Row;
+use crate::lines::{lines, means};
+use crate::machine;
+use crate::options::Options;
+use crate::system::System;
+use crate::table::{Table, legend, summary};
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+/// Measures, prints and writes what `options` ask for. False if a run of Postroom failed.
+///
+/// # Errors
+/// If Postroom lacks a feature that it must be measured with, or a file cannot be written.
+pub fn run(options: &Options) -> Result<bool, String> {
+    // Before the minutes of measuring, not after them.
+    for file in [&options.csv, &options.svg, &options.markdown].into_iter().flatten() {
+        probe(file)?;
+    }
+    let mut notes = machine::describe();
+    if options.systems.contains(&System::Postroom) {
+        let active =
+            check_features_in_child().map_err(|error| format!("Postroom would not be measured whole: {error}"))?;
+        notes.push(format!("Postroom as measured: {active}."));
+    }
+    if cfg!(debug_assertions) {
+        notes.push("NOT A RELEASE BUILD: the figures mean nothing; use `cargo run --release`.".to_string());
+    }
+    for note in &notes {
+        println!("{note}");
+    }
+    let rows = compare(options);
+    report(options, &rows, &notes)?;
+    Ok(!rows.iter().flat_map(Row::failures).any(|(system, _)| system == System::Postroom))
+}
+
+fn report(options: &Options, rows: &[Row], notes: &[String]) -> Result<(), String> {
+    let lines = lines(rows);
+    let table = Table { lines: &lines, systems: &options.systems };
+    let legend = legend(options.runs, options.scale.describe());
+    let summary = summary(&means(&lines));
+    let failures: Vec<String> = rows.iter().flat_map(Row::failures).map(|(_, failure)| failure).collect();
+    let absences = absences(rows);
+    println!("\n{legend}\n\n{}", table.to_text());
+    for line in &summary {
+        println!("{line}");
+    }
+    for absence in &absences {
+        println!("Left out: {absence}.");
+    }
+    for failure in &failures {
+        println!("Failed: {failure}");
+    }
+    if let Some(file) = &options.csv {
+        write(file, &to_csv(rows))?;
+    }
+    if let Some(file) = &options.svg {
+        write(file, &to_svg(&lines, &options.systems, notes))?;
+    }
+    if let Some(file) = &options.markdown {
+        let left_out = absences.iter().map(|absence| format!("Left out: {absence}."));
+        let failed = failures.iter().map(|failure| format!("Failed: {failure}"));
+        let items: Vec<String> = summary
+            .into_iter()
+            .chain(left_out)
+            .chain(failed)
+            .chain(notes.iter().cloned())
+            .map(|item| format!("* {item}\n"))
+            .collect();
+        write(file, &format!("{legend}\n\n{}\n{}", table.to_markdown(), items.concat()))?;
+    }
+    Ok(())
+}
+
+/// Fails if `file` cannot be written; keeps what is in it.
+fn probe(file: &Path) -> Result<(), String> {
+    OpenOptions::new().append(true).create(true).open(file).map(drop).map_err(|error| unwritable(file, &error))
+}
+
+fn write(file: &Path, content: &str) -> Result<(), String> {
+    fs::write(file, content).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &std::io::Error) -> String {
+    format!("`{}` cannot be written ({error}); name a file in a folder that exists and is yours", file.display())
+}

@@ -1,0 +1,122 @@
+//! How much each workload is given to do. Results are per operation, so sizes are chosen for time alone: the slowest of
+//! the systems that start processes quickly should take from a third of a second to two seconds at full sizes.
+
+use crate::plan::Workload;
+use crate::system::System;
+use std::time::Duration;
+
+/// How long a comparison may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// For figures to publish.
+    Full,
+    /// To see that all works, and about how fast it is.
+    Quick,
+}
+
+impl Scale {
+    fn pick<T>(self, full: T, quick: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+        }
+    }
+
+    /// As people read it.
+    pub fn describe(self) -> &'static str {
+        self.pick("full sizes", "quick sizes (rough figures)")
+    }
+
+    /// How long a run may take before it counts as hung.
+    pub fn limit(self) -> Duration {
+        self.pick(Duration::from_secs(60), Duration::from_secs(20))
+    }
+}
+
+/// How many processes take part; zero where the workload has no such number.
+pub fn width(workload: Workload, scale: Scale) -> u64 {
+    match workload {
+        Workload::PingPongPairs => 64,
+        Workload::ThreadRing => 100,
+        Workload::FanIn => 16,
+        Workload::FanOut => 1_000,
+        Workload::Big => 120,
+        Workload::NQueens => scale.pick(12, 9),
+        Workload::Matrix => scale.pick(768, 192),
+        Workload::Pipeline => 4,
+        Workload::Chameneos => 100,
+        Workload::Philosophers | Workload::Dictionary => 20,
+        Workload::Banking => 1_000,
+        _ => 0,
+    }
+}
+
+/// How much is done, in the workload's own unit. `work` is of the pipeline.
+pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) -> u64 {
+    let (full, quick) = match workload {
+        Workload::PingPong | Workload::ThreadRing if system.is_slow_across_threads() => (200_000, 10_000),
+        Workload::PingPong | Workload::PingPongPairs | Workload::ThreadRing => (4_000_000, 100_000),
+        Workload::Counting => (4_000_000, 200_000),
+        Workload::FanIn | Workload::FanOut => (3_200_000, 160_000),
+        Workload::ForkJoinCreate | Workload::IdleMemory if system.is_slow_to_spawn() => (100_000, 5_000),
+        Workload::ForkJoinCreate => (1_000_000, 50_000),
+        Workload::IdleMemory => (1_000_000, 50_000),
+        Workload::Big => (2_400_000, 120_000),
+        Workload::Skynet if system.is_slow_to_spawn() => (100_000, 10_000),
+        Workload::Skynet => (1_000_000, 10_000),
+        Workload::Ask => (1_000_000, 30_000),
+        Workload::WakeLatency => (400, 20),
+        Workload::NQueens | Workload::Matrix => (1, 1),
+        Workload::Pipeline => stages_in(work, scale.pick(Duration::from_millis(200), Duration::from_millis(5))),
+        Workload::Chameneos => (400_000, 10_000),
+        Workload::Philosophers | Workload::Banking => (200_000, 10_000),
+        Workload::RadixSort => (100_000, 4_000),
+        Workload::Dictionary => (400_000, 20_000),
+    };
+    scale.pick(full, quick)
+}
+
+/// Both sizes of a pipeline whose stages each compute for `time` in all.
+fn stages_in(work: Duration, time: Duration) -> (u64, u64) {
+    let messages = (time.as_nanos() / work.as_nanos().max(1)).max(1) as u64;
+    (messages, messages)
+}
+
+/// `size`, rounded up so that all who take part have the same share.
+pub fn shared_evenly(workload: Workload, size: u64, width: u64) -> u64 {
+    let shares = match workload {
+        // There and back for each pair, a ping and a pong for each process.
+        Workload::PingPongPairs | Workload::Big => 2 * width,
+        Workload::FanIn | Workload::FanOut | Workload::Philosophers | Workload::Dictionary => width,
+        _ => 1,
+    };
+    size.next_multiple_of(shares.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_even() {
+        assert_eq!(shared_evenly(Workload::PingPongPairs, 1_000, 64), 1_024);
+        assert_eq!(shared_evenly(Workload::FanIn, 1_000, 16), 1_008);
+        assert_eq!(shared_evenly(Workload::Skynet, 1_000, 0), 1_000);
+    }
+
+    #[test]
+    fn skynet_has_a_power_of_ten_of_leaves() {
+        for &system in System::ALL {
+            for scale in [Scale::Full, Scale::Quick] {
+                let leaves = size(Workload::Skynet, Duration::ZERO, system, scale);
+                assert_eq!(10_u64.pow(leaves.ilog10()), leaves);
+            }
+        }
+    }
+
+    #[test]
+    fn stages_compute_for_about_the_same_time_whatever_a_message_costs() {
+        let messages = |work| size(Workload::Pipeline, Duration::from_micros(work), System::Tokio, Scale::Full);
+        assert_eq!((messages(1), messages(100)), (200_000, 2_000));
+    }
+}

@@ -1,0 +1,141 @@
+//! What users vary: rows of one workload that differ in one thing.
+
+use crate::cases::Case;
+use crate::names::named;
+use crate::plan::{Style, Via, Workload};
+use crate::sizes::{Scale, size};
+use crate::system::System;
+use std::time::Duration;
+
+/// What is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sweep {
+    Payload,
+    Pairs,
+    Processes,
+    Bound,
+    Via,
+    Style,
+}
+
+named!(
+    Sweep,
+    "sweep",
+    [Payload = "payload", Pairs = "pairs", Processes = "processes", Bound = "bound", Via = "via", Style = "style",]
+);
+
+/// Bytes that a message carries.
+const PAYLOADS: [usize; 4] = [0, 32, 256, 4_096];
+
+/// How much memory the messages of one run may take if all of them wait at once.
+const BACKLOG_BYTES: u64 = 1 << 30;
+
+const PAIRS: [u64; 7] = [1, 4, 16, 64, 256, 1_024, 4_096];
+
+/// Messages that a mailbox holds; `None` without a bound.
+const BOUNDS: [Option<usize>; 4] = [None, Some(1_024), Some(64), Some(8)];
+
+/// Memory that must be free for each process before the largest numbers are started; one should take a fifth.
+const ROOM_BYTES: u64 = 1 << 10;
+
+/// More processes than this take peers gigabytes.
+const MOST_FOR_ALL: u64 = 1_000_000;
+
+impl Sweep {
+    /// The rows.
+    pub fn cases(self, scale: Scale) -> Vec<Case> {
+        match self {
+            Self::Payload => payloads(scale),
+            Self::Pairs => PAIRS
+                .iter()
+                .map(|&pairs| Case { width: Some(pairs), ..case(Workload::PingPongPairs, "pairs", pairs) })
+                .collect(),
+            Self::Processes => processes(scale),
+            Self::Bound => {
+                across([Workload::PingPong, Workload::Counting, Workload::FanIn], &BOUNDS, |workload, &bound| {
+                    let shown = bound.map_or_else(|| "none".to_string(), |bound| bound.to_string());
+                    // Postroom has no bounded mailboxes yet.
+                    Case { bound, is_required: bound.is_none(), ..case(workload, "bound", shown) }
+                })
+            }
+            Self::Via => across([Workload::PingPong, Workload::Counting], Via::ALL, |workload, &via| Case {
+                via,
+                ..case(workload, "via", via)
+            }),
+            Self::Style => {
+                let workloads = [Workload::PingPong, Workload::Counting, Workload::FanIn];
+                across(workloads, Style::ALL, |workload, &style| Case { style, ..case(workload, "style", style) })
+            }
+        }
+    }
+}
+
+/// A row with what is varied in its name.
+fn case(workload: Workload, varied: &str, value: impl std::fmt::Display) -> Case {
+    Case { name: format!("{workload} {varied}={value}"), ..Case::of(workload) }
+}
+
+fn across<T>(
+    workloads: impl IntoIterator<Item = Workload>,
+    values: &[T],
+    case: impl Fn(Workload, &T) -> Case,
+) -> Vec<Case> {
+    workloads
+        .into_iter()
+        .flat_map(|workload| values.iter().map(|value| case(workload, value)).collect::<Vec<_>>())
+        .collect()
+}
+
+fn payloads(scale: Scale) -> Vec<Case> {
+    across([Workload::PingPong, Workload::Counting], &PAYLOADS, |workload, &payload| {
+        let most = BACKLOG_BYTES / payload.max(1) as u64;
+        let size = size(workload, Duration::ZERO, System::Postroom, scale).min(most);
+        Case { payload, size: Some(size), ..case(workload, "payload", payload) }
+    })
+}
+
+fn processes(scale: Scale) -> Vec<Case> {
+    let largest: u64 = if scale == Scale::Full { 10_000_000 } else { 1_000_000 };
+    let most_for_all = if scale == Scale::Full { MOST_FOR_ALL } else { MOST_FOR_ALL / 100 };
+    let sizes = (3..=largest.ilog10()).map(|exponent| 10_u64.pow(exponent));
+    let rows = sizes.map(|size| Case {
+        size: Some(size),
+        room_kib: if size > most_for_all { size * ROOM_BYTES / 1_024 } else { 0 },
+        systems: (size > most_for_all).then_some(&[System::Postroom][..]),
+        ..case(Workload::IdleMemory, "processes", size)
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_postroom_starts_ten_million_processes() {
+        let cases = Sweep::Processes.cases(Scale::Full);
+        let (largest, others) = cases.split_last().unwrap();
+        assert_eq!((largest.size, largest.is_for(System::Postroom)), (Some(10_000_000), true));
+        assert!(!largest.is_for(System::Xtra));
+        assert!(others.iter().all(|case| case.is_for(System::Ractor)));
+        assert_eq!(cases[0].name, "idle_memory processes=1000");
+    }
+
+    #[test]
+    fn large_messages_are_few_enough_to_wait_in_memory() {
+        for case in Sweep::Payload.cases(Scale::Full) {
+            assert!(case.size.unwrap() * case.payload as u64 <= BACKLOG_BYTES, "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn each_sweep_has_rows_of_different_names() {
+        for sweep in Sweep::ALL {
+            let mut names: Vec<_> = sweep.cases(Scale::Quick).into_iter().map(|case| case.name).collect();
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert!(count > 1 && names.len() == count, "{sweep}");
+        }
+    }
+}

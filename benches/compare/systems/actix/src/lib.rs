@@ -1,0 +1,120 @@
+//! Actix: actors on arbiters, each a thread with an event loop of its own.
+//!
+//! An actor stays on the arbiter where it was started, so that where it goes is its program's choice. With one worker
+//! all are on the thread of the system; with two there is an arbiter besides it, and each workload says what it puts
+//! there: as a message between arbiters wakes a thread, which is a hundred times dearer than one within an arbiter,
+//! actors that talk much and compute little are better off together.
+//!
+//! Messages go by `do_send`. There is no bounded run: the capacity of a mailbox binds only `send`, which waits for the
+//! answer as well, and `try_send`, which fails.
+
+mod big;
+mod births;
+mod calls;
+mod compute;
+mod finish;
+mod flows;
+mod passing;
+mod queens;
+mod savina;
+mod tally;
+
+use std::sync::Arc;
+
+use ::actix::prelude::*;
+
+use compare_frame::{kernel, plan};
+
+use crate::plan::{Outcome, Plan, Style, Via, Workload};
+
+pub fn run(plan: &Plan) -> Option<Outcome> {
+    if plan.via != Via::Address || plan.style != Style::Natural || plan.bound.is_some() {
+        return None;
+    }
+    if plan.payload != 0 {
+        return run_with_payload(plan);
+    }
+    Some(match plan.workload {
+        Workload::PingPong => passing::ping_pong::<0>(plan),
+        Workload::PingPongPairs => passing::pairs(plan),
+        Workload::ThreadRing => passing::ring(plan),
+        Workload::Counting => flows::counting::<0>(plan),
+        Workload::FanIn => flows::fan_in(plan),
+        Workload::FanOut => flows::fan_out(plan),
+        Workload::ForkJoinCreate => births::fork_join_create(plan),
+        Workload::Big => big::big(plan),
+        Workload::Skynet => births::skynet(plan),
+        Workload::IdleMemory => births::idle_memory(plan),
+        Workload::Ask => calls::ask(plan),
+        Workload::WakeLatency => calls::wake_latency(plan),
+        Workload::NQueens => queens::nqueens(plan),
+        Workload::Matrix => compute::matrix(plan),
+        Workload::Pipeline => compute::pipeline(plan),
+        Workload::Chameneos => savina::chameneos(plan),
+        Workload::Philosophers => savina::philosophers(plan),
+        Workload::Banking => savina::banking(plan),
+        Workload::RadixSort => savina::radix_sort(plan),
+        Workload::Dictionary => savina::dictionary(plan),
+    })
+}
+
+fn run_with_payload(plan: &Plan) -> Option<Outcome> {
+    match (plan.workload, plan.payload) {
+        (Workload::PingPong, 32) => Some(passing::ping_pong::<32>(plan)),
+        (Workload::PingPong, 256) => Some(passing::ping_pong::<256>(plan)),
+        (Workload::PingPong, 4_096) => Some(passing::ping_pong::<4_096>(plan)),
+        (Workload::Counting, 32) => Some(flows::counting::<32>(plan)),
+        (Workload::Counting, 256) => Some(flows::counting::<256>(plan)),
+        (Workload::Counting, 4_096) => Some(flows::counting::<4_096>(plan)),
+        _ => None,
+    }
+}
+
+/// The addresses of all actors of one kind, by their number.
+type Peers<A> = Arc<[Addr<A>]>;
+
+fn nobody<A: Actor>() -> Peers<A> {
+    Arc::from([])
+}
+
+/// Tells a process that drives a workload to begin.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Begin;
+
+/// What the one at `index` of `width` gets of `size`.
+fn share(size: u64, width: u64, index: u64) -> u64 {
+    size / width + u64::from(index < size % width)
+}
+
+/// The threads that run actors: that of the system, which is the first, and an arbiter for each worker more.
+struct Places(Vec<ArbiterHandle>);
+
+impl Places {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Starts an actor on the place of that number, counted around. To be called on the system's thread only, where
+    /// starting an actor needs no message.
+    fn start<A: Actor<Context = Context<A>> + Send>(&self, place: usize, actor: A) -> Addr<A> {
+        match place % self.count() {
+            0 => actor.start(),
+            other => A::start_in_arbiter(&self.0[other], move |_| actor),
+        }
+    }
+}
+
+/// Builds a system of so many threads, in which `work` runs on the first one.
+fn in_system(workers: usize, work: impl AsyncFnOnce(Places) -> Outcome) -> Outcome {
+    let system = System::new();
+    let arbiters: Vec<Arbiter> = (1..workers).map(|_| Arbiter::new()).collect();
+    let own = System::current().arbiter().clone();
+    let places = Places(std::iter::once(own).chain(arbiters.iter().map(Arbiter::handle)).collect());
+    let outcome = system.block_on(work(places));
+    for arbiter in arbiters {
+        arbiter.stop();
+        arbiter.join().expect("an arbiter should end without a panic");
+    }
+    outcome
+}

@@ -1,0 +1,102 @@
+//! Savina's banking: transfers between accounts, each of which asks another one.
+
+use std::time::Instant;
+
+use ::kameo::prelude::*;
+
+use super::stage::{Begin, Collector, Report, run, spawn, tell};
+use crate::kernel::{OPENING, Transfers};
+use crate::plan::{Outcome, Plan};
+
+#[derive(Actor)]
+struct Account {
+    balance: i64,
+    teller: ActorRef<Collector>,
+}
+
+/// Move 1 to that account.
+struct Transfer(ActorRef<Account>);
+
+impl Message<Transfer> for Account {
+    type Reply = ();
+
+    /// The question and its answer are two messages. A handler that awaited an `ask` here would keep the account from
+    /// its own questions, and two accounts that asked each other would wait for ever.
+    async fn handle(&mut self, Transfer(destination): Transfer, context: &mut Context<Self, ()>) {
+        self.balance -= 1;
+        tell(&destination, Take { source: context.actor_ref().clone() }).await;
+    }
+}
+
+/// Take 1, and answer.
+struct Take {
+    source: ActorRef<Account>,
+}
+
+impl Message<Take> for Account {
+    type Reply = ();
+
+    async fn handle(&mut self, Take { source }: Take, _: &mut Context<Self, ()>) {
+        self.balance += 1;
+        tell(&source, Taken).await;
+    }
+}
+
+struct Taken;
+
+impl Message<Taken> for Account {
+    type Reply = ();
+
+    async fn handle(&mut self, Taken: Taken, _: &mut Context<Self, ()>) {
+        tell(&self.teller, Report(1)).await;
+    }
+}
+
+struct Balance;
+
+impl Message<Balance> for Account {
+    type Reply = i64;
+
+    async fn handle(&mut self, Balance: Balance, _: &mut Context<Self, i64>) -> i64 {
+        self.balance
+    }
+}
+
+/// Orders all transfers; the answers go to its other half, a [`Collector`].
+#[derive(Actor)]
+struct Teller {
+    transfers: u64,
+    accounts: Vec<ActorRef<Account>>,
+}
+
+impl Message<Begin> for Teller {
+    type Reply = ();
+
+    async fn handle(&mut self, Begin: Begin, _: &mut Context<Self, ()>) {
+        for (from, to) in Transfers::new(self.transfers, self.accounts.len() as u64) {
+            tell(&self.accounts[from], Transfer(self.accounts[to].clone())).await;
+        }
+    }
+}
+
+pub fn banking(plan: &Plan) -> Outcome {
+    run(plan, async {
+        let (collector, ended) = Collector::spawn_for(plan.size);
+        let account = |_| spawn(plan.bound, Account { balance: OPENING, teller: collector.clone() });
+        let accounts: Vec<_> = (0..plan.width).map(account).collect();
+        for account in &accounts {
+            account.wait_for_startup().await;
+        }
+        let teller = spawn(plan.bound, Teller { transfers: plan.size, accounts: accounts.clone() });
+        teller.wait_for_startup().await;
+        let start = Instant::now();
+        tell(&teller, Begin).await;
+        let end = ended.await.expect("all transfers are done");
+        let mut balances = 0;
+        for account in &accounts {
+            balances += account.ask(Balance).send().await.expect("an account answers");
+        }
+        assert_eq!(balances, OPENING * plan.width as i64, "no money is made or lost");
+        end.outcome(start, plan.size)
+    })
+}

@@ -1,0 +1,25 @@
+//! How the thread that measures hears of the end of a run.
+
+use postroom::{Mailbox, Recipient};
+use std::marker::PhantomData;
+
+/// A mailbox for what a run comes to.
+pub struct Finish<T> {
+    mailbox: Mailbox,
+    result: PhantomData<T>,
+}
+
+impl<T: Send + 'static> Finish<T> {
+    pub fn new() -> Self {
+        Self { mailbox: Mailbox::new().expect("a mailbox"), result: PhantomData }
+    }
+
+    /// Who is to be told.
+    pub fn recipient(&self) -> Recipient<T> {
+        Recipient::of(self.mailbox.pid())
+    }
+
+    pub fn wait(&mut self) -> T {
+        self.mailbox.receive().take().expect("what the recipient takes")
+    }
+}

@@ -1,0 +1,66 @@
+//! Postroom, as its guide says to use it: processes with `#[process]` at default options, sent to by address. The
+//! sweeps also reach them by PID and by name ([`target`]), and write them by hand ([`by_hand`]).
+//!
+//! Mailboxes have no bound yet, so a plan with one is not run.
+
+mod big;
+mod births;
+mod by_hand;
+mod calls;
+mod compute;
+mod finish;
+mod flows;
+mod passing;
+mod savina;
+mod target;
+
+use compare_frame::{kernel, plan};
+
+use crate::plan::{Outcome, Plan, Style, Via, Workload};
+use postroom::Runtime;
+
+/// How many messages a process sends, or children it spawns, before it sends itself the rest and lets others have their
+/// turn.
+const BATCH: u64 = 1_000;
+
+pub fn run(plan: &Plan) -> Option<Outcome> {
+    let swept = matches!(plan.workload, Workload::PingPong | Workload::Counting);
+    let by_hand = plan.style == Style::ByHand;
+    if plan.bound.is_some()
+        || (!swept && (plan.payload != 0 || plan.via != Via::Address))
+        || (by_hand && !swept && plan.workload != Workload::FanIn)
+    {
+        return None;
+    }
+    let runtime = Runtime::builder().workers(plan.workers).build().expect("a runtime");
+    match plan.workload {
+        Workload::PingPong if by_hand => by_hand::ping_pong(&runtime, plan),
+        Workload::PingPong => passing::ping_pong(&runtime, plan),
+        Workload::PingPongPairs => Some(passing::pairs(&runtime, plan)),
+        Workload::ThreadRing => Some(passing::ring(&runtime, plan)),
+        Workload::Counting if by_hand => by_hand::counting(&runtime, plan),
+        Workload::Counting => flows::counting(&runtime, plan),
+        Workload::FanIn if by_hand => Some(by_hand::fan_in(&runtime, plan)),
+        Workload::FanIn => Some(flows::fan_in(&runtime, plan)),
+        Workload::FanOut => Some(flows::fan_out(&runtime, plan)),
+        Workload::ForkJoinCreate => Some(births::fork_join_create(&runtime, plan)),
+        Workload::Big => Some(big::big(&runtime, plan)),
+        Workload::Skynet => Some(births::skynet(&runtime, plan)),
+        Workload::IdleMemory => Some(births::idle_memory(&runtime, plan)),
+        Workload::Ask => Some(calls::ask(&runtime, plan)),
+        Workload::WakeLatency => Some(calls::wake_latency(&runtime, plan)),
+        Workload::NQueens => Some(compute::nqueens(&runtime, plan)),
+        Workload::Matrix => Some(compute::matrix(&runtime, plan)),
+        Workload::Pipeline => Some(compute::pipeline(&runtime, plan)),
+        Workload::Chameneos => Some(savina::chameneos::chameneos(&runtime, plan)),
+        Workload::Philosophers => Some(savina::philosophers::philosophers(&runtime, plan)),
+        Workload::Banking => Some(savina::banking::banking(&runtime, plan)),
+        Workload::RadixSort => Some(savina::radix_sort::radix_sort(&runtime, plan)),
+        Workload::Dictionary => Some(savina::dictionary::dictionary(&runtime, plan)),
+    }
+}
+
+/// What the part with this `index` does of `total`, which `parts` share.
+fn share(total: u64, parts: u64, index: u64) -> u64 {
+    total / parts + u64::from(index < total % parts)
+}

@@ -1,0 +1,95 @@
+//! Transfers between accounts, each a call in a message.
+
+use crate::kernel::{OPENING, Transfers};
+use crate::plan::{Outcome, Plan};
+use crate::{BATCH, finish::Finish};
+use postroom::prelude::*;
+use std::time::Instant;
+
+#[process]
+struct Account {
+    balance: i64,
+}
+
+#[process]
+impl Account {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// Goes on meanwhile, as the guide says for calls that may cross: two accounts that await each other would wait for
+    /// ever.
+    #[message]
+    fn transfer(&mut self, ctx: &mut Context<Self>, to: Address<Account>, amount: i64, teller: Address<Teller>) {
+        self.balance -= amount;
+        ctx.call(to.deposit(amount)).then(move |_, answer, _| {
+            answer.expect("an answer");
+            teller.transferred().send().expect("the teller lives");
+        });
+    }
+
+    #[message]
+    fn deposit(&mut self, amount: i64) {
+        self.balance += amount;
+    }
+
+    #[message]
+    fn balance(&self) -> i64 {
+        self.balance
+    }
+}
+
+#[process]
+struct Teller {
+    accounts: Vec<Address<Account>>,
+    transfers: Transfers,
+    orders: u64,
+    transferred: u64,
+    done: Recipient<u64>,
+}
+
+#[process]
+impl Teller {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn order(&mut self, ctx: &mut Context<Self>, left: u64) {
+        let now = left.min(BATCH);
+        for (from, to) in self.transfers.by_ref().take(now as usize) {
+            let [from, to] = [from, to].map(|index| self.accounts[index]);
+            from.transfer(to, 1, ctx.address()).send().expect("the account lives");
+        }
+        if left > now {
+            ctx.address().order(left - now).send().expect("this process lives");
+        }
+    }
+
+    #[message]
+    fn transferred(&mut self) {
+        self.transferred += 1;
+        if self.transferred == self.orders {
+            self.done.send(self.transferred).expect("somebody waits");
+        }
+    }
+}
+
+pub fn banking(runtime: &Runtime, plan: &Plan) -> Outcome {
+    let mut finish = Finish::new();
+    let accounts: Vec<_> =
+        (0..plan.width).map(|_| runtime.spawn(Account { balance: OPENING }).serve().expect("an account")).collect();
+    let teller = Teller {
+        accounts: accounts.clone(),
+        transfers: Transfers::new(plan.size, plan.width),
+        orders: plan.size,
+        transferred: 0,
+        done: finish.recipient(),
+    };
+    let teller = runtime.spawn(teller).serve().expect("a teller");
+    let start = Instant::now();
+    teller.order(plan.size).send().expect("a living teller");
+    let check = finish.wait();
+    let elapsed = start.elapsed();
+    let balances: i64 = accounts.iter().map(|account| account.balance().wait().expect("a living account")).sum();
+    assert_eq!(balances, OPENING * plan.width as i64, "money neither comes nor goes");
+    Outcome { elapsed, operations: plan.size, check, ..Outcome::default() }
+}

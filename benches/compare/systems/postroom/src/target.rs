@@ -1,0 +1,28 @@
+//! The three ways to say whom a message is for.
+
+use crate::plan::Via;
+use postroom::prelude::*;
+
+/// A process, as whoever sends to it knows it.
+pub enum Target<P: postroom::Actor> {
+    Address(Address<P>),
+    Pid(Pid),
+    /// To be looked up for each message.
+    Name(&'static str),
+}
+
+impl<P: postroom::Actor> Target<P> {
+    /// The target for a process that was spawned with that name.
+    pub fn new(via: Via, address: Address<P>, name: &'static str) -> Self {
+        match via {
+            Via::Address => Self::Address(address),
+            Via::Pid => Self::Pid(address.pid()),
+            Via::Name => Self::Name(name),
+        }
+    }
+}
+
+/// The process that has that name, on the host that the calling process runs on.
+pub fn named<P: postroom::Actor>(ctx: &Context<P>, name: &str) -> Pid {
+    ctx.host().and_then(|host| host.whereis(name)).expect("a process of that name")
+}

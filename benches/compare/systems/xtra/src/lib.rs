@@ -1,0 +1,103 @@
+//! xtra on Tokio. What receives is an actor, with a handler for each type of message; what only sends, or calls and
+//! waits, is a task, as in xtra's own examples. A message is told by `send(…).detach()`, whose future is ready once the
+//! mailbox has it, and a call is `send(…)`, whose future is the reply. Where an actor ends with a result, it is run by
+//! `tokio::spawn(xtra::run(…))`, whose handle gives it.
+//!
+//! The workloads that check or need the order of messages (`Counting`, `FanIn`, `RadixSort`) are left out: a mailbox of
+//! xtra 0.6 is a binary heap by priority, which gives messages of the same priority in any order. The others are
+//! written so that they come to the right end in any order.
+//!
+//! One worker is the current-thread runtime, more are the multi-thread runtime; neither has a driver for time or
+//! sockets, which no workload needs. The first process of a workload is a task too, so that nothing is measured from
+//! outside.
+
+mod big;
+mod births;
+mod calls;
+mod compute;
+mod dictionary;
+mod flows;
+mod passing;
+mod savina;
+
+use std::time::Duration;
+
+use ::tokio::runtime::Builder;
+use ::xtra::{Actor, Address, Handler, Mailbox};
+
+use compare_frame::{kernel, plan};
+
+use crate::plan::{Outcome, Plan, Style, Via, Workload};
+
+/// Does the plan, or `None` where it asks for what xtra has not.
+pub fn run(plan: &Plan) -> Option<Outcome> {
+    if plan.via != Via::Address || plan.style != Style::Natural || (plan.bound.is_some() && is_circular(plan.workload))
+    {
+        return None;
+    }
+    let Plan { workers, size, width, bound, .. } = *plan;
+    Some(match (plan.workload, plan.payload) {
+        (Workload::PingPong, 0) => on_runtime(workers, passing::ping_pong::<0>(bound, size)),
+        (Workload::PingPong, 32) => on_runtime(workers, passing::ping_pong::<32>(bound, size)),
+        (Workload::PingPong, 256) => on_runtime(workers, passing::ping_pong::<256>(bound, size)),
+        (Workload::PingPong, 4096) => on_runtime(workers, passing::ping_pong::<4096>(bound, size)),
+        (Workload::PingPong, _) => return None,
+        (Workload::Counting | Workload::FanIn | Workload::RadixSort, _) => return None,
+        (Workload::PingPongPairs, _) => on_runtime(workers, passing::pairs(bound, size, width)),
+        (Workload::ThreadRing, _) => on_runtime(workers, passing::ring(bound, size, width)),
+        (Workload::FanOut, _) => on_runtime(workers, flows::fan_out(bound, size, width)),
+        (Workload::ForkJoinCreate, _) => on_runtime(workers, births::fork_join_create(bound, size)),
+        (Workload::Skynet, _) => on_runtime(workers, births::skynet(bound, size)),
+        (Workload::IdleMemory, _) => on_runtime(workers, births::idle_memory(bound, size)),
+        (Workload::Big, _) => on_runtime(workers, big::big(bound, size, width)),
+        (Workload::Ask, _) => on_runtime(workers, calls::ask(bound, size)),
+        (Workload::WakeLatency, _) => on_runtime(workers, calls::wake_latency(bound, size)),
+        (Workload::NQueens, _) => on_runtime(workers, compute::n_queens(workers, width)),
+        (Workload::Matrix, _) => on_runtime(workers, compute::matrix(workers, width)),
+        (Workload::Pipeline, _) => on_runtime(workers, compute::pipeline(bound, size, width, plan.work)),
+        (Workload::Chameneos, _) => on_runtime(workers, savina::chameneos(size, width)),
+        (Workload::Philosophers, _) => on_runtime(workers, savina::philosophers(size, width)),
+        (Workload::Banking, _) => on_runtime(workers, savina::banking(size, width)),
+        (Workload::Dictionary, _) => on_runtime(workers, dictionary::dictionary(bound, size, width)),
+    })
+}
+
+/// Whether the messages go in circles: with bounded mailboxes, whose sends wait, the processes of a circle could wait
+/// for each other for ever. So these are done without a bound only.
+fn is_circular(workload: Workload) -> bool {
+    use Workload::{Banking, Chameneos, Matrix, NQueens, Philosophers};
+    matches!(workload, NQueens | Matrix | Chameneos | Philosophers | Banking)
+}
+
+/// Runs the first process of a workload on a runtime of its own.
+fn on_runtime(workers: usize, first: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
+    let mut builder = if workers == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    if workers > 1 {
+        builder.worker_threads(workers);
+    }
+    let runtime = builder.build().expect("threads for the runtime");
+    let first = runtime.spawn(first);
+    runtime.block_on(first).expect("the first process ends well")
+}
+
+fn mailbox<A: Actor>(bound: Option<usize>) -> (Address<A>, Mailbox<A>) {
+    match bound {
+        None => Mailbox::unbounded(),
+        Some(bound) => Mailbox::bounded(bound),
+    }
+}
+
+/// Sends without a reply; waits for room if the mailbox has a bound.
+async fn tell<A: Handler<M>, M: Send + 'static>(address: &Address<A>, message: M) {
+    // No workload sends to a process that is gone, so that would be an error of the workload.
+    let _reply = address.send(message).detach().await.expect("the receiver lives");
+}
+
+fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
+    Outcome { elapsed, operations, check, ..Outcome::default() }
+}
+
+/// What falls to one of `width` processes, of `size` in all.
+fn share(size: u64, width: u64, index: u64) -> u64 {
+    size / width + u64::from(index < size % width)
+}
