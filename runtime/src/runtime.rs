@@ -1,5 +1,6 @@
 //! A runtime: one host, what it was built with, and how it ends.
 
+use crate::actor::active::outside;
 use crate::actor::address::Address;
 use crate::actor::call::send;
 use crate::actor::definition::Actor;
@@ -7,7 +8,6 @@ use crate::actor::entry::Inputs;
 use crate::actor::machine::KindOf;
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
-use crate::actor::waits::outside;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
 use crate::exit::ExitReason;
 use crate::oneshot::block_on;

@@ -1,6 +1,7 @@
 //! What async code can wait for besides calls: time, commands, the wish that the process should end.
 
-use super::waits::{self, Answer, CancelWait, WaitKey};
+use super::active;
+use super::waits::{Answer, CancelWait, WaitKey, Waits};
 use super::waker::{Owner, foreign_waker, waker_of};
 use crate::clock::Moment;
 use crate::command::Command;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// Ends here if the process was told to end while it could not.
 async fn end_if_cancelled() {
-    poll_fn(|_| if waits::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
+    poll_fn(|_| if active::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
 }
 
 /// A future's row in the table of the process that polls it.
@@ -31,7 +32,7 @@ impl Row {
             return Poll::Pending;
         };
         let waker = foreign_waker(context, self.owner);
-        let polled = waits::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, waker)));
+        let polled = active::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, waker)));
         polled.flatten().unwrap_or(Poll::Pending)
     }
 }
@@ -39,14 +40,14 @@ impl Row {
 impl Drop for Row {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let _unseen = waits::with(|waits| waits.is_of(self.owner).then(|| waits.forget(key)));
+            let _unseen = active::with(|waits| waits.is_of(self.owner).then(|| waits.forget(key)));
         }
     }
 }
 
 /// A row, filled in by `begin` in the table of the process that polls for the first time.
-fn row(begin: impl FnOnce(&mut waits::Waits, WaitKey)) -> Row {
-    let made = waits::with(|waits| {
+fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
+    let made = active::with(|waits| {
         let owner = waits.owner();
         let key = waits.add_future();
         begin(waits, key);
@@ -100,13 +101,13 @@ impl Future for Cancelled {
     type Output = ExitReason;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<ExitReason> {
-        let reason = waits::peek(|waits| waits.cancelled.clone());
+        let reason = active::peek(|waits| waits.cancelled.clone());
         if let Some(reason) = reason.flatten() {
             return Poll::Ready(reason);
         }
         let wait = self.0.get_or_insert_with(|| {
             let wait = Arc::new(CancelWait::default());
-            waits::with(|waits| waits.add_cancel_wait(&wait));
+            active::with(|waits| waits.add_cancel_wait(&wait));
             wait
         });
         wait.keep(context.waker().clone());
@@ -123,7 +124,7 @@ struct Shield {
 
 impl Shield {
     fn raise() -> Self {
-        let raised = waits::with(|waits| (waits.shield(), waits.owner()));
+        let raised = active::with(|waits| (waits.shield(), waits.owner()));
         raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
     }
 }

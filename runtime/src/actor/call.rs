@@ -1,7 +1,8 @@
 //! The calling end of a call.
 
+use super::active;
 use super::outcome::OutsideCall;
-use super::waits::{self, Answer, WaitKey};
+use super::waits::{Answer, WaitKey};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
 use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
@@ -170,7 +171,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message; the answer goes to the continuation of that number.
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
-        let caller = waits::with(|waits| {
+        let caller = active::with(|waits| {
             let key = waits.add_continuation(continuation);
             let caller = waits.caller(key, deadline);
             if caller.is_none() {
@@ -192,7 +193,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             Limit::After(timeout) => Moment::now().after(timeout),
             Limit::At(deadline) => deadline,
         };
-        let inherited = waits::deadline();
+        let inherited = active::deadline();
         Some(inherited.map_or(own, |inherited| inherited.min(own)))
     }
 }
@@ -299,7 +300,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
         let answer = match &this.0 {
             Stage::Process(key, owner) => {
                 let waker = waker::foreign_waker(context, *owner);
-                let polled = waits::with(|waits| waits.is_of(*owner).then(|| waits.poll(*key, waker))).flatten();
+                let polled = active::with(|waits| waits.is_of(*owner).then(|| waits.poll(*key, waker))).flatten();
                 match polled {
                     Some(Poll::Pending) => return Poll::Pending,
                     Some(Poll::Ready(answer)) => answer,
@@ -323,7 +324,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
 ) -> Result<Stage<M, T, E>, CallError<E>> {
     let deadline = call.due();
-    let inside = waits::with(|waits| {
+    let inside = active::with(|waits| {
         let owner = waits.owner();
         owner?;
         let key = waits.add_future();
@@ -332,7 +333,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     if let Some((key, owner, caller)) = inside.flatten() {
         // A refusal answers the caller, hence the row, which is not looked at any more.
         if let Err(error) = post(call.pid, call.message, caller) {
-            let _unseen = waits::with(|waits| waits.forget(key));
+            let _unseen = active::with(|waits| waits.forget(key));
             return Err(error.into());
         }
         return Ok(Stage::Process(key, owner));
@@ -373,7 +374,7 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
             Stage::Process(key, owner) => {
-                let _unseen = waits::with(|waits| waits.is_of(*owner).then(|| waits.forget(*key)));
+                let _unseen = active::with(|waits| waits.is_of(*owner).then(|| waits.forget(*key)));
             }
             Stage::Outside(call, _) => call.0.abandon(),
             Stage::Ready(_) | Stage::Over => {}

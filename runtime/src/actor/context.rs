@@ -1,10 +1,11 @@
 //! What a method can do besides changing its struct.
 
+use super::active;
 use super::awaits;
 use super::call::{Call, send};
 use super::interval::Interval;
 use super::target::SendTo;
-use super::waits::{self, Answer};
+use super::waits::Answer;
 use crate::clock::{Moment, instant_now};
 use crate::command::Command;
 use crate::errors::{CallError, CommandError, SendError};
@@ -14,7 +15,7 @@ use crate::pid::Pid;
 use crate::scheduler::birth::inherited_values;
 use crate::sync::Arc;
 use crate::table::TABLE;
-use crate::table::slot::Card;
+use crate::table::card::Card;
 use slab::Slab;
 use std::any::TypeId;
 use std::fmt;
@@ -78,7 +79,7 @@ impl<P> Context<P> {
 
     /// When whoever called the method that runs now stops waiting.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadline = waits::deadline()?;
+        let deadline = active::deadline()?;
         Some(instant_now() + deadline.since(Moment::now()))
     }
 
@@ -102,7 +103,7 @@ impl<P> Context<P> {
 
     /// Ends the process when the method that runs now is done (in async code: at its next await).
     pub fn stop(&self) {
-        waits::stop();
+        active::stop();
     }
 
     /// A call whose answer is handled by a closure, while the process goes on with other messages: finish it with `then`.
@@ -141,7 +142,7 @@ impl<P> Context<P> {
 
     /// Whether the process was told to end.
     pub fn is_cancelled(&self) -> bool {
-        waits::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
+        active::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }
 
     /// Waits until the process is told to end, and gives the reason. A process that awaits this when it is told is not
@@ -167,11 +168,11 @@ pub struct CallThen<'a, P, M, T, E> {
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
     /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
-        let deadline = waits::deadline();
+        let deadline = active::deadline();
         let continuation: Continuation<P> = Box::new(move |this, answer, context| {
-            let outer = waits::set_deadline(deadline);
+            let outer = active::set_deadline(deadline);
             then(this, super::call::unpack(answer), context);
-            waits::set_deadline(outer);
+            active::set_deadline(outer);
         });
         self.call.begin_then(add_continuation(continuation));
     }
@@ -188,18 +189,18 @@ pub struct RunThen<'a, P, F> {
 impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_, P, F> {
     /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
-        let deadline = waits::deadline();
+        let deadline = active::deadline();
         let continuation: Continuation<P> = Box::new(move |this, answer, context| {
             if let Ok(Ok(output)) = answer.map(Payload::take::<F::Output>) {
-                let outer = waits::set_deadline(deadline);
+                let outer = active::set_deadline(deadline);
                 then(this, output, context);
-                waits::set_deadline(outer);
+                active::set_deadline(outer);
             }
         });
         let number = add_continuation(continuation);
         let future = self.future;
         let future = Box::pin(async move { Payload::new(future.await) });
-        waits::with(|waits| waits.run_beside(future, number));
+        active::with(|waits| waits.run_beside(future, number, deadline));
     }
 }
 
@@ -223,7 +224,7 @@ impl<P, F> fmt::Debug for RunThen<'_, P, F> {
 
 /// Keeps a continuation in the process's table, where its number is.
 fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
-    let number = waits::with(|waits| {
+    let number = active::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
         continuations.downcast_mut::<Slab<Continuation<P>>>().map(|continuations| continuations.insert(continuation))
     });
@@ -234,7 +235,7 @@ fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
 /// Runs a continuation whose answer has come.
 pub(crate) fn run_continuation<P: 'static>(this: &mut P, context: &mut Context<P>, number: usize, answer: Answer) {
     let continuation =
-        waits::peek(|waits| waits.continuations.as_mut()?.downcast_mut::<Slab<Continuation<P>>>()?.try_remove(number));
+        active::peek(|waits| waits.continuations.as_mut()?.downcast_mut::<Slab<Continuation<P>>>()?.try_remove(number));
     if let Some(continuation) = continuation.flatten() {
         continuation(this, answer, context);
     }

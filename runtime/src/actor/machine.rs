@@ -5,10 +5,11 @@
 //! it. An async entry or method takes the struct and its context into a future and gives them back at its end, so that
 //! dropping the future (a kill) drops the struct with it, the method's locals first.
 
+use super::active::{self, Seat};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
-use super::waits::{self, Seat};
+use super::waits;
 use super::waker;
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError, StepError};
@@ -134,8 +135,9 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        let (begun, end) =
-            waits::enter(&mut self.seat, waits::deadline(), || (begin(&mut process, &mut context), waits::take_end()));
+        let (begun, end) = active::enter(&mut self.seat, active::deadline(), || {
+            (begin(&mut process, &mut context), active::take_end())
+        });
         if let Some(reason) = end {
             self.seat.end(reason);
         }
@@ -185,16 +187,16 @@ impl<P: Actor> Machine<P> {
                         Self::send_away(state, served);
                         continue;
                     }
-                    if let Some(reason) = waits::take_end() {
+                    if let Some(reason) = active::take_end() {
                         out.set(Status::Ended(reason, None));
                         state.finish();
                     }
                     return Ok(());
                 }
                 State::Away(future, deadline) => {
-                    waits::set_deadline(*deadline);
+                    active::set_deadline(*deadline);
                     let polled = Self::poll_away(future, life, events);
-                    *deadline = waits::deadline();
+                    *deadline = active::deadline();
                     match polled {
                         Away::Idle => {}
                         Away::Suspended => out.set(Status::Suspended),
@@ -225,7 +227,7 @@ impl<P: Actor> Machine<P> {
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, life) = (&mut self.state, self.seat.life);
-        waits::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))
+        active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))
     }
 
     /// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why it
@@ -252,7 +254,7 @@ impl<P: Actor> Machine<P> {
                 Some(None) => Self::refuse(context, mail),
                 Some(Some(error)) => return Err(error),
             }
-            if waits::is_busy() {
+            if active::is_busy() {
                 return Ok(true);
             }
         }
@@ -263,7 +265,7 @@ impl<P: Actor> Machine<P> {
     #[cold]
     fn set_aside(context: &Context<P>, mail: Mail<'_>) {
         let package = context.try_pid().and_then(|pid| mail.into_package(pid));
-        waits::with(|waits| waits.inbox.extend(package));
+        active::with(|waits| waits.inbox.extend(package));
     }
 
     #[cold]
@@ -274,7 +276,7 @@ impl<P: Actor> Machine<P> {
     /// Handles what arrives until there is nothing left, or until a message has an async method.
     fn serve(process: &mut P, context: &mut Context<P>, events: &mut Events<'_>) -> Result<Served, ProcessError> {
         loop {
-            if waits::is_busy()
+            if active::is_busy()
                 && let Some(served) = Self::serve_first(process, context)?
             {
                 return Ok(served);
@@ -346,7 +348,7 @@ impl<P: Actor> Machine<P> {
             if let Some(served) = Self::serve_waits(process, context) {
                 return Ok(Some(served));
             }
-            let left_over = waits::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
+            let left_over = active::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
             let Some(package) = left_over else { return Ok(None) };
             if let Some(served) = Self::serve_event(process, context, Event::Message(package))? {
                 return Ok(Some(served));
@@ -357,28 +359,28 @@ impl<P: Actor> Machine<P> {
     /// Runs what the process has waited for. Gives what serving comes to, if it does not go on.
     fn serve_waits(process: &mut P, context: &mut Context<P>) -> Option<Served> {
         // What follows belongs to no caller's message.
-        waits::set_deadline(None);
+        active::set_deadline(None);
         loop {
-            while let Some((number, answer)) = waits::peek(|waits| waits.ready.pop_front()).flatten() {
+            while let Some((number, answer)) = active::peek(|waits| waits.ready.pop_front()).flatten() {
                 run_continuation(process, context, number, answer);
             }
-            waits::poll_beside();
-            if waits::peek(|waits| !waits.ready.is_empty()) == Some(true) {
+            active::poll_beside();
+            if active::peek(|waits| !waits.ready.is_empty()) == Some(true) {
                 continue;
             }
-            while let Some(signal) = waits::peek(|waits| waits.signals.pop_front()).flatten() {
+            while let Some(signal) = active::peek(|waits| waits.signals.pop_front()).flatten() {
                 if P::ASYNC {
                     return Some(Served::Signal(signal));
                 }
                 if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
-                    waits::with(|waits| waits.end = Some(cancel.reason));
+                    active::with(|waits| waits.end = Some(cancel.reason));
                 }
             }
-            if waits::is_ending() {
+            if active::is_ending() {
                 return Some(Served::All);
             }
             // A signal method may have started some.
-            if waits::peek(|waits| waits.has_new_beside()) != Some(true) {
+            if active::peek(|waits| waits.has_new_beside()) != Some(true) {
                 return None;
             }
         }
@@ -389,13 +391,13 @@ impl<P: Actor> Machine<P> {
         let State::Serving(mut process, mut context) = state.take() else {
             return;
         };
-        let deadline = waits::deadline();
+        let deadline = active::deadline();
         let future = Box::pin(async move {
             let delivery = match for_what {
                 Served::Message(package) => deliver(&mut process, &mut context, package),
                 Served::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
                     if let Signal::Cancel(cancel) = signal {
-                        waits::with(|waits| waits.end = Some(cancel.reason));
+                        active::with(|waits| waits.end = Some(cancel.reason));
                     }
                     Delivery::Done
                 }),
@@ -414,22 +416,22 @@ impl<P: Actor> Machine<P> {
             while let Some(event) = events.next_control() {
                 Self::bring(event);
             }
-            if waits::special().0 {
-                waits::poll_beside();
-                waits::rouse();
-                if let Some(reason) = waits::take_end() {
+            if active::special().0 {
+                active::poll_beside();
+                active::rouse();
+                if let Some(reason) = active::take_end() {
                     return Away::Ended(reason);
                 }
             }
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let (special, wants) = waits::special();
+            let (special, wants) = active::special();
             if special {
-                if let Some(reason) = waits::take_end() {
+                if let Some(reason) = active::take_end() {
                     return Away::Ended(reason);
                 }
-                if waits::peek(|waits| waits.has_new_beside()) == Some(true) {
+                if active::peek(|waits| waits.has_new_beside()) == Some(true) {
                     continue;
                 }
             }
@@ -440,7 +442,7 @@ impl<P: Actor> Machine<P> {
                 None => {
                     // Not so if the budget of the step is used.
                     let empty = !events.has_messages();
-                    waits::peek(|waits| waits.seen_empty = empty);
+                    active::peek(|waits| waits.seen_empty = empty);
                     return Away::Idle;
                 }
                 Some(event) => Self::bring(event),
@@ -452,14 +454,14 @@ impl<P: Actor> Machine<P> {
     fn bring(event: Event) {
         let event = match event {
             Event::Completed { tag, result } if !waits::is_deadline(tag) => {
-                if let Some(waker) = waits::with(|waits| waits.answer(tag, result)).flatten() {
+                if let Some(waker) = active::with(|waits| waits.answer(tag, result)).flatten() {
                     waker.wake();
                 }
                 return;
             }
             other => other,
         };
-        let wakers = waits::with(|waits| match event {
+        let wakers = active::with(|waits| match event {
             Event::Message(package) => {
                 waits.inbox.push_back(package);
                 Vec::new()
@@ -567,9 +569,9 @@ impl<P: Actor> Process for Machine<P> {
             && let Some(feed) = events.mail_only()
             && let State::Serving(process, context) = &mut self.state
         {
-            let served = waits::enter(&mut self.seat, None, || {
+            let served = active::enter(&mut self.seat, None, || {
                 let is_busy = Self::serve_mail_only(process, context, feed)?;
-                Ok::<_, ProcessError>(is_busy.then(waits::take_end))
+                Ok::<_, ProcessError>(is_busy.then(active::take_end))
             })?;
             match served {
                 None => return Ok(()),
@@ -587,10 +589,10 @@ impl<P: Actor> Process for Machine<P> {
     fn close(&mut self) {
         // Whatever is pending ends with its process's table in place, so that what it waits for is cancelled.
         let state = self.state.take();
-        waits::enter(&mut self.seat, waits::deadline(), || {
+        active::enter(&mut self.seat, active::deadline(), || {
             drop(state);
-            if waits::has_table() {
-                waits::leave();
+            if active::has_table() {
+                active::leave();
             }
         });
     }

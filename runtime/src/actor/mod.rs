@@ -2,7 +2,7 @@
 //!
 //! From the bottom up:
 //! * [`waker`]: what wakes a process; [`beside`]: futures beside its methods; [`waits`]: what it waits for, and how an
-//!   awaited thing finds its way back to it; [`outcome`]: answers to whoever is no process;
+//!   awaited thing finds its way back to it; [`active`]: which process a thread runs; [`outcome`]: answers to whoever is no process;
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
@@ -10,6 +10,7 @@
 //! * [`definition`]: what the macro says of a struct, in terms of all these;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
+pub(crate) mod active;
 pub(crate) mod address;
 pub(crate) mod awaits;
 pub(crate) mod beside;

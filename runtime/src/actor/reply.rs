@@ -1,7 +1,7 @@
 //! The called end of a call.
 
+use super::active;
 use super::definition::{Declared, Delivery};
-use super::waits;
 use crate::caller::Caller;
 use crate::errors::ProcessError;
 use crate::mail::Mail;
@@ -21,8 +21,8 @@ pub struct Asked {
 #[inline(always)]
 pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     let (message, mut caller) = mail.open::<M>()?;
-    if caller.is_some() || waits::has_deadline() {
-        waits::set_deadline(caller.as_mut().and_then(Caller::deadline));
+    if caller.is_some() || active::has_deadline() {
+        active::set_deadline(caller.as_mut().and_then(Caller::deadline));
     }
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }

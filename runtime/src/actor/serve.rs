@@ -2,10 +2,11 @@
 //!
 //! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
 
+use super::active::{self, Wanting};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
 use super::machine::deliver;
-use super::waits::{self, Answer, Wanting};
+use super::waits::Answer;
 use crate::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
@@ -61,11 +62,11 @@ impl<P: Actor> Context<P> {
         let mut handled = 0;
         loop {
             // Polled again until the machine has found a message or an empty mailbox.
-            waits::peek(|waits| waits.seen_empty = false);
+            active::peek(|waits| waits.seen_empty = false);
             let wanting = Wanting;
             let next = poll_fn(|context| match poll_next(&wanting, context) {
                 Poll::Ready(next) => Poll::Ready(Some(next)),
-                Poll::Pending if waits::peek(|waits| waits.seen_empty) == Some(true) => Poll::Ready(None),
+                Poll::Pending if active::peek(|waits| waits.seen_empty) == Some(true) => Poll::Ready(None),
                 Poll::Pending => {
                     context.waker().wake_by_ref();
                     Poll::Pending
@@ -92,10 +93,10 @@ impl<P: Actor> Context<P> {
         struct Restore(Option<Moment>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                waits::set_deadline(self.0);
+                active::set_deadline(self.0);
             }
         }
-        let _restore = Restore(waits::deadline());
+        let _restore = Restore(active::deadline());
         let mut delivery = match next {
             Next::Message(package) => deliver(this, self, package),
             Next::Signal(signal) => this.signal(self, signal).unwrap_or(Delivery::Done),
@@ -121,7 +122,7 @@ impl<P: Actor> Context<P> {
         let mut looked = 0;
         let wanting = Wanting;
         let package = poll_fn(|context| {
-            let found = waits::with(|waits| {
+            let found = active::with(|waits| {
                 // Set aside in their order: what was aside before, then what has come since.
                 let came = waits.inbox.drain(..);
                 waits.aside.extend(came);
@@ -157,13 +158,13 @@ impl<P: Actor> Context<P> {
 
 /// Ends the process from inside a future.
 async fn end_with(error: ProcessError) -> Delivery<'static> {
-    waits::with(|waits| waits.end = Some(error.into_reason()));
+    active::with(|waits| waits.end = Some(error.into_reason()));
     pending().await
 }
 
 /// The next thing to do; asks the machine for a message if there is none.
 fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
-    let next = waits::with(|waits| {
+    let next = active::with(|waits| {
         waits.wants_message = false;
         if let Some(signal) = waits.signals.pop_front() {
             return Some(Next::Signal(signal));

@@ -1,7 +1,7 @@
 //! The table finds a process by its PID: an index, and one compare of the generation.
 //!
 //! * [`slot`]: the place that a process lives in, and the token that gives its holder the rights to it;
-//! * [`extras`]: what a slot keeps for its process;
+//! * [`card`]: its second line, what is told of a process; [`extras`]: what a slot keeps for its process;
 //! * [`directory`]: where the slots are, and which of them are free.
 //!
 //! There is one table per program, not one per host: an address may outlive the runtime that gave it out, and a sender
@@ -9,6 +9,7 @@
 //! all hosts alike, and memory stays at its high-water mark. Rejected: a table per host (freed under a sender's feet), a
 //! reference count or an epoch on each lookup (the cost that the erlang/otp and kameo authors removed, or regret).
 
+pub(crate) mod card;
 pub(crate) mod directory;
 pub(crate) mod extras;
 pub(crate) mod slot;

@@ -6,7 +6,8 @@
 //! written by the token's holder alone. `body` and `extras` belong to the token's holder, who reaches them through
 //! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
 
-use super::extras::{Extras, ProcessKind};
+use super::card::{ALL_STEPS, Card};
+use super::extras::Extras;
 use crate::caller::{Caller, Port};
 use crate::clock::TimeKeeper;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
@@ -16,7 +17,7 @@ use crate::mailbox::lanes::{Claim, Holder, Lanes, Lay, Pop};
 use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid, Resident};
+use crate::pid::{LAST_GENERATION, NodeId, Pid, Resident};
 use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell, yield_now};
@@ -66,28 +67,6 @@ pub(crate) struct Slot {
     pub(crate) card: Card,
 }
 
-/// The second line of a slot: what is told of a process. Plain loads and stores; only the token's holder writes.
-#[repr(C, align(64))]
-pub(crate) struct Card {
-    /// Of type `&'static ProcessKind`.
-    pub(crate) kind: AtomicPtr<ProcessKind>,
-    /// Of type `&'static &'static str`: the name of the entry.
-    pub(crate) entry: AtomicPtr<&'static str>,
-    /// Of type `&'static Location`.
-    pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
-    /// Slot and generation of the parent, whose host is in `steps`; zero without one.
-    pub(crate) parent: AtomicU64,
-    /// Yields that have not been answered.
-    pub(crate) outstanding: AtomicU32,
-    /// Of the slot, in the table.
-    index: u32,
-    /// Without those in [`Slot::counts`]; the upper 16 bits are the parent's host.
-    steps: AtomicU64,
-    /// The same without a host.
-    messages: AtomicU64,
-    extras: OwnedCell<Option<Box<Extras>>>,
-}
-
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128);
 
@@ -95,44 +74,6 @@ const _: () = assert!(size_of::<Slot>() == 128);
 unsafe impl Send for Slot {}
 // SAFETY: as above; all else is atomic.
 unsafe impl Sync for Slot {}
-
-impl Card {
-    pub(crate) fn set_parent(&self, parent: Option<Pid>) {
-        let (slot, host) =
-            parent.map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host()));
-        self.parent.store(slot, Ordering::Relaxed);
-        self.steps.store(u64::from(host) << HOST_SHIFT, Ordering::Relaxed);
-    }
-
-    /// The process that spawned this one. A parent is of the same program.
-    pub(crate) fn parent(&self, node: NodeId) -> Option<Pid> {
-        let parent = self.parent.load(Ordering::Relaxed);
-        let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & LAST_GENERATION);
-        // Generations start at one, so zero is no process.
-        let host = (self.steps.load(Ordering::Relaxed) >> HOST_SHIFT) as u16;
-        (parent != 0).then(|| Pid::new(node, host, slot, generation))
-    }
-
-    /// The names of the process's type and entry.
-    pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
-        // SAFETY: only addresses of what lives for ever are stored, and with Release.
-        let kind = unsafe { self.kind.load(Ordering::Acquire).as_ref()? };
-        // SAFETY: as above.
-        let entry = unsafe { self.entry.load(Ordering::Acquire).as_ref()? };
-        Some(((kind.name)(), entry))
-    }
-
-    pub(crate) fn kind(&self) -> Option<&'static ProcessKind> {
-        // SAFETY: only addresses of what lives for ever are stored, and with Release.
-        unsafe { self.kind.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Where the process was spawned.
-    pub(crate) fn place(&self) -> Option<&'static std::panic::Location<'static>> {
-        // SAFETY: only addresses of what lives for ever are stored, and with Release.
-        unsafe { self.place.load(Ordering::Acquire).as_ref() }
-    }
-}
 
 /// The process has extras.
 const EXTRAS: u8 = 1;
@@ -148,9 +89,6 @@ const SURCHARGE: u32 = 16;
 
 const STEP_BITS: u32 = 12;
 const STEPS: u32 = (1 << STEP_BITS) - 1;
-/// On the second line: where the parent's host is, and the bits below it.
-const HOST_SHIFT: u32 = 48;
-const ALL_STEPS: u64 = (1 << HOST_SHIFT) - 1;
 
 /// Why something sent was refused; the letter is whole.
 #[derive(Debug)]
@@ -167,17 +105,7 @@ impl Slot {
             worker: AtomicU16::new(0),
             flags: AtomicU8::new(0),
             debt: AtomicU8::new(0),
-            card: Card {
-                kind: AtomicPtr::new(ptr::null_mut()),
-                entry: AtomicPtr::new(ptr::null_mut()),
-                place: AtomicPtr::new(ptr::null_mut()),
-                parent: AtomicU64::new(0),
-                outstanding: AtomicU32::new(0),
-                steps: AtomicU64::new(0),
-                messages: AtomicU64::new(0),
-                index,
-                extras: OwnedCell::new(None),
-            },
+            card: Card::unused(index),
         }
     }
 

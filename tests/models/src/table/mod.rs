@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+#[path = "../../../../runtime/src/table/card.rs"]
+pub(crate) mod card;
 #[path = "../../../../runtime/src/table/extras.rs"]
 pub(crate) mod extras;
 #[allow(unused_imports)]

@@ -1,0 +1,289 @@
+//! What a thread knows of the process that it runs: where the table of what it waits for is, for whom it acts, and whether
+//! it has asked to end.
+//!
+//! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the table
+//! of the process that polls it without a lock, a reference or a lifetime.
+
+use super::waits::{Waits, host};
+use super::waker::foreign_waker;
+use crate::clock::Moment;
+use crate::exit::ExitReason;
+use std::cell::Cell;
+use std::ptr;
+use std::task::{Context, Poll};
+
+/// A machine's place for its table.
+#[derive(Default)]
+pub(crate) struct Seat {
+    /// The life that it belongs to, in one word; see [`waker::life_of`].
+    pub(crate) life: u64,
+    /// Made when it is needed: many processes never wait for anything but messages.
+    pub(crate) waits: Option<Box<Waits>>,
+}
+
+/// What a thread knows of the process that it runs.
+#[derive(Clone, Copy)]
+struct Active {
+    /// Null, or what the innermost `enter` of this thread borrows.
+    seat: *mut Seat,
+    /// When whoever called the method that runs now stops waiting.
+    deadline: Option<Moment>,
+}
+
+thread_local! {
+    static ACTIVE: Cell<Active> = const { Cell::new(Active::NOTHING) };
+    /// Whether somebody looks at the table now.
+    static LOOKING: Cell<bool> = const { Cell::new(false) };
+    /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
+    /// that asks for nothing else does not need.
+    static STOP: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Seat {
+    /// The table, which is made if there is none.
+    #[inline]
+    fn table(&mut self) -> &mut Waits {
+        let life = self.life;
+        self.waits.get_or_insert_with(|| Waits::of(life))
+    }
+
+    /// Whether the table has more to see to than the messages in the mailbox.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.is_busy())
+    }
+
+    /// The process is to end in its next step.
+    pub(crate) fn end(&mut self, reason: ExitReason) {
+        self.table().end = Some(reason);
+    }
+}
+
+impl Active {
+    const NOTHING: Self = Self { seat: ptr::null_mut(), deadline: None };
+}
+
+/// Puts back what was there before.
+struct Restore(Active, bool, bool);
+
+impl Restore {
+    #[inline]
+    fn with(active: Active) -> Self {
+        // Also whether somebody looks: a value that is dropped inside a look may start a process.
+        Self(ACTIVE.replace(active), STOP.replace(false), LOOKING.replace(false))
+    }
+}
+
+impl Drop for Restore {
+    #[inline]
+    fn drop(&mut self) {
+        ACTIVE.set(self.0);
+        STOP.set(self.1);
+        LOOKING.set(self.2);
+    }
+}
+
+/// Runs `body` with `seat` as the calling thread's table, for someone who stops waiting at `deadline`.
+#[inline]
+pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnOnce() -> R) -> R {
+    let _restore = Restore::with(Active { seat, deadline });
+    body()
+}
+
+/// Runs `body` as if this thread ran no process.
+pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
+    let _restore = Restore::with(Active::NOTHING);
+    body()
+}
+
+/// The process that this thread runs, unless somebody looks at it already.
+#[inline]
+fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
+    // Ends the look, also by a panic.
+    struct Looked;
+    impl Drop for Looked {
+        #[inline]
+        fn drop(&mut self) {
+            LOOKING.set(false);
+        }
+    }
+    let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
+    // SAFETY: null, or what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
+    // LOOKING refuses a second look from inside the first, so that there is one reference at a time; this thread is the
+    // only one that has the pointer.
+    let seat = unsafe { active.seat.as_mut() }?;
+    if LOOKING.replace(true) {
+        return None;
+    }
+    let _looked = Looked;
+    look(seat)
+}
+
+/// Whether the process that this thread runs has a table.
+#[inline]
+pub(crate) fn has_table() -> bool {
+    // SAFETY: as in `active`, which is not at work: this is asked between two messages.
+    unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
+}
+
+/// Whether the process that this thread runs has more to see to than the messages in its mailbox.
+#[inline]
+pub(crate) fn is_busy() -> bool {
+    // SAFETY: as in `has_table`.
+    STOP.get() || unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(Seat::is_busy)
+}
+
+/// The process that this thread runs is to end when the method that runs now is done (in async code: at its next await).
+pub(crate) fn stop() {
+    STOP.set(!ACTIVE.get().seat.is_null());
+}
+
+/// Whether the process that this thread runs is to end now.
+pub(crate) fn is_ending() -> bool {
+    STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
+}
+
+/// Whether there is more to see to than answers and messages: an end, a future that runs beside, or one that has put its own
+/// waker there; and whether something wants the next message.
+pub(crate) fn special() -> (bool, bool) {
+    let (special, wants) = peek(|waits| {
+        let ends = waits.end.is_some() || waits.end_after_shield.is_some();
+        (ends || waits.wants_beside() || waits.serve_waker.is_some(), waits.wants_message)
+    })
+    .unwrap_or((false, false));
+    (special || STOP.get(), wants)
+}
+
+/// Why the process that this thread runs is to end now, if it is.
+pub(crate) fn take_end() -> Option<ExitReason> {
+    if !(STOP.get() || has_table()) || !is_ending() {
+        return None;
+    }
+    STOP.set(false);
+    Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
+}
+
+/// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of processes.
+/// `look` must not run foreign code.
+#[inline]
+pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
+    active(|seat| Some(look(seat.table())))
+}
+
+/// The same, if the process has a table.
+#[inline]
+pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
+    active(|seat| seat.waits.as_deref_mut().map(look))
+}
+
+/// When whoever called the method that runs now stops waiting.
+pub(crate) fn deadline() -> Option<Moment> {
+    ACTIVE.get().deadline
+}
+
+/// Whether somebody waits.
+#[inline]
+pub(crate) fn has_deadline() -> bool {
+    ACTIVE.get().deadline.is_some()
+}
+
+/// Says when whoever called the method that runs now stops waiting. Gives what was said before.
+#[inline]
+pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
+    let active = ACTIVE.get();
+    ACTIVE.set(Active { deadline, ..active });
+    active.deadline
+}
+
+/// The wish for the next message; it ends with this. Whoever waits for messages holds one meanwhile.
+pub(crate) struct Wanting;
+
+impl Wanting {
+    /// The waker in `context` is woken when there is something to serve. That of the process itself need not be.
+    pub(crate) fn keep_waker(&self, context: &Context<'_>) {
+        let owner = peek(|waits| waits.owner).flatten();
+        let waker = foreign_waker(context, owner);
+        let before = peek(|waits| std::mem::replace(&mut waits.serve_waker, waker));
+        drop(before);
+    }
+}
+
+impl Drop for Wanting {
+    fn drop(&mut self) {
+        let waker = peek(|waits| {
+            waits.wants_message = false;
+            waits.serve_waker.take()
+        });
+        drop(waker);
+    }
+}
+
+/// Wakes whoever waits for something to serve, if there is something and if the process's own polls do not reach it.
+pub(crate) fn rouse() {
+    let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
+    if let Some(waker) = waker.flatten() {
+        waker.wake();
+    }
+}
+
+/// The process ends: what it waits for is cancelled, and what runs beside it is dropped.
+pub(crate) fn leave() {
+    let beside = peek(|waits| {
+        waits.disarm();
+        std::mem::take(&mut waits.beside)
+    });
+    // With the table in place, so that what these futures wait for is cancelled too.
+    drop(beside);
+    drop(peek(|waits| waits.continuations.take()));
+    let rows = peek(|waits| {
+        let rows = std::mem::take(&mut waits.rows);
+        for (_, wait) in &rows {
+            if let Some(ticket) = &wait.ticket {
+                ticket.abandon();
+            }
+            if let (Some(timer), Some(host)) = (wait.timer, host()) {
+                host.timers.cancel(timer);
+            }
+        }
+        rows
+    });
+    drop(rows);
+}
+
+/// Polls those futures beside the process's methods that want it now.
+pub(crate) fn poll_beside() {
+    if peek(|waits| waits.beside.is_some()) != Some(true) {
+        return;
+    }
+    let wanted = peek(|waits| {
+        waits.new_beside = false;
+        waits.beside.as_ref().map_or(0, |beside| beside.wanted())
+    });
+    for _ in 0..wanted.unwrap_or(0) {
+        // Taken out while it is polled: its code may look at the table.
+        let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
+            continue;
+        };
+        let waker = beside.waker();
+        // It acts for whoever called the method that started it.
+        let outer = set_deadline(beside.deadline);
+        let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        set_deadline(outer);
+        peek(|waits| match poll {
+            Poll::Ready(output) => {
+                if let Some(besides) = &mut waits.beside {
+                    besides.remove(beside.row);
+                }
+                waits.ready.push_back((beside.continuation, Ok(output)));
+                Some(beside)
+            }
+            Poll::Pending => match &mut waits.beside {
+                Some(besides) => {
+                    besides.put_back(beside);
+                    None
+                }
+                None => Some(beside),
+            },
+        });
+    }
+}
