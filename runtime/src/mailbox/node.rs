@@ -2,9 +2,8 @@
 //!
 //! Who may touch what, and when:
 //! * `content` belongs to whoever owns the node: the sender until it is pushed, then the one that holds the receiver's
-//!   token, from the moment that the node's predecessor links to it.
-//! * `mark` is written by the sender, before it pushes and once more before it links its predecessor to the node, and read
-//!   by anyone: the next sender takes its sequence number from it, and whoever wants to know how long the queue is
+//!   token, from the moment that the node's predecessor links to it or, of the first one, that the lane's `head` names it.
+//! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by anyone: the next sender takes its sequence number from it, and whoever wants to know how long the queue is
 //!   subtracts two of them.
 //! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
 //!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::caller`); since the memory of

@@ -5,7 +5,8 @@
 //!
 //! Three exceptions keep anyone from waiting for ever:
 //! * every [`FAIR`] steps one of the far ends comes first, in turn: global queue, own inject queue, cold end of the own
-//!   deque. So a process in one of these waits for at most `3 * FAIR` steps of the worker for each one before it;
+//!   deque. So a process in one of these waits for at most `3 * FAIR` steps of the worker for each one before it
+//!   (and one that is in debt for as many turns more as it owes, see `step`);
 //! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
 //! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
 //!

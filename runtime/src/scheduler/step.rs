@@ -1,13 +1,15 @@
 //! One turn of a process: from the moment that a thread has its token until it is laid down, queued or buried.
 //!
 //! A turn is one step, or several while things keep arriving and the budget lasts. The budget counts events taken and
-//! nodes drawn, so that sending costs as receiving does. A single step can spend more than a turn's budget (nothing stops a
-//! loop of sends); then its process lets as many turns pass as it has used, so that those it has sent to keep up: without
-//! that, a producer of a thousand messages a step fills the mailbox of a consumer that takes 128 a turn, on one worker, for
-//! ever. (Deficit round robin: Shreedhar and Varghese, 1995.) Where many send to one, that is not enough: so sending to a
-//! process that has used its turn and has a long mailbox left costs more of the budget, until the mailbox is shorter.
-//! Nobody waits for anybody by these two, and threads outside pay nothing: they level, they do not bound. A process that has used it goes to the global queue: measured on
+//! nodes drawn, so that sending costs as receiving does. A process that has used it goes to the global queue: measured on
 //! the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
+//!
+//! A single step can spend more than a turn's budget: nothing stops a loop of sends. Then its process lets as many turns
+//! pass as it has used too many, so that those it has sent to keep up: without that, a producer of a thousand messages a
+//! step fills the mailbox of a consumer that takes 128 a turn, on one worker, for ever. (Deficit round robin: Shreedhar and
+//! Varghese, 1995.) Where many send to one, that is not enough: so sending to a process that has used its turn and has a
+//! long mailbox left costs more of the budget, until the mailbox is shorter. Nobody waits for anybody by these two, and
+//! threads outside pay nothing: they level, they do not bound.
 //!
 //! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each step
 //! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; what it left behind is
