@@ -101,6 +101,49 @@ fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     });
 }
 
+/// Mutation: in `step.rs`, `stands_back`, forgive the debt when anything is in the control lane (an answer): the mailbox
+/// grows by more than 900 a round.
+#[test]
+fn a_producer_that_awaits_an_answer_after_each_burst_is_in_debt_too() {
+    #[process]
+    struct Echo;
+    #[process]
+    impl Echo {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn echo(&mut self) {}
+    }
+    #[process]
+    struct Feeder {
+        consumer: Address<Consumer>,
+        echo: Address<Echo>,
+    }
+    #[process]
+    impl Feeder {
+        #[entry]
+        async fn feed(&mut self, rounds: u64) -> u64 {
+            let mut longest = 0;
+            for round in 0..rounds {
+                longest = longest.max(self.consumer.pid().info().unwrap().mailbox);
+                for number in round * 1_000..(round + 1) * 1_000 {
+                    self.consumer.take(0, number).send().unwrap();
+                }
+                self.echo.echo().await.unwrap();
+            }
+            longest
+        }
+    }
+    soon(|| {
+        let runtime = one_worker();
+        let (done, _taken) = channel();
+        let consumer = runtime.spawn(Consumer { next: vec![0], left: u64::MAX, done }).serve().unwrap();
+        let echo = runtime.spawn(Echo).serve().unwrap();
+        let longest = runtime.spawn(Feeder { consumer, echo }).feed(200).unwrap().wait().unwrap();
+        assert!(longest < 20_000, "{longest} messages waited");
+    });
+}
+
 /// Mutation: in `step.rs`, `turn`, do not look at the control lane before a process in debt is put back: nothing fails
 /// here, but on a busy host its end is late by as many turns as it owes.
 #[test]

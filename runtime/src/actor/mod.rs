@@ -8,6 +8,7 @@
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
 //! * [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is known;
 //! * [`definition`]: what the macro says of a struct, in terms of all these;
+//! * [`serving`]: how a struct serves what arrives;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
 pub(crate) mod active;
@@ -25,6 +26,7 @@ pub(crate) mod outcome;
 pub(crate) mod reply;
 pub(crate) mod seed;
 pub(crate) mod serve;
+pub(crate) mod serving;
 pub(crate) mod spawn;
 pub(crate) mod stream;
 pub(crate) mod target;

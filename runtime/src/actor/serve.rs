@@ -5,7 +5,7 @@
 use super::active::{self, Wanting};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
-use super::machine::deliver;
+use super::serving::deliver;
 use super::waits::Answer;
 use crate::clock::Moment;
 use crate::errors::ProcessError;

@@ -514,6 +514,19 @@ impl<'a> Holder<'a> {
         !bare(self.0.control.load(Ordering::Relaxed)).is_null()
     }
 
+    /// Whether a signal is in the control lane.
+    pub(crate) fn has_signal(&self) -> bool {
+        let mut next = bare(self.0.control.load(Ordering::Acquire));
+        // SAFETY: null, or a node of the stack, from which only the token's holder, for whom this stands, takes.
+        while let Some(node) = unsafe { next.as_ref() } {
+            if node.is_signal() {
+                return true;
+            }
+            next = node.next.load(Ordering::Relaxed);
+        }
+        false
+    }
+
     /// Takes everything out of the control lane.
     #[inline]
     pub(crate) fn take_control(&mut self) -> Controls {

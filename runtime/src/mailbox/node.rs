@@ -122,6 +122,11 @@ impl Node {
         matches!(kind, Kind::Completed | Kind::Failed) && other == generation
     }
 
+    /// Whether it is something that the runtime says.
+    pub(crate) fn is_signal(&self) -> bool {
+        self.address().kind == Kind::Signal
+    }
+
     /// # Safety
     /// The caller owns the node's content, which carries nothing.
     #[inline]

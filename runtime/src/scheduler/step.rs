@@ -103,9 +103,9 @@ impl Desk {
 impl Context {
     /// Runs the process whose token this is.
     #[inline(always)]
-    pub(crate) fn turn(&self, desk: &mut Desk, token: Token) {
+    pub(crate) fn turn(&self, desk: &mut Desk, mut token: Token) {
         let slot = token.slot();
-        if slot.debt.load(Ordering::Relaxed) > 0 && self.stands_back(slot) {
+        if slot.debt.load(Ordering::Relaxed) > 0 && self.stands_back(&mut token) {
             // Nobody is woken for it: this thread looks there again before it sleeps.
             return self.host.global.push(token);
         }
@@ -115,15 +115,16 @@ impl Context {
         self.go_on(desk, token);
     }
 
-    /// Whether a process in debt lets this turn pass. What the runtime has to say to it does not wait; and each [`PASS`] that
-    /// the others have taken since the thread saw a debtor last counts as a turn too, so that long turns of others make it
-    /// wait no longer than short ones.
+    /// Whether a process in debt lets this turn pass. A signal for it does not wait; an answer does, or whoever sends a
+    /// thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the thread saw a
+    /// debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
     #[cold]
-    fn stands_back(&self, slot: &'static Slot) -> bool {
+    fn stands_back(&self, token: &mut Token) -> bool {
+        let slot = token.slot();
         let now = Moment::about_now();
         let passed = now.since(self.debtor_seen.replace(now)).as_nanos() / PASS.as_nanos();
         let debt = slot.debt.load(Ordering::Relaxed);
-        let left = if slot.lanes.has_control() { 0 } else { u128::from(debt).saturating_sub(1 + passed) };
+        let left = if token.hold().has_signal() { 0 } else { u128::from(debt).saturating_sub(1 + passed) };
         slot.debt.store(left as u8, Ordering::Relaxed);
         left > 0
     }
@@ -174,7 +175,7 @@ impl Context {
             After::LayWait => token.lay_wait(),
             After::Again => Some(token),
             After::Requeue => {
-                self.requeue(desk, token);
+                self.requeue(token);
                 None
             }
             After::End => {
@@ -187,7 +188,7 @@ impl Context {
             if !desk.feed.is_spent() {
                 return Some(token);
             }
-            self.requeue(desk, token);
+            self.requeue(token);
         }
         if desk.has_values {
             desk.has_values = false;
@@ -197,9 +198,8 @@ impl Context {
         None
     }
 
-    /// Puts the process at the end of the line, in debt if it has spent more than a turn's budget.
-    fn requeue(&self, desk: &Desk, token: Token) {
-        self.owe(desk, token.slot());
+    /// Puts the process at the end of the line.
+    fn requeue(&self, token: Token) {
         token.weigh();
         self.host.push_global(token);
     }

@@ -60,7 +60,8 @@ pub(crate) struct Slot {
     counts: AtomicU32,
     /// The worker that ran the process last.
     pub(crate) worker: AtomicU16,
-    /// What few processes have or are; only the token's holder writes.
+    /// What few processes have or are; only the token's holder writes. Senders look at OVERFULL, which is a hint: late by any
+    /// time it charges one too few or too many.
     flags: AtomicU8,
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
@@ -205,7 +206,18 @@ impl Slot {
         if !self.is_living(generation) {
             return Err(Refusal(letter));
         }
-        let node = pool::node(letter);
+        self.queue(pool::node(letter)).map_err(Refusal)
+    }
+
+    /// Queues a node in the data lane, and wakes the process if it is idle: what all that is sent passes through.
+    ///
+    /// # Errors
+    /// The letter, if the process has ended since it was looked for.
+    #[inline(always)]
+    fn queue(&'static self, node: NodeBox) -> Result<(), Letter> {
+        if self.flags.load(Ordering::Relaxed) & OVERFULL != 0 {
+            pool::spend(SURCHARGE);
+        }
         let mine = node.as_ptr();
         match self.lanes.push_data(node) {
             Claim::Nothing => Ok(()),
@@ -213,8 +225,14 @@ impl Slot {
                 self.schedule();
                 Ok(())
             }
-            Claim::Grave => Token(self).bury(Some(mine)).map_or(Ok(()), |letter| Err(Refusal(letter))),
+            Claim::Grave => self.take_back(mine),
         }
+    }
+
+    /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
+    #[cold]
+    fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Letter> {
+        Token(self).bury(Some(mine)).map_or(Ok(()), Err)
     }
 
     /// Queues a message in the data lane of the process of `generation`, and wakes it if it is idle.
@@ -226,19 +244,8 @@ impl Slot {
         if !self.is_living(generation) {
             return Err(message);
         }
-        if self.flags.load(Ordering::Relaxed) & OVERFULL != 0 {
-            pool::spend(SURCHARGE);
-        }
-        let node = pool::message(generation, message, ptr::null_mut());
-        let mine = node.as_ptr();
-        match self.lanes.push_data(node) {
-            Claim::Nothing => Ok(()),
-            Claim::Process => {
-                self.schedule();
-                Ok(())
-            }
-            Claim::Grave => self.take_back(mine).map_err(|(message, _nobody)| message),
-        }
+        let sent = self.queue(pool::message(generation, message, ptr::null_mut()));
+        sent.map_err(|letter| unpack(letter).0)
     }
 
     /// The same with someone who waits for the answer.
@@ -255,32 +262,7 @@ impl Slot {
         if !self.is_living(generation) {
             return Err((message, Some(caller)));
         }
-        if self.flags.load(Ordering::Relaxed) & OVERFULL != 0 {
-            pool::spend(SURCHARGE);
-        }
-        let node = pool::message(generation, message, caller.into_word());
-        let mine = node.as_ptr();
-        match self.lanes.push_data(node) {
-            Claim::Nothing => Ok(()),
-            Claim::Process => {
-                self.schedule();
-                Ok(())
-            }
-            Claim::Grave => self.take_back(mine),
-        }
-    }
-
-    /// The caller has taken the token of a grave with a message in the node `mine`, which it gets back.
-    #[cold]
-    fn take_back<M: Send + 'static>(&'static self, mine: NonNull<Node>) -> Result<(), (M, Option<Caller>)> {
-        let Some(letter) = Token(self).bury(Some(mine)) else { return Ok(()) };
-        // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-        let caller = unsafe { Caller::from_word(letter.word) };
-        match letter.payload.map(Payload::take) {
-            None => Ok(()),
-            Some(Ok(message)) => Err((message, caller)),
-            Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
-        }
+        self.queue(pool::message(generation, message, caller.into_word())).map_err(unpack)
     }
 
     /// Pushes a node to the control lane of the process of `generation`; a late one is counted and comes to nothing.
@@ -594,6 +576,18 @@ impl Token {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.bury(None);
         reusable.then_some(slot.card.index)
+    }
+}
+
+/// The message and its caller of a letter that came back to its sender.
+#[cold]
+fn unpack<M: Send + 'static>(letter: Letter) -> (M, Option<Caller>) {
+    // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+    let caller = unsafe { Caller::from_word(letter.word) };
+    match letter.payload.map(Payload::take) {
+        Some(Ok(message)) => (message, caller),
+        Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
+        None => unreachable!("a message has a payload"),
     }
 }
 

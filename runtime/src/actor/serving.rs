@@ -1,0 +1,276 @@
+//! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to; and
+//! before the next of them answers, signals, and what was set aside.
+
+use super::active;
+use super::context::{Context, run_continuation};
+use super::definition::{Actor, Delivery};
+use super::waits;
+use crate::errors::ProcessError;
+use crate::exit::{Cancel, ExitReason, Signal};
+use crate::mail::Mail;
+use crate::mailbox::node::Content;
+use crate::package::Package;
+use crate::process::event::Feed;
+use crate::process::{Event, Events};
+
+/// How far serving came.
+pub(super) enum Served {
+    All,
+    /// A message with an async method.
+    Message(Package),
+    /// A signal that may have an async method.
+    Signal(Signal),
+}
+
+impl Served {
+    pub(super) fn then_away(self) -> Option<Self> {
+        match self {
+            Self::All => None,
+            other => Some(other),
+        }
+    }
+}
+
+/// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why it
+/// ends; if not, there are no more.
+#[inline(always)]
+pub(super) fn serve_mail_only<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    feed: &mut Feed,
+) -> Result<bool, ProcessError> {
+    while let Some(mut mail) = feed.mail() {
+        if P::ASYNC && P::is_async(&mail) {
+            set_aside(context, mail);
+            return Ok(true);
+        }
+        let fault = match process.deliver(context, &mut mail) {
+            Delivery::Done => None,
+            // Not for a message that is not async.
+            Delivery::Pending(future) => {
+                drop(future);
+                None
+            }
+            Delivery::Unhandled => Some(None),
+            Delivery::Failed(error) => Some(Some(error)),
+        };
+        match fault {
+            None => {}
+            Some(None) => refuse(context, mail),
+            Some(Some(error)) => return Err(error),
+        }
+        if active::is_busy() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A message whose method is async is served from the table.
+#[cold]
+fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
+    let package = context.try_pid().and_then(|pid| mail.into_package(pid));
+    active::with(|waits| waits.inbox.extend(package));
+}
+
+#[cold]
+fn refuse<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
+    drop(context.try_pid().and_then(|pid| mail.into_package(pid)));
+}
+
+/// Handles what arrives until there is nothing left, or until a message has an async method.
+pub(super) fn serve<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    events: &mut Events<'_>,
+) -> Result<Served, ProcessError> {
+    loop {
+        if active::is_busy()
+            && let Some(served) = serve_first(process, context)?
+        {
+            return Ok(served);
+        }
+        if let Some(event) = events.next_control() {
+            bring::<P>(event);
+            continue;
+        }
+        if let Some(feed) = events.feed_mut() {
+            if serve_mail_apart(process, context, feed)? {
+                continue;
+            }
+            return Ok(Served::All);
+        }
+        match events.next() {
+            None => return Ok(Served::All),
+            Some(event) => {
+                if let Some(served) = serve_event(process, context, event)? {
+                    return Ok(served);
+                }
+            }
+        }
+    }
+}
+
+/// The same as [`serve_mail_only`], which is put in the place of its call where most steps pass.
+#[inline(never)]
+fn serve_mail_apart<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    feed: &mut Feed,
+) -> Result<bool, ProcessError> {
+    serve_mail_only(process, context, feed)
+}
+
+#[cold]
+fn serve_event<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    event: Event,
+) -> Result<Option<Served>, ProcessError> {
+    match event {
+        Event::Message(package) => serve_package(process, context, package),
+        // Served from the table, before the next message.
+        other => {
+            bring::<P>(other);
+            Ok(None)
+        }
+    }
+}
+
+/// Serves a message that is in no mailbox any more.
+fn serve_package<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    package: Package,
+) -> Result<Option<Served>, ProcessError> {
+    let (to, mut content) = (package.to(), Content::empty());
+    let mail = Mail::of(package, &mut content);
+    let is_async = P::ASYNC && P::is_async(&mail);
+    match mail.into_package(to) {
+        Some(package) if is_async => Ok(Some(Served::Message(package))),
+        Some(package) => match deliver(process, context, package) {
+            Delivery::Failed(error) => Err(error),
+            _ => Ok(None),
+        },
+        None => Ok(None),
+    }
+}
+
+/// Serves what comes before the messages of the mailbox.
+fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Option<Served>, ProcessError> {
+    loop {
+        if let Some(served) = serve_waits(process, context) {
+            return Ok(Some(served));
+        }
+        let left_over = active::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
+        let Some(package) = left_over else { return Ok(None) };
+        if let Some(served) = serve_package(process, context, package)? {
+            return Ok(Some(served));
+        }
+    }
+}
+
+/// Runs what the process has waited for. Gives what serving comes to, if it does not go on.
+fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Served> {
+    // What follows belongs to no caller's message.
+    active::set_deadline(None);
+    loop {
+        while let Some((number, answer)) = active::peek(|waits| waits.ready.pop_front()).flatten() {
+            run_continuation(process, context, number, answer);
+        }
+        active::poll_beside();
+        if active::peek(|waits| !waits.ready.is_empty()) == Some(true) {
+            continue;
+        }
+        while let Some(signal) = active::peek(|waits| waits.signals.pop_front()).flatten() {
+            if P::ASYNC {
+                return Some(Served::Signal(signal));
+            }
+            if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
+                active::with(|waits| waits.end = Some(cancel.reason));
+            }
+        }
+        if active::is_ending() {
+            return Some(Served::All);
+        }
+        // A signal method may have started some.
+        if active::peek(|waits| waits.has_new_beside()) != Some(true) {
+            return None;
+        }
+    }
+}
+
+/// Puts an event where the future will find it.
+pub(super) fn bring<P: Actor>(event: Event) {
+    let event = match event {
+        Event::Completed { tag, result } if !waits::is_deadline(tag) => {
+            if let Some(waker) = active::with(|waits| waits.answer(tag, result)).flatten() {
+                waker.wake();
+            }
+            return;
+        }
+        other => other,
+    };
+    let wakers = active::with(|waits| match event {
+        Event::Message(package) => {
+            waits.inbox.push_back(package);
+            Vec::new()
+        }
+        Event::Completed { .. } => waits.expire(),
+        // Told twice: by a shutdown, and by the spawn that met it.
+        Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
+            if waits.cancelled == Some(ExitReason::Shutdown) =>
+        {
+            Vec::new()
+        }
+        Event::Signal(Signal::Cancel(cancel)) => {
+            waits.cancelled = Some(cancel.reason.clone());
+            if let Some(wakers) = waits.cancel_wakers() {
+                return wakers;
+            }
+            if P::SIGNALS.contains(&"Cancel") {
+                waits.signals.push_back(Signal::Cancel(cancel));
+            } else if !waits.is_shielded() {
+                waits.end = Some(cancel.reason);
+            } else {
+                waits.end_after_shield = Some(cancel.reason);
+            }
+            Vec::new()
+        }
+        Event::Signal(signal) => {
+            waits.signals.push_back(signal);
+            Vec::new()
+        }
+    });
+    wakers.into_iter().flatten().for_each(std::task::Waker::wake);
+}
+
+/// [`Actor::deliver`] is put in the place of its call wherever it is called: where most messages come by, and here.
+#[inline(never)]
+fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Delivery<'a> {
+    process.deliver(context, mail)
+}
+
+/// Hands a package to its method; one without a method is dropped.
+pub(super) fn deliver<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, package: Package) -> Delivery<'a> {
+    let to = package.to();
+    let mut content = Content::empty();
+    let mut mail = Mail::of(package, &mut content);
+    let delivery = deliver_apart(process, context, &mut mail);
+    if matches!(delivery, Delivery::Unhandled) {
+        drop(mail.into_package(to));
+    }
+    delivery
+}
+
+/// Sees a delivery to its end. Gives the error that ends the process, if there is one.
+pub(super) async fn finish(mut delivery: Delivery<'_>) -> Option<ProcessError> {
+    loop {
+        delivery = match delivery {
+            Delivery::Done => return None,
+            Delivery::Failed(error) => return Some(error),
+            Delivery::Unhandled => return None,
+            Delivery::Pending(future) => future.await,
+        };
+    }
+}
