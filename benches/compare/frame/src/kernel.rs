@@ -205,6 +205,28 @@ impl Iterator for Requests {
     }
 }
 
+/// What a creature of chameneos looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    Blue,
+    Red,
+    Yellow,
+}
+
+impl Colour {
+    pub const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
+
+    /// What two that meet become: they keep the same colour, or take the one that neither has.
+    pub fn complement(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,
+            (Self::Blue, Self::Yellow) | (Self::Yellow, Self::Blue) => Self::Red,
+            (Self::Red, Self::Yellow) | (Self::Yellow, Self::Red) => Self::Blue,
+            (same, _) => same,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,25 +5,8 @@ use std::time::Instant;
 use ::kameo::prelude::*;
 
 use super::stage::{Begin, Collector, Report, run, share, spawn, tell};
+use crate::kernel::Colour;
 use crate::plan::{Outcome, Plan};
-
-#[derive(Clone, Copy, PartialEq)]
-enum Colour {
-    Blue,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    /// What one of this colour becomes when it meets one of that.
-    fn after(self, other: Self) -> Self {
-        if self == other {
-            return self;
-        }
-        let others = [Self::Blue, Self::Red, Self::Yellow].into_iter();
-        others.into_iter().find(|&third| third != self && third != other).expect("there are three")
-    }
-}
 
 /// A creature at the mall, or one that it meets.
 struct Visit {
@@ -80,7 +63,7 @@ impl Message<Visit> for Creature {
 
     async fn handle(&mut self, other: Visit, context: &mut Context<Self, ()>) {
         self.meetings += 1;
-        self.colour = self.colour.after(other.colour);
+        self.colour = self.colour.complement(other.colour);
         tell(&other.creature, Change(self.colour)).await;
         self.visit(context.actor_ref()).await;
     }

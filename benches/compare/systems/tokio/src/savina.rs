@@ -6,29 +6,8 @@ use ::tokio::spawn;
 use ::tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{outcome, share};
-use crate::kernel::{OPENING, Transfers};
+use crate::kernel::{Colour, OPENING, Transfers};
 use crate::plan::Outcome;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Colour {
-    Blue,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
-
-    /// What both become who meet: the same colour stays, of two different ones comes the third.
-    fn with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,
-            (Self::Blue, Self::Yellow) | (Self::Yellow, Self::Blue) => Self::Red,
-            (Self::Red, Self::Yellow) | (Self::Yellow, Self::Red) => Self::Blue,
-            _ => self,
-        }
-    }
-}
 
 /// A creature that wants to meet another.
 struct Guest {
@@ -80,7 +59,7 @@ async fn creature(mut colour: Colour, mall: UnboundedSender<Guest>) -> u64 {
     while let Some(message) = inbox.recv().await {
         match message {
             ToCreature::Meet(other) => {
-                colour = colour.with(other.colour);
+                colour = colour.complement(other.colour);
                 other.address.send(ToCreature::Become(colour)).expect("it waits for its new colour");
             }
             ToCreature::Become(new) => colour = new,

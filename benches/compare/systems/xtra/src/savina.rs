@@ -6,29 +6,8 @@ use ::tokio::spawn;
 use ::xtra::{Actor, Address, Context, Handler, Mailbox};
 
 use super::{outcome, share, tell};
-use crate::kernel::{OPENING, Transfers};
+use crate::kernel::{Colour, OPENING, Transfers};
 use crate::plan::Outcome;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Colour {
-    Blue,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
-
-    /// What both become who meet: the same colour stays, of two different ones comes the third.
-    fn with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,
-            (Self::Blue, Self::Yellow) | (Self::Yellow, Self::Blue) => Self::Red,
-            (Self::Red, Self::Yellow) | (Self::Yellow, Self::Red) => Self::Blue,
-            _ => self,
-        }
-    }
-}
 
 /// A creature that wants to meet another: said to the mall, and then by the mall to the other.
 struct Guest {
@@ -99,7 +78,7 @@ impl Handler<Guest> for Creature {
 
     async fn handle(&mut self, other: Guest, _context: &mut Context<Self>) {
         self.met += 1;
-        self.colour = self.colour.with(other.colour);
+        self.colour = self.colour.complement(other.colour);
         tell(&other.address, Become(self.colour)).await;
         self.visit().await;
     }

@@ -8,28 +8,8 @@ use ::actix::prelude::*;
 use super::super::finish::finish;
 use super::super::tally::{Report, Tally};
 use super::super::{Begin, Peers, in_system, nobody};
+use crate::kernel::Colour;
 use crate::plan::{Outcome, Plan};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Colour {
-    Blue,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
-
-    /// What two that meet become: they keep the same colour, or take the one that neither has.
-    fn complement(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,
-            (Self::Blue, Self::Yellow) | (Self::Yellow, Self::Blue) => Self::Red,
-            (Self::Red, Self::Yellow) | (Self::Yellow, Self::Red) => Self::Blue,
-            (same, _) => same,
-        }
-    }
-}
 
 #[derive(Message)]
 #[rtype(result = "()")]

@@ -1,28 +1,10 @@
 //! Creatures meet in pairs at a mall, and change their colours.
 
 use crate::finish::Finish;
+use crate::kernel::Colour;
 use crate::plan::{Outcome, Plan};
 use postroom::prelude::*;
 use std::time::Instant;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Colour {
-    Blue,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
-
-    /// What both become who meet: the third colour, unless they have the same.
-    fn blend(self, other: Self) -> Self {
-        match Self::ALL.into_iter().find(|colour| ![self, other].contains(colour)) {
-            Some(third) if self != other => third,
-            _ => self,
-        }
-    }
-}
 
 #[process]
 struct Creature {
@@ -45,7 +27,7 @@ impl Creature {
     /// Another creature has come, while this one waited.
     #[message]
     fn meet(&mut self, ctx: &mut Context<Self>, other: Address<Creature>, colour: Colour) {
-        let blend = self.colour.blend(colour);
+        let blend = self.colour.complement(colour);
         other.change(blend).send().expect("the other one lives");
         self.change(ctx, blend);
     }

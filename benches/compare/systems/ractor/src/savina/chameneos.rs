@@ -8,28 +8,8 @@ use ::ractor::{Actor, ActorProcessingErr, ActorRef};
 use super::super::finish::finish;
 use super::super::tally::{Report, Tally, TallyState};
 use super::super::{Peers, nobody, send, start};
+use crate::kernel::Colour;
 use crate::plan::{Outcome, Plan};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Colour {
-    Blue,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
-
-    /// What two that meet become: they keep the same colour, or take the one that neither has.
-    fn complement(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,
-            (Self::Blue, Self::Yellow) | (Self::Yellow, Self::Blue) => Self::Red,
-            (Self::Red, Self::Yellow) | (Self::Yellow, Self::Red) => Self::Blue,
-            (same, _) => same,
-        }
-    }
-}
 
 /// A creature wants to meet, or is wanted.
 struct Meet {
