@@ -183,6 +183,14 @@ pub enum SpawnError {
         /// Who has it.
         holder: Pid,
     },
+    /// It was to be bound to the process that spawns it, and no process does.
+    #[error(
+        "`{option}` binds a process to the one that spawns it, and this is no process; spawn it from inside one, or leave that out"
+    )]
+    NoProcess {
+        /// The option.
+        option: &'static str,
+    },
     /// All 2^28 slots are in use.
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,

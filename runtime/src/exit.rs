@@ -39,7 +39,20 @@ const _: () = assert!(size_of::<ExitReason>() <= 32);
 impl ExitReason {
     /// Whether nothing went wrong: done, stopped, or shut down.
     pub fn is_normal(&self) -> bool {
-        matches!(self, Self::Normal | Self::Shutdown)
+        match self {
+            Self::Normal | Self::Shutdown => true,
+            Self::Linked { reason, .. } => reason.is_normal(),
+            _ => false,
+        }
+    }
+
+    /// The reason of a process that ends because `pid`, which it was linked to, did. Of a chain of links each names the process
+    /// that failed first.
+    pub(crate) fn linked(pid: Pid, reason: Self) -> Self {
+        match reason {
+            linked @ Self::Linked { .. } => linked,
+            reason => Self::Linked { pid, reason: Arc::new(reason) },
+        }
     }
 
     /// The reason that an error of this kind makes.
@@ -133,15 +146,53 @@ pub struct Cancel {
 }
 
 /// A monitored process has ended, its state has been dropped and its names are free.
+///
+/// It comes behind the last message of the process, once for each time that it was monitored.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Down {
     /// Which process.
     pub pid: Pid,
     /// Why it ended.
     pub reason: ExitReason,
+    /// Which monitor this is the answer to.
+    pub monitor: Monitor,
 }
 
-/// A linked process has failed, and this process traps exits.
+impl Down {
+    /// Its own answer to a monitor, for a process that is driven by hand.
+    pub fn of(monitor: Monitor, reason: ExitReason) -> Self {
+        Self { pid: monitor.pid, reason, monitor }
+    }
+
+    pub(crate) fn new(pid: Pid, reason: ExitReason, number: u64) -> Self {
+        Self { pid, reason, monitor: Monitor { pid, number } }
+    }
+}
+
+/// Names one monitor of a process by another: see [`Pid::monitor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Monitor {
+    pid: Pid,
+    number: u64,
+}
+
+impl Monitor {
+    pub(crate) fn new(pid: Pid, number: u64) -> Self {
+        Self { pid, number }
+    }
+
+    /// The process that is monitored.
+    pub fn pid(self) -> Pid {
+        self.pid
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// A linked process has failed, and this process traps exits. It comes behind the last message of that process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exit {
     /// Which process.

@@ -70,6 +70,7 @@ mod statistics;
 mod sync;
 mod table;
 mod timekeeper;
+mod topology;
 
 pub use actor::address::{Address, Recipient};
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
@@ -90,7 +91,7 @@ pub use errors::{
     AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError, SendError,
     SendFailure, ShutdownError, SpawnError, StartError, StepError,
 };
-pub use exit::{Cancel, Down, Exit, ExitReason, Panic, Signal, SignalKind};
+pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
 pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
@@ -101,6 +102,8 @@ pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use standalone::Mailbox;
 pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WorkerStatistics};
+pub use topology::bond::Bindings;
+pub use topology::face::{Inspection, TopologyError};
 
 pub use postroom_macros::{entry, main, message, process, signal};
 

@@ -12,9 +12,11 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::relay::{Receiver, THREADS, route, this_node};
+use crate::scheduler::end::tell_bound;
 use crate::scheduler::lend::while_blocked;
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::table::{Home, Keeper, TABLE, Token};
+use crate::topology::bond::Ear;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -178,10 +180,16 @@ impl Mailbox {
         while let Some(mut node) = controls.pop() {
             let letter = node.take();
             pool::recycle(node);
-            if letter.generation == self.pid.generation()
-                && let Some(Ok(Control::Join(join))) = letter.payload.map(Payload::take::<Control>)
-            {
-                self.joined.push(join);
+            if letter.generation != self.pid.generation() {
+                continue;
+            }
+            match letter.payload.map(Payload::take::<Control>) {
+                Some(Ok(Control::Join(join))) => self.joined.push(join),
+                Some(Ok(Control::Bond(bond))) => {
+                    // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
+                    let _heard = unsafe { token.slot().hear(*bond) };
+                }
+                _ => {}
             }
         }
     }
@@ -213,6 +221,10 @@ impl Drop for Mailbox {
             token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
         }
         self.take_controls(&mut token);
+        let (slot, bonds) = (token.slot(), token.take_extras().and_then(|extras| extras.bonds));
+        if let Some(bonds) = bonds {
+            tell_bound(slot, self.pid, *bonds, &ExitReason::Normal);
+        }
         TABLE.take_back(token);
         *lock(&self.owner.hand) = Hand::default();
         lock(&UNUSED).push(self.owner);

@@ -140,6 +140,12 @@ impl<P> Context<P> {
         awaits::perform(command)
     }
 
+    /// From here on the failure of a linked process is told to this one, as an [`Exit`](crate::Exit) signal, instead of ending
+    /// it; or not any more. A process with a `#[signal]` method for [`Exit`](crate::Exit) does so from its start.
+    pub fn trap_exits(&mut self, traps: bool) {
+        crate::topology::face::trap_exits(traps);
+    }
+
     /// Whether the process was told to end.
     pub fn is_cancelled(&self) -> bool {
         active::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)

@@ -290,6 +290,18 @@ impl<P: Actor> Machine<P> {
     }
 }
 
+/// Whether there is a method for exits among these.
+const fn traps_exits(signals: &[&str]) -> bool {
+    let mut index = 0;
+    while index < signals.len() {
+        if matches!(signals[index].as_bytes(), b"Exit") {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
 /// What became of a future.
 enum Away<P> {
     /// It waits for a message.
@@ -345,6 +357,10 @@ impl<P: Actor> Process for Machine<P> {
 
     fn handles_cancel(&self) -> bool {
         true
+    }
+
+    fn traps_exits(&self) -> bool {
+        const { traps_exits(P::SIGNALS) }
     }
 }
 

@@ -56,6 +56,22 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| options.name = Some(name.into()))
     }
 
+    /// Links the process with the one that spawns it, before it runs: see [`Pid::link`].
+    pub fn linked(self) -> Self {
+        self.option(|options| options.bound.linked = true)
+    }
+
+    /// The process that spawns this one gets a [`Down`](crate::Down) when it ends, however soon: see [`Pid::monitor`].
+    pub fn monitored(self) -> Self {
+        self.option(|options| options.bound.monitored = true)
+    }
+
+    /// The process is told to end, with reason [`Shutdown`](ExitReason::Shutdown), when the one that spawns it has ended, for
+    /// whatever reason. The other way nothing is told.
+    pub fn owned(self) -> Self {
+        self.option(|options| options.bound.owned = true)
+    }
+
     /// Gives the process a text that people see in [`info`](Pid::info) and in statistics.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         self.option(|options| options.label = Some(label.into()))
@@ -207,6 +223,24 @@ impl<P: Process> SpawnProcess<P> {
     /// As [`Spawn::named`].
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().name = Some(name.into());
+        self
+    }
+
+    /// As [`Spawn::linked`].
+    pub fn linked(mut self) -> Self {
+        self.options.get_or_insert_default().bound.linked = true;
+        self
+    }
+
+    /// As [`Spawn::monitored`].
+    pub fn monitored(mut self) -> Self {
+        self.options.get_or_insert_default().bound.monitored = true;
+        self
+    }
+
+    /// As [`Spawn::owned`].
+    pub fn owned(mut self) -> Self {
+        self.options.get_or_insert_default().bound.owned = true;
         self
     }
 

@@ -14,7 +14,7 @@ use crate::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell};
 use std::ptr::{self, NonNull};
 
-/// What kind of thing a node carries. The first two travel in the data lane, the others in the control lane.
+/// What kind of thing a node carries. The first two and the last travel in the data lane, the others in the control lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Signal = 4,
     /// A call that waits for its answer; the node is in no lane.
     Call = 5,
+    /// The notice of an end. Travels in the data lane.
+    Notice = 6,
 }
 
 /// What is in a node. `generation` names the life of the slot that it was sent to: a receiver that finds another one
@@ -160,7 +162,8 @@ impl Node {
             2 => Kind::Completed,
             3 => Kind::Failed,
             4 => Kind::Signal,
-            _ => Kind::Call,
+            5 => Kind::Call,
+            _ => Kind::Notice,
         };
         Address { kind, generation: mark & crate::pid::LAST_GENERATION }
     }

@@ -1,7 +1,9 @@
 //! What the runtime itself says to a process, through its control lane.
 
 use crate::exit::ExitReason;
+use crate::oneshot::Oneshot;
 use crate::payload::Payload;
+use crate::topology::bond::{Bindings, Bond};
 use std::sync::Arc;
 
 /// A control that is no completion.
@@ -12,6 +14,30 @@ pub(crate) enum Control {
     Kill,
     /// Tell this one when you end.
     Join(Join),
+    /// Something about what binds this process to another.
+    Bond(Box<Bond>),
+    /// Tell this one what binds you.
+    Inspect(Inspect),
+}
+
+/// A wish to know what binds a process to others. One that is dropped reached no living process.
+pub(crate) struct Inspect(Arc<Oneshot<Option<Bindings>>>);
+
+impl Inspect {
+    pub(crate) fn new(waiter: Arc<Oneshot<Option<Bindings>>>) -> Self {
+        Self(waiter)
+    }
+
+    pub(crate) fn tell(self, bindings: Bindings) {
+        self.0.put(Some(bindings));
+    }
+}
+
+impl Drop for Inspect {
+    fn drop(&mut self) {
+        // Nothing, if it has been told.
+        self.0.put(None);
+    }
 }
 
 /// Someone who waits for the end of a process.

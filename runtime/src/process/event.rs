@@ -2,14 +2,15 @@
 
 use super::control::{Control, Join};
 use crate::errors::{CallError, CommandError};
-use crate::exit::{Cancel, ExitReason, Signal};
+use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
 use crate::mail::Mail;
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Content, Kind, Letter, Lying};
 use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
-use crate::pid::Resident;
+use crate::topology::bond::{Bond, Ear};
+use crate::topology::bonds::Heard;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -112,7 +113,7 @@ impl<'a> Events<'a> {
 pub(crate) struct Feed {
     holder: Option<Holder<'static>>,
     /// Who the process is.
-    whose: Option<&'static dyn Resident>,
+    whose: Option<&'static dyn Ear>,
     generation: u64,
     /// Controls taken out of the lane and not yet seen.
     controls: Controls,
@@ -146,6 +147,8 @@ pub(crate) struct Rare {
     pub(crate) joins: Vec<Join>,
     /// Controls that the step left alone.
     pub(crate) left: Controls,
+    /// Notices of ends, in their order among the messages, that have not been heard.
+    pub(crate) notices: VecDeque<Box<Bond>>,
     /// Why the process is to end.
     pub(crate) end: Option<ExitReason>,
 }
@@ -182,7 +185,7 @@ impl Feed {
     /// # Safety
     /// The caller holds the token of `lanes`, and uses it through nothing else until the step is over.
     #[inline]
-    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn Resident, generation: u64) {
+    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn Ear, generation: u64) {
         // SAFETY: as the caller promises.
         self.holder = Some(unsafe { Holder::new(lanes) });
         self.whose = Some(whose);
@@ -283,6 +286,13 @@ impl Feed {
         self.rare.take()
     }
 
+    /// Notices that the last step took and did not hear; something has come into the control lane since.
+    pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<Bond>>) {
+        if !notices.is_empty() {
+            self.rare().notices = notices;
+        }
+    }
+
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -312,9 +322,11 @@ impl Feed {
         {
             return Some(event);
         }
-        let to = self.whose.and_then(Resident::resident);
-        let mail = self.mail()?;
-        mail.into_package(to?).map(Event::Message)
+        let to = self.whose.and_then(|whose| whose.resident());
+        if let Some(mail) = self.mail() {
+            return mail.into_package(to?).map(Event::Message);
+        }
+        if self.has_notice() { self.next_control() } else { None }
     }
 
     /// The next message, where it lies; `None` if there is none, if the budget is used, or if something else has come.
@@ -333,22 +345,68 @@ impl Feed {
                 // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
                 return Some(Mail::new(unsafe { &mut *content }));
             }
-            self.meet(letter);
+            if self.meet(letter) {
+                return None;
+            }
         }
     }
 
-    /// Meets what is no message for this process.
+    /// Meets what is no message for this process. Gives whether it comes before the next message.
     #[cold]
-    fn meet(&mut self, letter: Lying) {
+    fn meet(&mut self, letter: Lying) -> bool {
         let letter = letter.take();
         if letter.generation != self.generation {
             self.rare().strangers.push(letter);
-            return;
+            return false;
         }
         self.others += 1;
-        if letter.kind == Kind::Stop {
-            self.end(ExitReason::Normal);
+        match (letter.kind, letter.payload) {
+            (Kind::Stop, _) => self.end(ExitReason::Normal),
+            (Kind::Notice, Some(payload)) => {
+                if let Ok(Control::Bond(bond)) = payload.take() {
+                    self.controlled = true;
+                    self.rare().notices.push_back(bond);
+                }
+            }
+            _ => {}
         }
+        true
+    }
+
+    /// Whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while something is in the
+    /// control lane: it may have been said before the notice, and is heard first, by the next step.
+    #[inline]
+    pub(crate) fn has_notice(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
+            && self.holder.as_ref().is_some_and(|holder| !holder.has_control_node())
+    }
+
+    /// The next notice that the process is to know of.
+    fn next_notice(&mut self) -> Option<Event> {
+        while self.has_notice() && !self.ended {
+            let bond = self.rare.as_mut()?.notices.pop_front()?;
+            let from = bond.from();
+            match self.hear(*bond) {
+                Heard::Down(number, reason) => {
+                    return Some(Event::Signal(Signal::Down(Down::new(from, reason, number))));
+                }
+                Heard::Exit(reason) => return Some(Event::Signal(Signal::Exit(Exit { pid: from, reason }))),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Hears what another process says about what binds it to this one.
+    fn hear(&mut self, bond: Bond) -> Heard<ExitReason> {
+        let (from, Some(whose)) = (bond.from(), self.whose) else { return Heard::Nothing };
+        // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the extras.
+        let heard = unsafe { whose.hear(bond) };
+        if let Heard::End(reason) = heard {
+            self.end(ExitReason::linked(from, reason));
+            return Heard::Nothing;
+        }
+        heard
     }
 
     /// Sorts what was in the control lane: what the runtime says to itself takes effect, the rest waits for the step.
@@ -379,6 +437,13 @@ impl Feed {
                 }
                 Ok(Control::Kill) => self.end(ExitReason::Killed),
                 Ok(Control::Join(join)) => self.rare().joins.push(join),
+                Ok(Control::Bond(bond)) => drop(self.hear(*bond)),
+                Ok(Control::Inspect(inspect)) => {
+                    if let Some(whose) = self.whose {
+                        // SAFETY: as in `hear`.
+                        inspect.tell(unsafe { whose.inspect() });
+                    }
+                }
                 Err(_) => {}
             }
             pool::recycle(node);
@@ -390,7 +455,7 @@ impl Feed {
         if self.ended {
             return None;
         }
-        let mut node = self.controls.pop()?;
+        let Some(mut node) = self.controls.pop() else { return self.next_notice() };
         let letter = node.take();
         pool::recycle(node);
         let payload = letter.payload?;

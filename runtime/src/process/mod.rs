@@ -69,6 +69,12 @@ pub trait Process: Send + 'static {
     fn handles_cancel(&self) -> bool {
         false
     }
+
+    /// Whether the failure of a linked process is to be given to `step`, as [`Signal::Exit`](crate::Signal::Exit). If not, it
+    /// ends the process. Asked once, after `init`.
+    fn traps_exits(&self) -> bool {
+        false
+    }
 }
 
 impl StepOutput<'_> {

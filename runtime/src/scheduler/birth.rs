@@ -12,7 +12,7 @@ use crate::process::control::EndWaiter;
 use crate::process::{InitContext, Process};
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::extras::Values;
-use crate::table::{Extras, ProcessKind, TABLE, Token};
+use crate::table::{ProcessKind, TABLE, Token};
 use std::any::Any;
 use std::any::TypeId;
 use std::cell::Cell;
@@ -33,6 +33,27 @@ pub(crate) struct Options {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(crate) bound: Bound,
+}
+
+/// How a process is bound to the one that spawns it, before it runs.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Bound {
+    pub(crate) linked: bool,
+    pub(crate) monitored: bool,
+    pub(crate) owned: bool,
+}
+
+impl Bound {
+    /// The options that ask for it, as they were written.
+    fn asked(self) -> Option<&'static str> {
+        match self {
+            Self { linked: true, .. } => Some("linked"),
+            Self { monitored: true, .. } => Some("monitored"),
+            Self { owned: true, .. } => Some("owned"),
+            _ => None,
+        }
+    }
 }
 
 /// What is known of a process before it is there.
@@ -81,6 +102,12 @@ impl Host {
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
         }
+        let bound = birth.options.as_ref().map(|options| options.bound).unwrap_or_default();
+        if let Some(option) = bound.asked()
+            && super::own::with_own(|_, _, _| ()).is_none()
+        {
+            return Err(SpawnError::NoProcess { option });
+        }
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
         }
@@ -121,12 +148,18 @@ impl Host {
                 {
                     self.release_name(name, pid);
                 }
-                self.bury_unborn(token, Body::new(process), &error);
+                self.bury_unborn(token, pid, Body::new(process), &error);
                 return Err(error);
             }
         };
         drop(inside);
         self.keep_extras(&mut token, pid, birth, name, values);
+        if process.traps_exits() {
+            token.make_extras().bonds().trap(true);
+        }
+        if bound.asked().is_some() {
+            bind(bound, &mut token, pid);
+        }
         *token.body() = Some(Body::new(process));
         self.begin(token, first);
         Ok(pid)
@@ -193,17 +226,22 @@ impl Host {
             lock(&self.labels).insert(pid, label);
         }
         token.attend(values.is_some());
-        *token.make_extras() = Extras { result, values, name, labelled, ..Extras::default() };
+        // Its start may have left some already.
+        let extras = token.make_extras();
+        (extras.result, extras.values, extras.name, extras.labelled) = (result, values, name, labelled);
     }
 
     /// Takes back all that had happened for a process that does not start.
-    fn bury_unborn(&'static self, mut token: Token, process: Body, error: &SpawnError) {
+    fn bury_unborn(&'static self, mut token: Token, pid: Pid, process: Body, error: &SpawnError) {
         let reason = ExitReason::error(error.to_string());
         token.close();
         if let Some(panic) = super::end::close(process, &reason) {
             tracing::error!(%panic, "the close of a process that did not start panicked");
         }
         super::end::empty_unborn(&mut token, &reason);
+        if let Some(bonds) = token.take_extras().and_then(|extras| extras.bonds) {
+            super::end::tell_bound(token.slot(), pid, *bonds, &reason);
+        }
         TABLE.take_back(token);
         self.go_back();
     }
@@ -219,6 +257,22 @@ impl Host {
         let (process, entry) = card.names().unwrap_or(("?", "?"));
         Started { pid, process, entry, parent: card.parent(self.config.node) }
     }
+}
+
+/// Binds a process that has not begun to the one that spawns it, which runs or starts on this thread.
+fn bind(bound: Bound, token: &mut Token, child: Pid) {
+    super::own::with_own(|_, me, extras| {
+        let (bonds, newborn) = (extras.bonds(), token.make_extras().bonds());
+        if bound.linked {
+            bonds.link_newborn(me, newborn, child);
+        }
+        if bound.monitored {
+            bonds.watch_newborn(me, newborn, child);
+        }
+        if bound.owned {
+            bonds.own_newborn(me, newborn, child);
+        }
+    });
 }
 
 /// While one lives, this thread starts a process: what is spawned meanwhile is its child, and on its host.
@@ -246,10 +300,14 @@ impl Drop for Inside {
     }
 }
 
+/// The process that the calling thread starts, with its host.
+pub(crate) fn starting() -> Option<(&'static Host, Pid)> {
+    STARTING.try_with(Cell::get).ok()?.process
+}
+
 /// The host that the calling thread runs or starts a process of.
 pub(crate) fn current_host() -> Option<&'static Host> {
-    let starting = STARTING.try_with(Cell::get).ok().and_then(|starting| starting.process);
-    starting.map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
+    starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
 }
 
 /// The values of a process that is spawned with `own`.

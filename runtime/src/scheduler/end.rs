@@ -6,11 +6,12 @@
 //! 4. what was left in its mailbox is dead letters, whose callers learn why it ended;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
-//! 7. whoever waited for the end is told;
+//! 7. those that the process was bound to are told, then whoever waits for its end;
 //! 8. its slot can carry another process: not before, since the code of those who are told still runs as this one.
 
 use super::hooks::Started;
 use super::host::Host;
+use super::own::say;
 use crate::dead_letter::DeadLetterReason;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
@@ -20,7 +21,9 @@ use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::sync::{Ordering, lock};
-use crate::table::{Extras, TABLE, Token};
+use crate::table::{Extras, Slot, TABLE, Token};
+use crate::topology::bond::Bond;
+use crate::topology::bonds::{Bonds, Heard};
 
 /// Ends the process whose token this is.
 pub(crate) fn end(
@@ -60,7 +63,10 @@ pub(crate) fn end(
     host.leave(host.lane());
     host.give_place_back();
     if let Some(extras) = extras {
-        let Extras { result: waits_for_result, joined, values, .. } = *extras;
+        let Extras { result: waits_for_result, joined, values, bonds, .. } = *extras;
+        if let Some(bonds) = bonds {
+            tell_bound(token.slot(), pid, *bonds, &reason);
+        }
         // Those who wait have wakers, and values have drops: code of others, each under its own guard.
         if let Some(waiter) = waits_for_result {
             guarded(|| waiter.ended(&reason, result));
@@ -73,6 +79,17 @@ pub(crate) fn end(
     // The thread's own hold on them, which may be the last.
     super::birth::forget_values();
     TABLE.take_back(token);
+}
+
+/// Tells those that a process was bound to that it has ended.
+pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reason: &ExitReason) {
+    let (owned, said) = bonds.end(reason);
+    for other in owned {
+        other.cancel(ExitReason::Shutdown);
+    }
+    for (other, said) in said {
+        say((slot, pid), other, said);
+    }
 }
 
 /// Runs code of others after the end of a process, which no panic of theirs can change.
@@ -110,8 +127,10 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                 && letter.generation == pid.generation()
                 && let Some(Ok(control)) = letter.payload.map(Payload::take::<Control>)
             {
-                if let Control::Join(join) = control {
-                    extras.get_or_insert_default().joined.push(join);
+                match control {
+                    Control::Join(join) => extras.get_or_insert_default().joined.push(join),
+                    Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
+                    Control::Cancel(_) | Control::Kill | Control::Inspect(_) => {}
                 }
             } else if letter.kind != Kind::Signal {
                 token.slot().home().inspect(|home| {
@@ -119,6 +138,16 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                 });
             }
         }
+    }
+}
+
+/// Hears what was said to a process that has ended and has not told anyone.
+fn hear(slot: &'static Slot, pid: Pid, extras: &mut Extras, bond: Bond) {
+    let (from, _, said) = bond.open();
+    if let Some(said) = said
+        && let Heard::Answer(answer) = extras.bonds().hear(from, said)
+    {
+        say((slot, pid), from, answer);
     }
 }
 
@@ -136,7 +165,8 @@ fn report(process: &Started, reason: &ExitReason) {
         ExitReason::Panic(panic) => {
             tracing::error!(%pid, process, entry, message = %panic.message, place = %panic.place, "process panicked");
         }
-        ExitReason::Killed | ExitReason::Cancelled(_) => {
+        // Why the first of a chain of links ended has been said.
+        ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
             tracing::debug!(%pid, process, entry, %reason, "process ended")
         }
         reason => tracing::warn!(%pid, process, entry, %reason, "process failed"),

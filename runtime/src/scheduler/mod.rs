@@ -24,6 +24,7 @@ pub(crate) mod idle;
 pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod local;
+pub(crate) mod own;
 pub(crate) mod seat;
 pub(crate) mod shutdown;
 pub(crate) mod step;

@@ -265,6 +265,7 @@ impl Context {
             token.weigh();
             if let Some(extras) = token.extras() {
                 kept = std::mem::take(&mut extras.controls);
+                desk.feed.keep_notices(std::mem::take(&mut extras.notices));
                 let has_values = extras.values.is_some();
                 if !desk.has_values && has_values {
                     desk.has_values = true;
@@ -412,14 +413,15 @@ impl Context {
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.
 fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
-    let Rare { strangers, joins, left, end } = rare;
-    if !joins.is_empty() || !left.is_empty() {
-        if !left.is_empty() {
+    let Rare { strangers, joins, left, notices, end } = rare;
+    if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
+        if !(left.is_empty() && notices.is_empty()) {
             token.attend(true);
         }
         let extras = token.make_extras();
         extras.joined.extend(joins);
         extras.controls = left;
+        extras.notices = notices;
     }
     for letter in strangers {
         token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);

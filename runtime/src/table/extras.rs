@@ -1,9 +1,12 @@
 //! What a slot keeps for its process: the process itself, and what only few processes have.
 
 use crate::mailbox::lanes::Controls;
+use crate::pid::Pid;
 use crate::process::control::{EndWaiter, Join};
+use crate::topology::bond::Bond;
+use crate::topology::bonds::Bonds;
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// What is known of a type of process.
@@ -32,4 +35,8 @@ pub(crate) struct Extras {
     pub(crate) labelled: bool,
     /// Controls that were taken out of the lane and that the last step left alone.
     pub(crate) controls: Controls,
+    /// Notices that were taken out of the data lane and not heard: something said before them was still to come.
+    pub(crate) notices: VecDeque<Box<Bond>>,
+    /// What binds it to others.
+    pub(crate) bonds: Option<Box<Bonds<Pid>>>,
 }

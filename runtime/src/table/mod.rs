@@ -11,6 +11,7 @@
 
 pub(crate) mod card;
 pub(crate) mod directory;
+mod ear;
 pub(crate) mod extras;
 pub(crate) mod slot;
 

@@ -152,6 +152,23 @@ impl Slot {
         }
     }
 
+    /// Only the token's holder calls it.
+    fn set_flag(&self, flag: u8, to: bool) {
+        let flags = self.flags.load(Ordering::Relaxed);
+        self.flags.store(if to { flags | flag } else { flags & !flag }, Ordering::Relaxed);
+    }
+
+    /// What few processes have; from here on this one does.
+    ///
+    /// # Safety
+    /// The caller holds the slot's token, and no reference to the extras.
+    #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
+    pub(crate) unsafe fn own_extras(&self) -> &mut Extras {
+        self.set_flag(EXTRAS, true);
+        // SAFETY: as the caller promises.
+        self.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()
+    }
+
     /// A new life begins. Only the token's holder calls it.
     fn begin_life(&self) {
         self.counts.store(0, Ordering::Relaxed);
@@ -312,7 +329,7 @@ impl Slot {
     fn late(&self, mut letter: Letter) {
         let control = letter.payload.as_mut().and_then(Payload::get_mut::<Control>);
         // Whoever waits for the end of what has ended is told so by the drop: that is an answer, and not late.
-        if !matches!(control, Some(Control::Join(_)))
+        if !matches!(control, Some(Control::Join(_) | Control::Bond(_)))
             && let Some(home) = self.home()
         {
             home.late.fetch_add(1, Ordering::Relaxed);
@@ -415,8 +432,7 @@ impl Token {
     }
 
     fn set_flag(&self, flag: u8, to: bool) {
-        let flags = self.0.flags.load(Ordering::Relaxed);
-        self.0.flags.store(if to { flags | flag } else { flags & !flag }, Ordering::Relaxed);
+        self.0.set_flag(flag, to);
     }
 
     /// Finds out anew whether the mailbox is too full: from here on sending to it costs more, or as much as usual.
@@ -437,9 +453,8 @@ impl Token {
 
     /// What few processes have; from here on this one does.
     pub(crate) fn make_extras(&mut self) -> &mut Extras {
-        self.set_flag(EXTRAS, true);
-        // SAFETY: as for the body.
-        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()
+        // SAFETY: this is the token, and borrowed.
+        unsafe { self.0.own_extras() }
     }
 
     /// Takes it away.
@@ -564,7 +579,8 @@ impl Token {
                     caller.fail(CallError::Gone(why.clone()));
                 }
             }
-            (Kind::Stop, _) => {}
+            // What is said about bonds is answered by its drop.
+            (Kind::Stop | Kind::Notice, _) => {}
             _ => {
                 home.late.fetch_add(1, Ordering::Relaxed);
             }

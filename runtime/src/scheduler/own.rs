@@ -1,0 +1,49 @@
+//! How the code of a process reaches what its own slot keeps for it.
+
+use super::birth::starting;
+use super::local::with_current;
+use crate::exit::ExitReason;
+use crate::pid::{Pid, Resident};
+use crate::relay::this_node;
+use crate::table::{Extras, Slot, TABLE};
+use crate::topology::bond::{Bond, Ear};
+use crate::topology::bonds::{Bonds, Said};
+
+/// Looks at the extras of the process that the calling thread runs or starts; `None` if there is none, or if it is being taken
+/// apart. `look` must not run foreign code.
+pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut Extras) -> R) -> Option<R> {
+    if crate::caller::is_ending() {
+        return None;
+    }
+    let (slot, pid) = own()?;
+    // SAFETY: while a step or a start runs, its thread has the token and no reference to the extras, and `look` neither comes
+    // back here nor ends the step.
+    Some(look(slot, pid, unsafe { slot.own_extras() }))
+}
+
+fn own() -> Option<(&'static Slot, Pid)> {
+    if let Some((_, pid)) = starting() {
+        return Some((TABLE.living(pid)?, pid));
+    }
+    let slot = with_current(|context| context?.thread.running())?;
+    slot.living()?;
+    Some((slot, slot.resident()?))
+}
+
+impl Extras {
+    /// What binds the process to others.
+    pub(crate) fn bonds(&mut self) -> &mut Bonds<Pid> {
+        self.bonds.get_or_insert_default()
+    }
+}
+
+/// Says something to `to`, which may have ended: then it is answered for.
+pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: Said<ExitReason>) {
+    let (back, from) = from;
+    let bond = Bond::new(from, to, Some(back), said);
+    let slot = if to.node() == this_node() { TABLE.slot(to.slot()) } else { None };
+    match slot {
+        Some(slot) => slot.tell(to.generation(), bond),
+        None => drop(bond),
+    }
+}

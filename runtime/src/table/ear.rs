@@ -1,0 +1,42 @@
+//! How a slot hears what is said about bonds.
+
+use super::slot::Slot;
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::pid::Resident;
+use crate::process::control::Control;
+use crate::topology::bond::{Bindings, Bond, Ear};
+use crate::topology::bonds::Heard;
+use std::ptr;
+
+impl Ear for Slot {
+    fn tell(&'static self, generation: u64, bond: Bond) {
+        let is_notice = bond.is_notice();
+        let payload = Some(Payload::new(Control::Bond(Box::new(bond))));
+        if is_notice {
+            // Refused, it is dropped: nobody is left to hear it.
+            drop(self.post(Kind::Notice, generation, ptr::null_mut(), payload));
+        } else {
+            self.post_control(pool::empty(), Kind::Signal, generation, ptr::null_mut(), payload);
+        }
+    }
+
+    unsafe fn hear(&self, bond: Bond) -> Heard<ExitReason> {
+        let (from, back, said) = bond.open();
+        let (Some(said), Some(me)) = (said, self.resident()) else { return Heard::Nothing };
+        // SAFETY: as the caller promises; the reference ends with this statement.
+        let heard = unsafe { self.own_extras() }.bonds.get_or_insert_default().hear(from, said);
+        let Heard::Answer(answer) = heard else { return heard };
+        if let Some(back) = back {
+            back.tell(from.generation(), Bond::new(me, from, None, answer));
+        }
+        Heard::Nothing
+    }
+
+    unsafe fn inspect(&self) -> Bindings {
+        // SAFETY: as the caller promises.
+        unsafe { self.own_extras() }.bonds.as_deref().map(Bindings::of).unwrap_or_default()
+    }
+}

@@ -1,0 +1,250 @@
+//! What a process knows of those that it is bound to. See the folder's head for what is said when, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why a process ended, as far as this matters here.
+pub(crate) trait Cause: Clone {
+    /// Whether partners are left alone.
+    fn is_quiet(&self) -> bool;
+
+    /// It had ended before anyone asked.
+    fn gone() -> Self;
+}
+
+/// What one process says to another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Said<Why> {
+    /// We are linked from here on.
+    Link,
+    /// We are not any more; answer with this number.
+    Unlink(u64),
+    /// The answer.
+    Unlinked(u64),
+    /// Tell me of your end, under this number.
+    Watch(u64),
+    /// Do not.
+    Unwatch(u64),
+    /// You own me, and I have ended.
+    Disowned,
+    /// I have ended, and you asked to be told.
+    Down(u64, Why),
+    /// I have ended, and we were linked.
+    Exit(Why),
+    /// The same, for one that does not trap exits.
+    Failed(Why),
+}
+
+impl<Why: Cause> Said<Why> {
+    /// What is answered for one that has ended and will never hear this.
+    pub(crate) fn answer_for_the_dead(&self) -> Option<Self> {
+        match self {
+            Self::Link => Some(Self::Exit(Why::gone())),
+            Self::Unlink(number) => Some(Self::Unlinked(*number)),
+            Self::Watch(number) => Some(Self::Down(*number, Why::gone())),
+            _ => None,
+        }
+    }
+}
+
+/// What follows from what was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard<Why> {
+    Nothing,
+    /// The one that said it is to be told this.
+    Answer(Said<Why>),
+    /// One that is watched has ended.
+    Down(u64, Why),
+    /// A partner has failed, and exits are trapped.
+    Exit(Why),
+    /// A partner has failed, and so does this process.
+    End(Why),
+}
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Link {
+    Linked,
+    /// Unlinked from here, and the other has not answered with this number.
+    Unlinking(u64),
+}
+
+/// One process's half of all its bonds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Bonds<Who: Ord> {
+    links: BTreeMap<Who, Link>,
+    /// Whom this process watches, by number.
+    watched: BTreeMap<u64, Who>,
+    /// Who watches it, with their numbers.
+    watchers: BTreeSet<(Who, u64)>,
+    /// Those that end with it.
+    owned: BTreeSet<Who>,
+    owner: Option<Who>,
+    traps: bool,
+    /// The number given out last.
+    number: u64,
+}
+
+impl<Who: Ord> Default for Bonds<Who> {
+    fn default() -> Self {
+        Self {
+            links: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            watchers: BTreeSet::new(),
+            owned: BTreeSet::new(),
+            owner: None,
+            traps: false,
+            number: 0,
+        }
+    }
+}
+
+impl<Who: Ord + Copy> Bonds<Who> {
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// From here on failures of partners are heard of, or end the process.
+    pub(crate) fn trap(&mut self, traps: bool) {
+        self.traps = traps;
+    }
+
+    /// Links with `other`. Gives what is to be said to it.
+    pub(crate) fn link<Why>(&mut self, other: Who) -> Option<Said<Why>> {
+        match self.links.insert(other, Link::Linked) {
+            Some(Link::Linked) => None,
+            None | Some(Link::Unlinking(_)) => Some(Said::Link),
+        }
+    }
+
+    /// Takes a link with `other` back. Gives what is to be said to it.
+    pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<Said<Why>> {
+        if self.links.get(&other) != Some(&Link::Linked) {
+            return None;
+        }
+        let number = self.next_number();
+        self.links.insert(other, Link::Unlinking(number));
+        Some(Said::Unlink(number))
+    }
+
+    /// Watches `other`. Gives the number that its end will be told under, which is to be said to it.
+    pub(crate) fn watch(&mut self, other: Who) -> u64 {
+        let number = self.next_number();
+        self.watched.insert(number, other);
+        number
+    }
+
+    /// Whom the number stands for.
+    pub(crate) fn watched(&self, number: u64) -> Option<Who> {
+        self.watched.get(&number).copied()
+    }
+
+    /// Watches it no longer; its end is not heard of, even if the notice is on its way. Gives whom this is to be said to.
+    pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
+        self.watched.remove(&number)
+    }
+
+    /// Both halves of a link with a process that has not begun, and so hears nothing yet.
+    pub(crate) fn link_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
+        self.links.insert(other, Link::Linked);
+        newborn.links.insert(me, Link::Linked);
+    }
+
+    /// The same, for a watch.
+    pub(crate) fn watch_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
+        let number = self.watch(other);
+        newborn.watchers.insert((me, number));
+    }
+
+    /// The same, for one that ends with this process.
+    pub(crate) fn own_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
+        self.owned.insert(other);
+        newborn.owner = Some(me);
+    }
+
+    /// Hears what `from` says.
+    pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: Said<Why>) -> Heard<Why> {
+        match said {
+            Said::Link => {
+                self.links.entry(from).or_insert(Link::Linked);
+                Heard::Nothing
+            }
+            Said::Unlink(number) => {
+                // Of two that unlink at once each waits for its own answer.
+                if self.links.get(&from) == Some(&Link::Linked) {
+                    self.links.remove(&from);
+                }
+                Heard::Answer(Said::Unlinked(number))
+            }
+            Said::Unlinked(number) => {
+                if self.links.get(&from) == Some(&Link::Unlinking(number)) {
+                    self.links.remove(&from);
+                }
+                Heard::Nothing
+            }
+            Said::Watch(number) => {
+                self.watchers.insert((from, number));
+                Heard::Nothing
+            }
+            Said::Unwatch(number) => {
+                self.watchers.remove(&(from, number));
+                Heard::Nothing
+            }
+            Said::Disowned => {
+                self.owned.remove(&from);
+                Heard::Nothing
+            }
+            Said::Down(number, why) if self.watched.get(&number) == Some(&from) => {
+                self.watched.remove(&number);
+                Heard::Down(number, why)
+            }
+            Said::Down(..) => Heard::Nothing,
+            Said::Exit(why) => match self.links.remove(&from) {
+                Some(Link::Linked) if why.is_quiet() => Heard::Nothing,
+                Some(Link::Linked) if self.traps => Heard::Exit(why),
+                Some(Link::Linked) => Heard::End(why),
+                Some(Link::Unlinking(_)) | None => Heard::Nothing,
+            },
+            // Its notice follows: if exits are trapped, that is what is heard of.
+            Said::Failed(why) => match self.links.get(&from) {
+                Some(Link::Linked) if !self.traps => Heard::End(why),
+                _ => Heard::Nothing,
+            },
+        }
+    }
+
+    /// The process has ended. Gives those that end with it, and what is to be said to whom.
+    pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, Said<Why>)>) {
+        let linked = self.links.iter().filter(|(_, link)| **link == Link::Linked);
+        let exits = linked.flat_map(|(&other, _)| {
+            let failed = (!why.is_quiet()).then(|| (other, Said::Failed(why.clone())));
+            // In this order: who does not trap exits has ended when the notice comes.
+            failed.into_iter().chain([(other, Said::Exit(why.clone()))])
+        });
+        let downs = self.watchers.iter().map(|&(other, number)| (other, Said::Down(number, why.clone())));
+        let unwatched = self.watched.iter().map(|(&number, &other)| (other, Said::Unwatch(number)));
+        let disowned = self.owner.iter().map(|&owner| (owner, Said::Disowned));
+        let said = exits.chain(downs).chain(unwatched).chain(disowned).collect();
+        (self.owned, said)
+    }
+
+    /// Partners.
+    pub(crate) fn links(&self) -> impl Iterator<Item = Who> {
+        self.links.iter().filter(|(_, link)| **link == Link::Linked).map(|(&other, _)| other)
+    }
+
+    /// Those that are watched, as often as they are.
+    pub(crate) fn all_watched(&self) -> impl Iterator<Item = Who> {
+        self.watched.values().copied()
+    }
+
+    /// Those that watch, as often as they do.
+    pub(crate) fn watchers(&self) -> impl Iterator<Item = Who> {
+        self.watchers.iter().map(|&(other, _)| other)
+    }
+
+    /// Those that end with it.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = Who> {
+        self.owned.iter().copied()
+    }
+}
