@@ -98,9 +98,10 @@ fn a_ring_falls_once_each_and_one_busy_in_an_async_method_does_not_wait_for_it()
         nodes[place].link(nodes[(place + 1) % 3].pid()).wait().unwrap();
     }
     nodes[1].busy().send().unwrap();
+    let ends: Vec<_> = nodes.iter().map(|node| node.pid().join()).collect();
     nodes[0].fail().send().unwrap();
-    for node in &nodes {
-        assert!(node.pid().join().wait_timeout(LONG).is_some());
+    for end in ends {
+        assert!(end.wait_timeout(LONG).is_some());
     }
     assert_eq!((runtime.statistics().spawned, runtime.statistics().closed), (3, 3));
 }
@@ -113,8 +114,9 @@ fn a_normal_end_leaves_partners_alone_and_nothing_of_the_link() {
     one.link(other.pid()).wait().unwrap();
     assert_eq!(one.pid().bindings().wait().unwrap().links, [other.pid()]);
     assert_eq!(other.pid().bindings().wait().unwrap().links, [one.pid()]);
+    let end = other.pid().join();
     other.pid().stop();
-    assert_eq!(other.pid().join().wait_timeout(LONG), Some(ExitReason::Normal));
+    assert_eq!(end.wait_timeout(LONG), Some(ExitReason::Normal));
     one.ping().wait().unwrap();
     assert_eq!(one.pid().bindings().wait().unwrap().count(), 0);
 }
