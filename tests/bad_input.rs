@@ -1,7 +1,7 @@
 //! What no program should do and some program will: each has a defined answer, and none harms anyone else.
 
 use postroom::prelude::*;
-use postroom::{BuildError, Builder, Command, Completion, Host, InitError, SendFailure};
+use postroom::{Bound, BuildError, Builder, Command, Completion, Host, InitError, SendFailure};
 use postroom_tests::{Latch, act, eventually, idle_for_ever, soon, within};
 use std::cell::RefCell;
 use std::panic::panic_any;
@@ -366,7 +366,7 @@ fn a_million_messages_in_one_go_all_arrive() {
             }
             Ok(())
         }));
-        let pid = pid.start().unwrap();
+        let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
         (0..MESSAGES).for_each(|number| host.send(pid, number).unwrap());
         assert_eq!(pid.info().unwrap().mailbox, MESSAGES);
         runtime.resume().unwrap();

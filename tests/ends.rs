@@ -1,7 +1,7 @@
 //! How one process ends: by a kill, a stop, a cancel or of itself; and what whoever waits for it can rely on.
 
 use postroom::prelude::*;
-use postroom::{CallError, ProcessError, ProcessState};
+use postroom::{Bound, CallError, ProcessError, ProcessState};
 use postroom_tests::{Ask, Desk, Latch, Witness, act, eventually, idle_for_ever, soon};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -85,7 +85,7 @@ fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
             }
             Ok(())
         }));
-        let pid = pid.start().unwrap();
+        let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
         inside.wait();
         let end = pid.join();

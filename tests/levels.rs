@@ -261,12 +261,12 @@ fn messages_of_every_size_and_alignment_come_whole_from_thread_to_thread() {
             .map(|byte| {
                 std::thread::spawn(move || {
                     for _ in 0..500 {
-                        sink.small([byte; 32]).send().unwrap();
-                        sink.block([byte; 33]).send().unwrap();
-                        sink.large([byte; 500]).send().unwrap();
-                        sink.huge([byte; 5_000]).send().unwrap();
-                        sink.wide(Wide([byte; 100])).send().unwrap();
-                        sink.nothing().send().unwrap();
+                        sink.small([byte; 32]).send_wait().unwrap();
+                        sink.block([byte; 33]).send_wait().unwrap();
+                        sink.large([byte; 500]).send_wait().unwrap();
+                        sink.huge([byte; 5_000]).send_wait().unwrap();
+                        sink.wide(Wide([byte; 100])).send_wait().unwrap();
+                        sink.nothing().send_wait().unwrap();
                     }
                 })
             })

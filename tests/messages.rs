@@ -357,7 +357,9 @@ fn no_sender_is_reordered_with_itself_threads_and_processes_alike() {
             (0..4).map(|number| runtime.spawn(Sender { number }).send(desk, EACH).unwrap()).collect();
         let threads: Vec<_> = (4..8)
             .map(|number| {
-                thread::spawn(move || (0..EACH).for_each(|place| desk.note(number * 1_000_000 + place).send().unwrap()))
+                thread::spawn(move || {
+                    (0..EACH).for_each(|place| desk.note(number * 1_000_000 + place).send_wait().unwrap())
+                })
             })
             .collect();
         processes.into_iter().for_each(|process| process.wait().unwrap());

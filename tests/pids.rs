@@ -236,7 +236,9 @@ fn messages_of_one_sender_keep_their_order() {
         let host = runtime.host();
         let threads: Vec<_> = (0..8_usize)
             .map(|sender| {
-                std::thread::spawn(move || (0..5_000_u64).for_each(|number| host.send(pid, (sender, number)).unwrap()))
+                std::thread::spawn(move || {
+                    (0..5_000_u64).for_each(|number| host.send_wait(pid, (sender, number)).unwrap())
+                })
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -1,7 +1,7 @@
 //! How answers find whoever asked, and what wakes a process and what does not.
 
 use postroom::prelude::*;
-use postroom::{CommandError, Completion, ProcessState};
+use postroom::{Bound, CommandError, Completion, ProcessState};
 use postroom_tests::{Ask, Desk, Latch, act, eventually, idle_for_ever, soon};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -62,7 +62,7 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
             }
             Ok(())
         }));
-        let pid = pid.start().unwrap();
+        let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
         let end = pid.join();
         let (_, completion) = desk.next();
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
@@ -481,7 +481,7 @@ fn a_process_is_never_in_two_steps_at_once() {
         let pid = pid.start().unwrap();
         let host = runtime.host();
         let senders: Vec<_> = (0..8)
-            .map(|_| std::thread::spawn(move || (0..2_000_u64).for_each(|number| host.send(pid, number).unwrap())))
+            .map(|_| std::thread::spawn(move || (0..2_000_u64).for_each(|number| host.send_wait(pid, number).unwrap())))
             .collect();
         senders.into_iter().for_each(|thread| thread.join().unwrap());
         eventually(|| heard.load(SeqCst) == 16_000);

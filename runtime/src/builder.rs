@@ -4,6 +4,7 @@ use crate::actor::call::DEFAULT_TIMEOUT;
 use crate::command::{Command, Completion};
 use crate::dead_letter::DeadLetter;
 use crate::errors::BuildError;
+use crate::mailbox::bound::Bound;
 use crate::relay::{new_host, this_node};
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
@@ -28,6 +29,7 @@ pub struct Builder {
     limit: Option<usize>,
     seed: Option<u64>,
     call_timeout: Duration,
+    mailbox: Bound,
     deadline: Duration,
     paused: bool,
     handlers: Handlers,
@@ -49,6 +51,7 @@ impl Builder {
             limit: None,
             seed: None,
             call_timeout: DEFAULT_TIMEOUT,
+            mailbox: Bound::DEFAULT,
             deadline: DEADLINE,
             paused: false,
             handlers: Handlers::default(),
@@ -83,6 +86,14 @@ impl Builder {
     /// How long calls made by the host's processes wait if nothing else is said, instead of [`DEFAULT_TIMEOUT`].
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
+        self
+    }
+
+    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see [`Spawn::mailbox`].
+    ///
+    /// [`Spawn::mailbox`]: crate::Spawn::mailbox
+    pub fn mailbox(mut self, bound: Bound) -> Self {
+        self.mailbox = bound;
         self
     }
 
@@ -126,6 +137,9 @@ impl Builder {
         if self.limit == Some(0) {
             return Err(BuildError::Limit);
         }
+        if self.mailbox.is_nothing() {
+            return Err(BuildError::Mailbox);
+        }
         let config = Config {
             name: self.name,
             node: this_node(),
@@ -134,6 +148,7 @@ impl Builder {
             seed: self.seed.unwrap_or_else(crate::random::entropy),
             limit: self.limit,
             call_timeout: self.call_timeout,
+            mailbox: self.mailbox,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
         let scheduler = Scheduler::new(config, user);

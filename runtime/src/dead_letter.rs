@@ -25,12 +25,15 @@ pub enum DeadLetterReason {
     Ended,
     /// The process has no method for messages of this type.
     Unhandled,
+    /// The mailbox had no room for it, and this is what its bound says.
+    Overflow,
 }
 
 impl fmt::Display for DeadLetterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ended => "the process ended before it came to the message",
+            Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
         })
     }

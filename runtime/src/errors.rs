@@ -183,6 +183,9 @@ pub enum SpawnError {
         /// Who has it.
         holder: Pid,
     },
+    /// The bound of its mailbox is zero.
+    #[error("a mailbox for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
+    Mailbox,
     /// It was to be bound to the process that spawns it, and no process does.
     #[error(
         "`{option}` binds a process to the one that spawns it, and this is no process; spawn it from inside one, or leave that out"
@@ -433,6 +436,9 @@ pub enum BuildError {
     /// The process limit is zero.
     #[error("a process limit of 0 would let nothing run; give a limit of at least 1, or none")]
     Limit,
+    /// The bound of mailboxes is zero.
+    #[error("mailboxes for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
+    Mailbox,
     /// The system did not give the threads.
     #[error("the worker threads could not be started: {0}")]
     Threads(std::io::Error),

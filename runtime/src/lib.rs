@@ -92,6 +92,7 @@ pub use errors::{
     SendFailure, ShutdownError, SpawnError, StartError, StepError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
+pub use mailbox::bound::{Bound, Overflow};
 pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};

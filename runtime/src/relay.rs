@@ -15,7 +15,7 @@ use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{Arc, AtomicU64, OnceLock, Ordering, PoisonError, RwLock};
-use crate::table::{Refusal, Slot, TABLE};
+use crate::table::{Refusal, Slot, TABLE, Why};
 use std::collections::{HashMap, HashSet};
 use std::ptr;
 
@@ -32,12 +32,20 @@ pub trait Receiver: Send + Sync {
 #[inline]
 pub(crate) fn post(slot: &'static Slot, pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|Refusal(letter)| {
+    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|refusal| {
+        let Refusal(letter, why) = *refusal;
         // SAFETY: the word is what was made of the caller above, and the letter came back whole.
         let caller = unsafe { Caller::from_word(letter.word) };
         let payload = letter.payload.unwrap_or_else(|| Payload::new(()));
-        Refused { package: Package::from_parts(pid, payload, caller), reason: SendFailure::Gone(pid) }
+        Refused { package: Package::from_parts(pid, payload, caller), reason: failure(pid, why) }
     })
+}
+
+fn failure(pid: Pid, why: Why) -> SendFailure {
+    match why {
+        Why::Gone => SendFailure::Gone(pid),
+        Why::Full => SendFailure::Full(pid),
+    }
 }
 
 /// Brings a package to wherever its PID says: here, or through the program's router.
@@ -61,7 +69,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
         return send_abroad(pid, message);
     }
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.send(pid.generation(), message).map_err(|message| (message, SendFailure::Gone(pid))),
+        Some(slot) => slot.send(pid.generation(), message).map_err(|(message, why)| (message, failure(pid, why))),
         None => Err((message, SendFailure::Gone(pid))),
     }
 }
@@ -77,13 +85,16 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
     }
     let refused = match TABLE.slot(pid.slot()) {
         Some(slot) => slot.call(pid.generation(), message, caller),
-        None => Err((message, Some(caller))),
+        None => Err((message, Some(caller), Why::Gone)),
     };
-    refused.map_err(|(message, caller)| {
+    refused.map_err(|(message, caller, why)| {
         if let Some(caller) = caller {
-            caller.fail(CallError::Gone(ExitReason::Gone));
+            caller.fail(match why {
+                Why::Gone => CallError::Gone(ExitReason::Gone),
+                Why::Full => CallError::Full,
+            });
         }
-        (message, SendFailure::Gone(pid))
+        (message, failure(pid, why))
     })
 }
 

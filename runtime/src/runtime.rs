@@ -1,7 +1,7 @@
 //! A runtime: one host, what it was built with, and how it ends.
 
 use crate::actor::active::outside;
-use crate::actor::address::Address;
+use crate::actor::address::{Address, Recipient};
 use crate::actor::call::send;
 use crate::actor::definition::Actor;
 use crate::actor::entry::Inputs;
@@ -103,9 +103,27 @@ impl Host {
     /// address, which the compiler checks.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or was never there.
+    /// The message, with the reason, if the process has ended or was never there; and if its mailbox is full and no process
+    /// sends: a process is held instead, see [`Bound`](crate::Bound).
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
+    }
+
+    /// Sends a message as [`Host::send`] does, and has nobody wait: see [`Call::try_send`](crate::Call::try_send).
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there, or if its mailbox is full.
+    pub fn try_send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        Recipient::<M>::of(to.target()).call(message).try_send()
+    }
+
+    /// Sends a message as [`Host::send`] does, and blocks the thread while the mailbox is full: see
+    /// [`Call::send_wait`](crate::Call::send_wait).
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there.
+    pub fn send_wait<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        Recipient::<M>::of(to.target()).call(message).send_wait()
     }
 
     /// From here on processes of type `P` can be started under the type's name; each begins as `P::default()`.

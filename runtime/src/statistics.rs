@@ -29,6 +29,14 @@ pub struct Statistics {
     pub dead_ended: u64,
     /// Messages that their process had no method for.
     pub dead_unhandled: u64,
+    /// Messages that a mailbox had no room for.
+    pub dead_overflow: u64,
+    /// Processes that are held at a full mailbox now.
+    pub held: usize,
+    /// How often a process was held.
+    pub holds: u64,
+    /// How often one was let go because it had waited for so long, and not because there was room.
+    pub valves: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
     /// Processes in the queue that all workers share.
@@ -40,7 +48,7 @@ pub struct Statistics {
 impl Statistics {
     /// All dead letters.
     pub fn dead_letters(&self) -> u64 {
-        self.dead_ended + self.dead_unhandled
+        self.dead_ended + self.dead_unhandled + self.dead_overflow
     }
 
     /// The steps of all workers.
@@ -134,6 +142,11 @@ pub enum ProcessState {
     Running,
     /// Waits for whatever comes.
     Idle,
+    /// Held at the mailbox of that process, to which it has sent and which is full.
+    Held {
+        /// Whose mailbox it is.
+        at: Pid,
+    },
     /// Waits for completions: of so many yields, or of a future if that is zero.
     Waiting {
         /// Yields that have not been answered.
@@ -147,6 +160,7 @@ impl fmt::Display for ProcessState {
             Self::Ready => f.write_str("ready"),
             Self::Running => f.write_str("running"),
             Self::Idle => f.write_str("idle"),
+            Self::Held { at } => write!(f, "held at the mailbox of {at}"),
             Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
             Self::Waiting { outstanding } => write!(f, "waiting for {outstanding} yields"),
         }
@@ -166,6 +180,10 @@ impl Host {
             live: spawned.saturating_sub(closed),
             dead_ended: host.dead_ended.get(),
             dead_unhandled: host.dead_unhandled.get(),
+            dead_overflow: host.dead_overflow.get(),
+            held: host.held(),
+            holds: host.holds.get(),
+            valves: host.valves.get(),
             late: host.home().late.load(Ordering::Relaxed),
             global_queue: host.global.len(),
             timers: host.timers.len(),
@@ -217,8 +235,10 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let (process, entry) = slot.card.names()?;
     let (idle, waits) = slot.lanes.glance();
     let running = host.threads.iter().any(|thread| thread.running().is_some_and(|running| ptr::eq(running, slot)));
+    let held = crate::scheduler::crowd::hold::held_at(slot);
     let state = match (running, idle, waits) {
         (true, ..) => ProcessState::Running,
+        (_, false, _) if held.is_some() => held.map_or(ProcessState::Ready, |at| ProcessState::Held { at }),
         (_, true, _) => ProcessState::Idle,
         (_, _, true) => ProcessState::Waiting { outstanding: slot.card.outstanding.load(Ordering::Relaxed) },
         _ => ProcessState::Ready,

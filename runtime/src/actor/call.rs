@@ -89,10 +89,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self
     }
 
-    /// Sends the message and expects no answer.
+    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is held after its step, until
+    /// there is room: see [`Bound`](crate::Bound).
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended.
+    /// The message, with the reason, if the process has ended; and if its mailbox is full and no process sends.
     #[inline]
     pub fn send(self) -> Result<(), SendError<M>> {
         send(self.pid, self.message)
@@ -183,6 +184,15 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         if let Some(caller) = caller.flatten() {
             // A refusal answers the caller, hence the continuation.
             let _refused = post(self.pid, self.message, caller);
+        }
+    }
+
+    /// When the call stops waiting, if that was said of it.
+    pub(super) fn limit(&self) -> Option<Moment> {
+        match self.limit {
+            Limit::Default => None,
+            Limit::After(timeout) => Some(Moment::now().after(timeout)),
+            Limit::At(deadline) => Some(deadline),
         }
     }
 

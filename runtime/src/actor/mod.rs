@@ -25,6 +25,7 @@ pub(crate) mod machine;
 pub(crate) mod outcome;
 pub(crate) mod reply;
 pub(crate) mod seed;
+mod sending;
 pub(crate) mod serve;
 pub(crate) mod serving;
 pub(crate) mod spawn;

@@ -63,7 +63,7 @@ pub(super) fn serve_mail_only<P: Actor>(
             return Ok(true);
         }
     }
-    Ok(feed.has_notice())
+    Ok(false)
 }
 
 /// A message whose method is async is served from the table.

@@ -10,6 +10,7 @@ use super::seed::SpawnCore;
 use crate::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound;
 use crate::oneshot::Oneshot;
 use crate::payload::{Payload, Payloads};
 use crate::pid::Pid;
@@ -75,6 +76,11 @@ impl<P: Actor> Spawn<P> {
     /// Gives the process a text that people see in [`info`](Pid::info) and in statistics.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         self.option(|options| options.label = Some(label.into()))
+    }
+
+    /// Gives the mailbox a bound of its own: see [`Bound`].
+    pub fn mailbox(self, bound: Bound) -> Self {
+        self.option(|options| options.mailbox = Some(bound))
     }
 
     /// Gives the process, and all that it spawns, a value to be had with [`Context::value`].
@@ -247,6 +253,12 @@ impl<P: Process> SpawnProcess<P> {
     /// As [`Spawn::label`].
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().label = Some(label.into());
+        self
+    }
+
+    /// As [`Spawn::mailbox`].
+    pub fn mailbox(mut self, bound: Bound) -> Self {
+        self.options.get_or_insert_default().mailbox = Some(bound);
         self
     }
 

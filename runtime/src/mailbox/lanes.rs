@@ -74,6 +74,9 @@ const MARKS: usize = 3;
 /// In `head`: its node has not been consumed.
 const FRESH: usize = 1;
 
+/// With every so many messages of a queue its length is looked at.
+pub(crate) const CROWD: u64 = 128;
+
 /// What a push, a wake or a look back found: who has the token now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
@@ -159,9 +162,9 @@ impl Lanes {
         }
     }
 
-    /// Queues `node` in the data lane.
+    /// Queues `node` in the data lane. Calls `crowded` if its number is a multiple of [`CROWD`].
     #[inline]
-    pub(crate) fn push_data(&self, node: NodeBox) -> Claim {
+    pub(crate) fn push_data(&self, node: NodeBox, crowded: impl FnOnce()) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
         // Release: the node's content goes before it. Acquire: what the one that laid a mark down did goes before us.
@@ -175,9 +178,12 @@ impl Lanes {
             }
             Some(predecessor) => {
                 // SAFETY: as above.
-                unsafe { (*node).number_after(predecessor, || self.first_sequence()) };
+                let sequence = unsafe { (*node).number_after(predecessor, || self.first_sequence()) };
                 // From here on the node is the consumer's.
                 predecessor.next.store(node, Ordering::Release);
+                if sequence & (CROWD - 1) == 0 {
+                    crowded();
+                }
             }
         }
         match marks(before) {

@@ -6,6 +6,7 @@
 //!
 //! Nothing here knows of processes or scheduling: a lane that must wake its owner says so to its caller.
 
+pub(crate) mod bound;
 pub(crate) mod lanes;
 pub(crate) mod node;
 pub(crate) mod pool;

@@ -14,7 +14,7 @@ use crate::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell};
 use std::ptr::{self, NonNull};
 
-/// What kind of thing a node carries. The first two and the last travel in the data lane, the others in the control lane.
+/// What kind of thing a node carries. The first two and the last two travel in the data lane, the others in the control lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Call = 5,
     /// The notice of an end. Travels in the data lane.
     Notice = 6,
+    /// Stands for a message in the ring of a mailbox with a hard bound. Travels in the data lane.
+    Ticket = 7,
 }
 
 /// What is in a node. `generation` names the life of the slot that it was sent to: a receiver that finds another one
@@ -105,9 +107,9 @@ impl Node {
     }
 
     /// Numbers the node after its predecessor in the queue. A predecessor whose number is not known yet is taken for
-    /// `first`, the one last consumed: that forgives the queue its length once.
+    /// `first`, the one last consumed: that forgives the queue its length once. Gives its number.
     #[inline]
-    pub(crate) fn number_after(&self, predecessor: &Self, first: impl FnOnce() -> u64) {
+    pub(crate) fn number_after(&self, predecessor: &Self, first: impl FnOnce() -> u64) -> u64 {
         let before = match predecessor.sequence() {
             0 => first(),
             sequence => sequence,
@@ -115,6 +117,7 @@ impl Node {
         let sequence = if before == LAST_SEQUENCE { 1 } else { before + 1 };
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.store(mark | sequence << SEQUENCE_SHIFT, Ordering::Relaxed);
+        sequence
     }
 
     /// Whether it is the answer to a yield of that life.
@@ -163,7 +166,8 @@ impl Node {
             3 => Kind::Failed,
             4 => Kind::Signal,
             5 => Kind::Call,
-            _ => Kind::Notice,
+            6 => Kind::Notice,
+            _ => Kind::Ticket,
         };
         Address { kind, generation: mark & crate::pid::LAST_GENERATION }
     }

@@ -23,10 +23,13 @@ struct Stock {
     shelf: Shelf,
     /// How many nodes this thread has drawn, and what else has been counted, for the budget of a turn.
     spent: u32,
+    /// The address of the mailbox that the process whose step this thread runs is known to press on; zero if there is none. It is
+    /// kept here, as `spent` is, because sending touches this record anyway.
+    pressing: usize,
 }
 
 thread_local! {
-    static STOCK: UnsafeCell<Stock> = const { UnsafeCell::new(Stock { shelf: Shelf::EMPTY, spent: 0 }) };
+    static STOCK: UnsafeCell<Stock> = const { UnsafeCell::new(Stock { shelf: Shelf::EMPTY, spent: 0, pressing: 0 }) };
     /// Gives the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no destructor
     /// and stays usable in the destructors of others.
     static FAREWELL: Farewell = const { Farewell };
@@ -86,6 +89,17 @@ pub(crate) fn spent() -> u32 {
 #[inline]
 pub(crate) fn spend(count: u32) {
     with_stock(|stock| stock.spent = stock.spent.wrapping_add(count));
+}
+
+/// The address of the mailbox that is known to be pressed on, or zero.
+#[inline]
+pub(crate) fn pressing() -> usize {
+    with_stock(|stock| stock.pressing)
+}
+
+/// From here on that one is known to be pressed on. Gives the one before.
+pub(crate) fn set_pressing(address: usize) -> usize {
+    with_stock(|stock| std::mem::replace(&mut stock.pressing, address))
 }
 
 impl Stock {

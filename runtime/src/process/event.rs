@@ -136,6 +136,17 @@ pub(crate) struct Feed {
     pub(crate) completions: u32,
     /// What few steps meet with.
     pub(crate) rare: Option<Box<Rare>>,
+    /// A message that came by a ticket.
+    redeemed: Content,
+}
+
+/// What something in the data lane was that is no plain message.
+enum Met {
+    Nothing,
+    /// It comes before the next message.
+    Something,
+    /// It is a message, which has been taken to `redeemed`.
+    Message,
 }
 
 /// What few steps meet with.
@@ -170,6 +181,7 @@ impl Feed {
             messages: 0,
             completions: 0,
             rare: None,
+            redeemed: Content::empty(),
         }
     }
 
@@ -286,10 +298,16 @@ impl Feed {
         self.rare.take()
     }
 
+    /// The step that begins is no ordinary one.
+    pub(crate) fn attend(&mut self) {
+        self.controlled = true;
+    }
+
     /// Notices that the last step took and did not hear; something has come into the control lane since.
     pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<Bond>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
+            self.attend();
         }
     }
 
@@ -345,19 +363,28 @@ impl Feed {
                 // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
                 return Some(Mail::new(unsafe { &mut *content }));
             }
-            if self.meet(letter) {
-                return None;
+            match self.meet(letter) {
+                Met::Nothing => {}
+                Met::Something => return None,
+                Met::Message => return Some(Mail::new(&mut self.redeemed)),
             }
         }
     }
 
-    /// Meets what is no message for this process. Gives whether it comes before the next message.
+    /// Meets what is no message for this process, or a ticket for one.
     #[cold]
-    fn meet(&mut self, letter: Lying) -> bool {
+    fn meet(&mut self, letter: Lying) -> Met {
         let letter = letter.take();
         if letter.generation != self.generation {
             self.rare().strangers.push(letter);
-            return false;
+            return Met::Nothing;
+        }
+        if letter.kind == Kind::Ticket {
+            let redeemed = self.whose.and_then(|whose| whose.redeem(letter.generation));
+            let Some(Letter { word, payload, .. }) = redeemed else { return Met::Nothing };
+            self.messages += 1;
+            self.redeemed = Content { word, payload };
+            return Met::Message;
         }
         self.others += 1;
         match (letter.kind, letter.payload) {
@@ -370,15 +397,18 @@ impl Feed {
             }
             _ => {}
         }
-        true
+        Met::Something
     }
 
     /// Whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while something is in the
     /// control lane: it may have been said before the notice, and is heard first, by the next step.
-    #[inline]
-    pub(crate) fn has_notice(&self) -> bool {
+    fn has_notice(&self) -> bool {
+        self.has_notices() && self.holder.as_ref().is_some_and(|holder| !holder.has_control_node())
+    }
+
+    /// Whether notices have been taken that the step did not come to: the next one is.
+    pub(crate) fn has_notices(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
-            && self.holder.as_ref().is_some_and(|holder| !holder.has_control_node())
     }
 
     /// The next notice that the process is to know of.

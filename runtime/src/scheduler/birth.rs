@@ -5,6 +5,7 @@ use super::host::Host;
 use super::local::{current_pid, with_current};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound as MailboxBound;
 use crate::mailbox::pool;
 use crate::pid::Pid;
 use crate::process::body::Body;
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(crate) bound: Bound,
+    /// `None`: the host's.
+    pub(crate) mailbox: Option<MailboxBound>,
 }
 
 /// How a process is bound to the one that spawns it, before it runs.
@@ -108,6 +111,10 @@ impl Host {
         {
             return Err(SpawnError::NoProcess { option });
         }
+        let mailbox = birth.options.as_ref().and_then(|options| options.mailbox).or(self.config.own_mailbox());
+        if mailbox.is_some_and(MailboxBound::is_nothing) {
+            return Err(SpawnError::Mailbox);
+        }
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
         }
@@ -119,6 +126,9 @@ impl Host {
         pool::spend(COST);
         self.write_card(&mut token, &birth, parent);
         let pid = token.open(self.home());
+        if let Some(mailbox) = mailbox {
+            super::crowd::limit(token.slot(), pid.generation(), mailbox);
+        }
         // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,
         // finds each one that was let in. (The fences of the gate order the two.)
         if !self.gate.enter(self.lane()) {
@@ -239,6 +249,7 @@ impl Host {
             tracing::error!(%panic, "the close of a process that did not start panicked");
         }
         super::end::empty_unborn(&mut token, &reason);
+        super::end::let_go(&token, &reason);
         if let Some(bonds) = token.take_extras().and_then(|extras| extras.bonds) {
             super::end::tell_bound(token.slot(), pid, *bonds, &reason);
         }

@@ -56,6 +56,7 @@ pub(crate) fn end(
         }
     }
     empty(&mut token, &mut extras, pid, &reason);
+    let_go(&token, &reason);
     if host.has_hooks {
         let started = host.describe(&token, pid);
         host.with_user(|user| user.hooks.complete(&started, &reason));
@@ -79,6 +80,15 @@ pub(crate) fn end(
     // The thread's own hold on them, which may be the last.
     super::birth::forget_values();
     TABLE.take_back(token);
+}
+
+/// Lets those go that are held at a process that has ended, and what is left in its ring.
+pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
+    if token.slot().has_side() {
+        for letter in super::crowd::ended(token.slot()) {
+            token.dead_letter(letter, DeadLetterReason::Ended, reason);
+        }
+    }
 }
 
 /// Tells those that a process was bound to that it has ended.

@@ -12,6 +12,7 @@ use super::thread::Thread;
 use super::timers::{Action, Timers};
 use super::worker::Worker;
 use crate::clock::{Moment, TimerKey};
+use crate::mailbox::bound::Bound;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock,
@@ -33,6 +34,15 @@ pub(crate) struct Config {
     pub(crate) limit: Option<usize>,
     /// How long calls of its processes wait if nothing else is said.
     pub(crate) call_timeout: Duration,
+    /// The bound of mailboxes that have none of their own.
+    pub(crate) mailbox: Bound,
+}
+
+impl Config {
+    /// The bound that each mailbox is given as its own.
+    pub(crate) fn own_mailbox(&self) -> Option<Bound> {
+        Some(self.mailbox).filter(|bound| matches!(bound, Bound::Hard(..)))
+    }
 }
 
 /// The users' own code that a host was built with. Dropped when the host has been shut down, unlike the host.
@@ -65,6 +75,11 @@ pub(crate) struct Host {
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
     pub(crate) dead_unhandled: Counter,
+    pub(crate) dead_overflow: Counter,
+    /// How often a process was held, let go, and let go because it had waited for so long.
+    pub(crate) holds: Counter,
+    pub(crate) let_go: Counter,
+    pub(crate) valves: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
@@ -96,6 +111,10 @@ impl Host {
             stopped: AtomicBool::new(false),
             dead_ended: Counter::default(),
             dead_unhandled: Counter::default(),
+            dead_overflow: Counter::default(),
+            holds: Counter::default(),
+            let_go: Counter::default(),
+            valves: Counter::default(),
             labels: Mutex::default(),
             names: Mutex::default(),
             deques: Mutex::new(deques),

@@ -44,17 +44,29 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     let inside = with_current(|context| context.is_some_and(|context| context.thread.running().is_some()));
     let mine = if inside { MINE.with_borrow(Clone::clone) } else { None };
-    let lent = mine.as_ref().and_then(Loan::begin);
-    match (&mine, lent) {
-        (Some(context), Some(loan)) => context.step_out(|| {
-            let _back_at_the_end = loan;
-            let output = block();
-            crate::clock::forget_now();
-            output
-        }),
+    let loan = mine.as_ref().and_then(Loan::begin);
+    match (&mine, loan) {
+        (Some(context), Some(loan)) => lent(context, loan, block),
         // Not in a process, or no stand-in to be had.
         _ => block(),
     }
+}
+
+/// Runs `block` in a process while another thread runs the others; not at all if there is none to be had.
+pub(crate) fn while_lent<R>(block: impl FnOnce() -> R) -> Option<R> {
+    let inside = with_current(|context| context.is_some_and(|context| context.thread.running().is_some()));
+    let context = if inside { MINE.with_borrow(Clone::clone) } else { None }?;
+    let loan = Loan::begin(&context)?;
+    Some(lent(&context, loan, block))
+}
+
+fn lent<R>(context: &Arc<Shared<Context>>, loan: Loan, block: impl FnOnce() -> R) -> R {
+    context.step_out(|| {
+        let _back_at_the_end = loan;
+        let output = block();
+        crate::clock::forget_now();
+        output
+    })
 }
 
 /// A context that another thread has. Dropping the loan waits for it to come back.

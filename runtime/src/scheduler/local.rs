@@ -3,6 +3,7 @@
 //! It is owned by the thread that runs processes with it, and by one thread at a time: a thread whose process blocks lends
 //! it to another one (see `lend`), and does not touch it until it has it back.
 
+use super::crowd;
 use super::gate::Lane;
 use super::host::{Host, UserCode};
 use super::seat::Seat;
@@ -12,11 +13,13 @@ use super::worker::Worker;
 use crate::caller::Caller;
 use crate::clock::{Moment, TimeKeeper, TimerKey};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::mailbox::bound::Bound;
+use crate::mailbox::node::{Letter, NodeBox};
 use crate::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::random::Random;
 use crate::sync::{Arc, Deque, Ordering};
-use crate::table::{Keeper, Token};
+use crate::table::{Admission, Keeper, Slot, Token};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
@@ -152,6 +155,22 @@ impl Keeper for Host {
             }
         });
     }
+
+    fn bound(&self) -> Bound {
+        self.config.mailbox
+    }
+
+    fn crowded(&self, slot: &'static Slot) {
+        crowd::crowded(slot);
+    }
+
+    fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
+        crowd::press::admit(slot, node)
+    }
+
+    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
+        crowd::ring::redeem(slot, generation)
+    }
 }
 
 impl TimeKeeper for Host {
@@ -169,6 +188,7 @@ impl Sink for Host {
         match letter.reason {
             DeadLetterReason::Ended => self.dead_ended.add_shared(1),
             DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
+            DeadLetterReason::Overflow => self.dead_overflow.add_shared(1),
         }
         tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
         // Dropping the message is user code too, with or without a hook.

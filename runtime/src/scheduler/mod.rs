@@ -14,6 +14,7 @@
 
 pub(crate) mod birth;
 pub(crate) mod counters;
+pub(crate) mod crowd;
 pub(crate) mod dispatch;
 pub(crate) mod end;
 pub(crate) mod find;

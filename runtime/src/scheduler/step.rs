@@ -15,6 +15,8 @@
 //! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; what it left behind is
 //! [`Context::panicked`]'s to put right, and the thread enters the guard anew.
 
+use super::crowd;
+use super::crowd::press::Press;
 use super::end::end;
 use super::local::Context;
 use crate::caller::{self, Caller};
@@ -38,8 +40,11 @@ use std::ptr;
 use std::time::Duration;
 
 /// How much one turn may take and send.
-const BUDGET: u32 = 128;
+pub(crate) const BUDGET: u32 = 128;
 const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
+
+/// The most turns that a process can owe. One more stands for a process that is held.
+const MOST_DEBT: u32 = u8::MAX as u32 - 1;
 
 /// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
 /// after 13 ms for each debtor on the host, however long those turns are.
@@ -62,6 +67,8 @@ enum After {
     LayWait,
     /// Why is on the desk.
     End,
+    /// It has sent to a mailbox that is too full.
+    Hold(Press),
 }
 
 /// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its own.
@@ -105,9 +112,11 @@ impl Context {
     #[inline(always)]
     pub(crate) fn turn(&self, desk: &mut Desk, mut token: Token) {
         let slot = token.slot();
-        if slot.debt.load(Ordering::Relaxed) > 0 && self.stands_back(&mut token) {
-            // Nobody is woken for it: this thread looks there again before it sleeps.
-            return self.host.global.push(token);
+        if slot.debt.load(Ordering::Relaxed) > 0 {
+            match self.stand_back(token) {
+                Some(back) => token = back,
+                None => return,
+            }
         }
         self.thread.running.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
         slot.worker.store(self.worker_index as u16, Ordering::Relaxed);
@@ -119,6 +128,16 @@ impl Context {
     /// thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the thread saw a
     /// debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
     #[cold]
+    fn stand_back(&self, token: Token) -> Option<Token> {
+        let mut token = self.stay_held(token)?;
+        if !self.stands_back(&mut token) {
+            return Some(token);
+        }
+        // Nobody is woken for it: this thread looks there again before it sleeps.
+        self.host.global.push(token);
+        None
+    }
+
     fn stands_back(&self, token: &mut Token) -> bool {
         let slot = token.slot();
         let now = Moment::about_now();
@@ -134,7 +153,7 @@ impl Context {
         // To the nearest: a turn that ends with its step is a little over.
         let turns = (desk.feed.spent().saturating_sub(BUDGET) + BUDGET / 2) / BUDGET;
         if turns > 0 {
-            slot.debt.store(turns.min(u8::MAX.into()) as u8, Ordering::Relaxed);
+            slot.debt.store(turns.min(MOST_DEBT) as u8, Ordering::Relaxed);
             self.debtor_seen.set(Moment::about_now());
         }
     }
@@ -174,6 +193,7 @@ impl Context {
             After::LayIdle => token.lay_idle(),
             After::LayWait => token.lay_wait(),
             After::Again => Some(token),
+            After::Hold(press) => self.hold(token, press),
             After::Requeue => {
                 self.requeue(token);
                 None
@@ -200,7 +220,6 @@ impl Context {
 
     /// Puts the process at the end of the line.
     fn requeue(&self, token: Token) {
-        token.weigh();
         self.host.push_global(token);
     }
 
@@ -262,7 +281,11 @@ impl Context {
         let slot = token.slot();
         let mut kept = Controls::none();
         if token.is_special() {
-            token.weigh();
+            if slot.is_overfull() {
+                crowd::hold::relieve(slot, false);
+                // So that the end of the step is not taken for that of an ordinary one.
+                desk.feed.attend();
+            }
             if let Some(extras) = token.extras() {
                 kept = std::mem::take(&mut extras.controls);
                 desk.feed.keep_notices(std::mem::take(&mut extras.notices));
@@ -301,6 +324,22 @@ impl Context {
     /// What follows from a step that did more than take messages.
     #[inline(never)]
     fn after(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+        let press = if desk.feed.is_spent() { crowd::press::take() } else { None };
+        let slot = token.slot();
+        if slot.is_overfull() && desk.feed.is_data_empty() {
+            crowd::hold::relieve(slot, true);
+        }
+        let after = self.after_step(desk, token, outcome);
+        match press {
+            // One that waits for its yields sends nothing until they are answered.
+            Some(press) if !matches!(after, After::End) && slot.card.outstanding.load(Ordering::Relaxed) == 0 => {
+                After::Hold(press)
+            }
+            _ => after,
+        }
+    }
+
+    fn after_step(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
         // Most often it has got an answer, or ended.
         let counts_yields = desk.feed.completions > 0 && token.slot().card.outstanding.load(Ordering::Relaxed) > 0;
         if desk.feed.is_spent() {
@@ -327,6 +366,7 @@ impl Context {
         let slot = token.slot();
         let Desk { feed, written, .. } = desk;
         let (has_control, data_empty, completions) = (feed.has_control(), feed.is_data_empty(), feed.completions);
+        let data_empty = data_empty && !feed.has_notices();
         let again = if feed.has_taken() && !feed.is_spent() { After::Again } else { After::Requeue };
         let end = feed.finish().and_then(|rare| keep_rare(token, *rare));
         let reason = match outcome {

@@ -2,7 +2,7 @@
 
 use super::slot::Slot;
 use crate::exit::ExitReason;
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::pid::Resident;
@@ -33,6 +33,10 @@ impl Ear for Slot {
             back.tell(from.generation(), Bond::new(me, from, None, answer));
         }
         Heard::Nothing
+    }
+
+    fn redeem(&'static self, generation: u64) -> Option<Letter> {
+        self.home()?.keeper.redeem(self, generation)
     }
 
     unsafe fn inspect(&self) -> Bindings {

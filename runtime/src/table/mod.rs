@@ -17,4 +17,4 @@ pub(crate) mod slot;
 
 pub(crate) use directory::TABLE;
 pub(crate) use extras::{Extras, ProcessKind};
-pub(crate) use slot::{Home, Keeper, Refusal, Slot, Token};
+pub(crate) use slot::{Admission, Home, Keeper, Refusal, Slot, Token, Why};

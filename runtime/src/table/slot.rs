@@ -13,6 +13,7 @@ use crate::clock::TimeKeeper;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound;
 use crate::mailbox::lanes::{Claim, Holder, Lanes, Lay, Pop};
 use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
@@ -28,6 +29,43 @@ use std::ptr::{self, NonNull};
 pub(crate) trait Keeper: Sink + TimeKeeper {
     /// Something arrived for a process that had laid its token down: here it is.
     fn wake(&'static self, token: Token);
+
+    /// The bound of its mailboxes that have none of their own.
+    fn bound(&self) -> Bound {
+        Bound::Unbounded
+    }
+
+    /// One more batch of messages is queued there.
+    fn crowded(&self, _slot: &'static Slot) {}
+
+    /// Decides about a message for a mailbox that may be too full.
+    fn admit(&self, _slot: &'static Slot, node: NodeBox) -> Admission {
+        Admission::Accepted(node)
+    }
+
+    /// The message that a ticket of the process of `generation` stands for.
+    fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Letter> {
+        None
+    }
+}
+
+/// What becomes of a message for a mailbox that may be too full.
+pub(crate) enum Admission {
+    /// It is to be queued.
+    Accepted(NodeBox),
+    /// It goes back.
+    Refused(Letter),
+    /// It has been seen to.
+    Taken,
+}
+
+impl Admission {
+    /// Gives the message back.
+    pub(crate) fn refuse(mut node: NodeBox) -> Self {
+        let letter = node.take();
+        pool::recycle(node);
+        Self::Refused(letter)
+    }
 }
 
 /// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
@@ -60,8 +98,8 @@ pub(crate) struct Slot {
     counts: AtomicU32,
     /// The worker that ran the process last.
     pub(crate) worker: AtomicU16,
-    /// What few processes have or are; only the token's holder writes. Senders look at OVERFULL, which is a hint: late by any
-    /// time it charges one too few or too many.
+    /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too few or
+    /// too many. RING and LIMITED are set before the process begins.
     flags: AtomicU8,
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
@@ -82,18 +120,26 @@ const EXTRAS: u8 = 1;
 const OVERFULL: u8 = 2;
 /// The extras have something for each step: values to hand on, or controls that were left.
 const ATTEND: u8 = 4;
-/// How many messages a mailbox may have before sending to it costs more: half a megabyte of them.
-const FULL: u64 = 8192;
-/// What sending to a mailbox that is too full costs besides, in messages sent. So a step of a thousand such messages lets its
-/// process stand back for as long as the receiver needs for sixteen thousand.
-const SURCHARGE: u32 = 16;
+/// The process is held at the full mailbox of another.
+const HELD: u8 = 8;
+/// The mailbox has a bound of its own.
+const LIMITED: u8 = 16;
+/// The messages of the mailbox are in a ring, for which there are tickets in the lane.
+const RING: u8 = 32;
 
 const STEP_BITS: u32 = 12;
 const STEPS: u32 = (1 << STEP_BITS) - 1;
 
-/// Why something sent was refused; the letter is whole.
+/// Why something sent was refused; the letter is whole. In a box, so that the result of what is not refused is one word.
 #[derive(Debug)]
-pub(crate) struct Refusal(pub(crate) Letter);
+pub(crate) struct Refusal(pub(crate) Letter, pub(crate) Why);
+
+/// Why something sent was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Gone,
+    Full,
+}
 
 impl Slot {
     pub(crate) fn unused(index: u32) -> Self {
@@ -152,10 +198,60 @@ impl Slot {
         }
     }
 
-    /// Only the token's holder calls it.
     fn set_flag(&self, flag: u8, to: bool) {
-        let flags = self.flags.load(Ordering::Relaxed);
-        self.flags.store(if to { flags | flag } else { flags & !flag }, Ordering::Relaxed);
+        if to {
+            self.flags.fetch_or(flag, Ordering::SeqCst);
+        } else {
+            self.flags.fetch_and(!flag, Ordering::SeqCst);
+        }
+    }
+
+    /// Names the slot among all others of the program.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    fn has_flag(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::SeqCst) & flag != 0
+    }
+
+    /// Marks the mailbox as too full, or as one that is not.
+    pub(crate) fn note_overfull(&self, is: bool) {
+        self.set_flag(OVERFULL, is);
+    }
+
+    /// Whether the mailbox is marked as too full.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.has_flag(OVERFULL)
+    }
+
+    /// Marks the process as held, or as let go.
+    pub(crate) fn note_held(&self, is: bool) {
+        self.set_flag(HELD, is);
+    }
+
+    /// Whether the process is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.has_flag(HELD)
+    }
+
+    /// The mailbox has a bound of its own, and a ring if that is a hard one.
+    pub(crate) fn note_limit(&self, ring: bool) {
+        self.set_flag(if ring { LIMITED | RING } else { LIMITED }, true);
+    }
+
+    pub(crate) fn is_limited(&self) -> bool {
+        self.has_flag(LIMITED)
+    }
+
+    pub(crate) fn has_ring(&self) -> bool {
+        self.has_flag(RING)
+    }
+
+    /// Whether something is kept of the process beside its slot.
+    pub(crate) fn has_side(&self) -> bool {
+        self.has_flag(OVERFULL | HELD | LIMITED | RING)
     }
 
     /// What few processes have; from here on this one does.
@@ -218,12 +314,14 @@ impl Slot {
         generation: u64,
         word: *mut Node,
         payload: Option<Payload>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Box<Refusal>> {
         let letter = Letter { kind, generation, word, payload };
         if !self.is_living(generation) {
-            return Err(Refusal(letter));
+            return Err(Box::new(Refusal(letter, Why::Gone)));
         }
-        self.queue(pool::node(letter)).map_err(Refusal)
+        let node = pool::node(letter);
+        // A bound is for messages.
+        if kind == Kind::Message { self.queue(node) } else { self.queue_anyway(node) }
     }
 
     /// Queues a node in the data lane, and wakes the process if it is idle: what all that is sent passes through.
@@ -231,12 +329,37 @@ impl Slot {
     /// # Errors
     /// The letter, if the process has ended since it was looked for.
     #[inline(always)]
-    fn queue(&'static self, node: NodeBox) -> Result<(), Letter> {
-        if self.flags.load(Ordering::Relaxed) & OVERFULL != 0 {
-            pool::spend(SURCHARGE);
+    fn queue(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+        if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 {
+            return self.queue_if_admitted(node);
         }
+        self.queue_anyway(node)
+    }
+
+    #[inline(never)]
+    fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+        if pool::pressing() == self.address() {
+            return self.queue_anyway(node);
+        }
+        match self.home().map(|home| home.keeper.admit(self, node)) {
+            Some(Admission::Accepted(node)) => self.queue_anyway(node),
+            Some(Admission::Refused(letter)) => Err(Box::new(Refusal(letter, Why::Full))),
+            Some(Admission::Taken) | None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn crowded(&'static self) {
+        if let Some(home) = self.home() {
+            home.keeper.crowded(self);
+        }
+    }
+
+    /// The same, however full the mailbox is.
+    #[inline(always)]
+    fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
         let mine = node.as_ptr();
-        match self.lanes.push_data(node) {
+        match self.lanes.push_data(node, || self.crowded()) {
             Claim::Nothing => Ok(()),
             Claim::Process => {
                 self.schedule();
@@ -248,38 +371,46 @@ impl Slot {
 
     /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
     #[cold]
-    fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Letter> {
-        Token(self).bury(Some(mine)).map_or(Ok(()), Err)
+    fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Box<Refusal>> {
+        match Token(self).bury(Some(mine)) {
+            // What it stands for was in the ring when the process ended, and is a dead letter.
+            Some(letter) if letter.kind != Kind::Ticket => Err(Box::new(Refusal(letter, Why::Gone))),
+            _ => Ok(()),
+        }
     }
 
     /// Queues a message in the data lane of the process of `generation`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The message, if no such process lives here.
+    /// The message, if no such process lives here or if its mailbox is full.
     #[inline]
-    pub(crate) fn send<M: Send + 'static>(&'static self, generation: u64, message: M) -> Result<(), M> {
+    pub(crate) fn send<M: Send + 'static>(&'static self, generation: u64, message: M) -> Result<(), (M, Why)> {
         if !self.is_living(generation) {
-            return Err(message);
+            return Err((message, Why::Gone));
         }
         let sent = self.queue(pool::message(generation, message, ptr::null_mut()));
-        sent.map_err(|letter| unpack(letter).0)
+        sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
     }
 
     /// The same with someone who waits for the answer.
     ///
     /// # Errors
-    /// The message and its caller, if no such process lives here.
+    /// The message and its caller, if no such process lives here or if its mailbox is full.
     #[inline]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
         generation: u64,
         message: M,
         caller: Caller,
-    ) -> Result<(), (M, Option<Caller>)> {
+    ) -> Result<(), (M, Option<Caller>, Why)> {
         if !self.is_living(generation) {
-            return Err((message, Some(caller)));
+            return Err((message, Some(caller), Why::Gone));
         }
-        self.queue(pool::message(generation, message, caller.into_word())).map_err(unpack)
+        self.queue(pool::message(generation, message, caller.into_word())).map_err(|refusal| {
+            let Refusal(letter, why) = *refusal;
+            let (message, caller) = unpack(letter);
+            (message, caller, why)
+        })
     }
 
     /// Pushes a node to the control lane of the process of `generation`; a late one is counted and comes to nothing.
@@ -435,16 +566,6 @@ impl Token {
         self.0.set_flag(flag, to);
     }
 
-    /// Finds out anew whether the mailbox is too full: from here on sending to it costs more, or as much as usual.
-    pub(crate) fn weigh(&self) {
-        let depth = self.0.lanes.depth();
-        let was = self.0.flags.load(Ordering::Relaxed) & OVERFULL != 0;
-        let is = if was { depth > FULL / 2 } else { depth > FULL };
-        if is != was {
-            self.set_flag(OVERFULL, is);
-        }
-    }
-
     /// What few processes have, if this one does.
     pub(crate) fn extras(&mut self) -> Option<&mut Extras> {
         // SAFETY: as for the body.
@@ -581,6 +702,11 @@ impl Token {
             }
             // What is said about bonds is answered by its drop.
             (Kind::Stop | Kind::Notice, _) => {}
+            (Kind::Ticket, _) => {
+                if let Some(letter) = home.keeper.redeem(self.0, letter.generation) {
+                    self.dead_letter(letter, reason, why);
+                }
+            }
             _ => {
                 home.late.fetch_add(1, Ordering::Relaxed);
             }

@@ -2,6 +2,7 @@
 
 use super::bonds::{Bonds, Cause, Heard, Said};
 use crate::exit::ExitReason;
+use crate::mailbox::node::Letter;
 use crate::pid::{Pid, Resident};
 
 /// Where a process hears such things, seen from below: its slot.
@@ -14,6 +15,9 @@ pub(crate) trait Ear: Resident {
     /// # Safety
     /// The caller holds the token of the slot, and no reference to its extras.
     unsafe fn hear(&self, bond: Bond) -> Heard<ExitReason>;
+
+    /// The message that a ticket in the data lane stands for.
+    fn redeem(&'static self, generation: u64) -> Option<Letter>;
 
     /// What binds the process to others.
     ///

@@ -1,0 +1,79 @@
+//! Other ways to send than `send`: those that say what becomes of a message for a full mailbox.
+
+use super::call::{Call, send};
+use crate::clock::{Moment, instant_now};
+use crate::errors::{SendError, SendFailure};
+use crate::pid::Pid;
+use crate::relay::this_node;
+use crate::scheduler::crowd::press::{Manner, in_manner};
+use crate::scheduler::crowd::room::{self, Room};
+use crate::table::{Slot, TABLE};
+use std::future::poll_fn;
+use std::time::Instant;
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
+    /// Sends the message, expects no answer, and has nobody wait: a process that sends so is not held for it.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or if its mailbox is full.
+    pub fn try_send(self) -> Result<(), SendError<M>> {
+        let (pid, message) = (self.pid(), self.into_message());
+        in_manner(Manner::Try, || send(pid, message))
+    }
+
+    /// Sends the message and expects no answer; blocks the thread while the mailbox is full, until the call's time is up if it
+    /// was given one with [`timeout`](Call::timeout) or [`deadline`](Call::deadline). Inside a process another thread runs the
+    /// others meanwhile.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or if the time is up.
+    pub fn send_wait(self) -> Result<(), SendError<M>> {
+        let until = self.limit().filter(|limit| *limit != Moment::NEVER);
+        let until = until.map(|limit| instant_now() + limit.since(Moment::now()));
+        let (pid, mut message) = (self.pid(), self.into_message());
+        loop {
+            match in_manner(Manner::Try, || send(pid, message)) {
+                Err(SendError { message: back, reason: SendFailure::Full(_) }) if !is_over(until) => message = back,
+                outcome => return outcome,
+            }
+            if let Some(slot) = local(pid) {
+                room::wait(slot, pid.generation(), until);
+            }
+        }
+    }
+
+    /// Sends the message and expects no answer; waits while the mailbox is full. Safe to cancel: the message is dropped.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended.
+    pub async fn send_async(self) -> Result<(), SendError<M>> {
+        let (pid, mut message) = (self.pid(), self.into_message());
+        loop {
+            match in_manner(Manner::Try, || send(pid, message)) {
+                Err(SendError { message: back, reason: SendFailure::Full(_) }) => message = back,
+                outcome => return outcome,
+            }
+            if let Some(room) = local(pid).and_then(|slot| room::ask(slot, pid.generation())) {
+                let wish = Wish(room);
+                poll_fn(|context| wish.0.poll(context.waker())).await;
+            }
+        }
+    }
+}
+
+fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| instant_now() >= until)
+}
+
+fn local(pid: Pid) -> Option<&'static Slot> {
+    if pid.node() == this_node() { TABLE.living(pid) } else { None }
+}
+
+/// Of a task that waits for room. One that is dropped lets the next one in.
+struct Wish(Room);
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}

@@ -1,0 +1,113 @@
+//! What keeps mailboxes from growing without bound.
+//!
+//! # Soft bounds: holds
+//!
+//! A process that sends to a mailbox over its bound is *held* after its step: it runs no more until the receiver is below half
+//! of the bound. Nothing is refused or lost, and no thread waits. The path of a message pays nothing for it but a look at a flag
+//! that is there anyway; how long a mailbox is says a number in its nodes, looked at with every 128th message.
+//!
+//! 1. A sender whose message has a number that 128 divides compares the mailbox's length with its bound; if it is over it, it raises
+//!    OVERFULL, and notes on its thread that it presses, and on whom ([`press`]).
+//! 2. So does, once a step, one that sees OVERFULL. From outside of processes the message goes back instead.
+//! 3. After the step the process is held ([`hold`]): it is put on the receiver's list, under the receiver's lock and only while
+//!    the receiver lives and is above half of its bound; its own slot is marked HELD; and the receiver is woken.
+//! 4. The receiver, in each of its steps while OVERFULL is up, lets one go when it is below half of its bound, and all when it
+//!    has nothing left. It has a step after (3) because it was woken then: so a list is never left behind by a receiver that
+//!    was already past its last look.
+//! 5. A held process that is woken (an answer has come) looks for HELD first, and lays its token down again; what it was sent in
+//!    its control lane it keeps for later, but for signals, which end the hold. Who lets it go takes HELD away and then wakes it,
+//!    so of a mark taken away before it lays down, and one after, neither is missed.
+//! 6. A step that sends on and on does not end: after one more bound of messages `send` itself waits, and lends its worker.
+//!
+//! Why nobody waits for ever:
+//! * a process is never held at itself, nor while its own mailbox is over its bound, and is let go when that comes to pass: so of
+//!   a ring of processes with full mailboxes none is held;
+//! * a hold is an edge in the same graph as calls: one that would close a ring is not made, and a call that would is a reason to
+//!   end the hold (see `wait_graph`);
+//! * an ending receiver lets all go;
+//! * whatever is left, such as a receiver that waits for something only the held one can bring about: after [`VALVE`] a held
+//!   process is let go for one step, which is counted and logged.
+//!
+//! So the memory of a mailbox is bounded by its bound, what one step of each of its senders sends, and twice the bound for a step
+//! that does not end.
+//!
+//! # Hard bounds
+//!
+//! These mailboxes keep their messages in a [`ring`] under a lock; what travels in the lane are tickets for it.
+//!
+//! * [`side`]: what is known of a slot besides; [`ring`]: hard bounds; [`press`]: who sends, and whether it presses; [`hold`]:
+//!   who is held; [`room`]: those that wait for room on a thread or in a task.
+
+pub(crate) mod hold;
+pub(crate) mod press;
+pub(crate) mod ring;
+pub(crate) mod room;
+mod side;
+
+use super::host::Host;
+use crate::mailbox::bound::Bound;
+use crate::mailbox::lanes::CROWD;
+use crate::sync::lock;
+use crate::table::Slot;
+use side::{SIDES, State};
+use std::time::Duration;
+
+/// How long a process is held at most until it has a step.
+const VALVE: Duration = Duration::from_secs(1);
+
+/// The bound of a mailbox; `None` without one.
+pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
+    let bound = match SIDES.get(slot.index()).filter(|_| slot.is_limited()) {
+        Some(side) => lock(side).bound.unwrap_or_default(),
+        None => slot.home()?.keeper.bound(),
+    };
+    match bound {
+        Bound::Soft(most) | Bound::Hard(most, _) => Some(most as u64),
+        Bound::Unbounded => None,
+    }
+}
+
+/// Whether a mailbox is over its bound, or has no room under a hard one.
+pub(crate) fn is_over(slot: &'static Slot) -> bool {
+    if slot.has_ring() {
+        return ring::is_full(slot);
+    }
+    bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
+}
+
+/// Gives the mailbox of a process that has not begun a bound of its own.
+pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
+    let mut side = lock(SIDES.make(slot.index()));
+    *side = State { generation, bound: Some(bound), ring: ring::Ring::of(bound), ..State::default() };
+    slot.note_limit(matches!(bound, Bound::Hard(..)));
+}
+
+/// Every 64th message of a queue has come.
+pub(crate) fn crowded(slot: &'static Slot) {
+    if is_over(slot) {
+        slot.note_overfull(true);
+        if slot.is_held() {
+            // Whoever holds it cannot wait for it any more.
+            hold::lift(slot, hold::Why::Overfull);
+        }
+        press::note(slot, CROWD);
+    }
+}
+
+/// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead letters.
+pub(crate) fn ended(slot: &'static Slot) -> Vec<crate::mailbox::node::Letter> {
+    let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
+    if slot.is_held() {
+        hold::lift(slot, hold::Why::Ended);
+    }
+    let state = std::mem::take(&mut *lock(side));
+    state.waiting.into_iter().for_each(hold::let_go);
+    state.ring.map(ring::Ring::into_letters).unwrap_or_default()
+}
+
+impl Host {
+    /// Counts how many processes are held now.
+    pub(crate) fn held(&self) -> usize {
+        self.holds.get().saturating_sub(self.let_go.get()) as usize
+    }
+}

@@ -1,0 +1,120 @@
+//! Who sends to a mailbox that is too full, and what follows for it.
+
+use super::{bound_of, hold, is_over, ring};
+use crate::mailbox::lanes::CROWD;
+use crate::mailbox::node::NodeBox;
+use crate::mailbox::pool;
+use crate::scheduler::local::with_current;
+use crate::scheduler::step::BUDGET;
+use crate::table::{Admission, Slot};
+use std::cell::Cell;
+use std::ptr;
+
+/// How a message is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// A process may be held for it.
+    Send,
+    /// It comes back rather than have anyone wait.
+    Try,
+}
+
+/// That the process whose step this thread runs has sent to a mailbox over its bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Press {
+    pub(super) on: &'static Slot,
+    pub(super) generation: u64,
+    /// About how many messages, to any such mailbox.
+    count: u64,
+}
+
+thread_local! {
+    static PRESS: Cell<Option<Press>> = const { Cell::new(None) };
+    static MANNER: Cell<Manner> = const { Cell::new(Manner::Send) };
+}
+
+/// Sends in a manner of its own.
+pub(crate) fn in_manner<R>(manner: Manner, send: impl FnOnce() -> R) -> R {
+    struct Restore(Manner, usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MANNER.set(self.0);
+            pool::set_pressing(self.1);
+        }
+    }
+    // A mailbox that is known to be pressed on is not looked at again, unless this says so.
+    let _restore = Restore(MANNER.replace(manner), pool::set_pressing(0));
+    send()
+}
+
+/// On whom the process has pressed in the step that is over.
+pub(crate) fn take() -> Option<Press> {
+    pool::set_pressing(0);
+    PRESS.take()
+}
+
+/// Who sends.
+#[derive(Clone, Copy)]
+pub(super) enum Sender {
+    /// The process whose step this thread runs.
+    Process(&'static Slot),
+    /// A process on its way out, which waits for nobody.
+    Ending,
+    /// Whoever is no process.
+    Outside,
+}
+
+pub(super) fn sender() -> Sender {
+    if crate::caller::is_ending() {
+        return Sender::Ending;
+    }
+    match with_current(|context| context?.thread.running()) {
+        Some(slot) => Sender::Process(slot),
+        None => Sender::Outside,
+    }
+}
+
+/// Decides about a message for a mailbox that is marked as too full, or whose bound is a hard one.
+pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
+    if slot.has_ring() {
+        return ring::admit(slot, node, MANNER.get());
+    }
+    let refuse = match sender() {
+        Sender::Ending => false,
+        Sender::Process(own) if ptr::eq(own, slot) => false,
+        Sender::Process(own) if MANNER.get() == Manner::Send => {
+            if is_over(slot) {
+                press(own, slot, 1);
+            }
+            false
+        }
+        Sender::Process(_) | Sender::Outside => is_over(slot),
+    };
+    if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
+}
+
+/// So many messages have been sent, one by this thread, to a mailbox that is over its bound.
+pub(super) fn note(slot: &'static Slot, messages: u64) {
+    if let Sender::Process(own) = sender()
+        && !ptr::eq(own, slot)
+        && MANNER.get() == Manner::Send
+    {
+        press(own, slot, messages);
+    }
+}
+
+/// The process `own` sends to `slot`, which is over its bound.
+fn press(own: &'static Slot, slot: &'static Slot, messages: u64) {
+    let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
+    let before = PRESS.get();
+    if before.is_none() {
+        // So that the step is seen to be no ordinary one.
+        pool::spend(BUDGET);
+    }
+    let mut count = before.map_or(0, |press| press.count) + messages;
+    if count > bound.max(CROWD) && hold::wait_in_step(own, slot, generation) {
+        count = 0;
+    }
+    PRESS.set(Some(Press { on: slot, generation, count }));
+    pool::set_pressing(slot.address());
+}

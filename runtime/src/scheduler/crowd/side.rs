@@ -1,0 +1,64 @@
+//! What is known of a slot besides, if anything is: few have had a long mailbox, or a bound of their own.
+//!
+//! In chunks that are made when one of their slots first needs it, never moved and never freed, as the slots.
+
+use super::hold::{Held, Waiting};
+use super::ring::Ring;
+use crate::mailbox::bound::Bound;
+use crate::pid::SLOT_BITS;
+use crate::sync::{AtomicPtr, Mutex, Ordering};
+use std::collections::VecDeque;
+use std::ptr;
+
+const CHUNK_BITS: u32 = 10;
+const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
+
+/// The program's.
+pub(super) static SIDES: Sides = Sides([const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS]);
+
+/// See the module.
+pub(super) struct Sides([AtomicPtr<[Mutex<State>; CHUNK]>; CHUNKS]);
+
+/// What is known of the process in a slot besides.
+#[derive(Default)]
+pub(super) struct State {
+    /// The process that the bound and the ring belong to.
+    pub(super) generation: u64,
+    /// `None`: the host's.
+    pub(super) bound: Option<Bound>,
+    pub(super) ring: Option<Ring>,
+    /// Who waits for room in its mailbox, in the order in which they came.
+    pub(super) waiting: VecDeque<Waiting>,
+    /// Where the process itself is held.
+    pub(super) held: Option<Held>,
+}
+
+impl Sides {
+    /// That of a slot, if there is one.
+    pub(super) fn get(&'static self, index: u32) -> Option<&'static Mutex<State>> {
+        let chunk = self.0.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
+        // SAFETY: null, or a complete chunk, which is never freed.
+        let chunk = unsafe { chunk.as_ref() }?;
+        Some(&chunk[index as usize & (CHUNK - 1)])
+    }
+
+    /// That of a slot.
+    pub(super) fn make(&'static self, index: u32) -> &'static Mutex<State> {
+        if let Some(side) = self.get(index) {
+            return side;
+        }
+        let fresh: Box<[Mutex<State>]> = (0..CHUNK).map(|_| Mutex::default()).collect();
+        let fresh: Box<[Mutex<State>; CHUNK]> = match fresh.try_into() {
+            Ok(chunk) => chunk,
+            Err(_) => unreachable!("made with this length"),
+        };
+        let fresh = Box::into_raw(fresh);
+        let place = &self.0[index as usize >> CHUNK_BITS];
+        if place.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            // SAFETY: made above, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+        self.get(index).unwrap_or_else(|| unreachable!("made just now"))
+    }
+}

@@ -1,0 +1,228 @@
+//! Soft bounds: processes that send too much are held.
+
+use super::{Sink, Source};
+use postroom::prelude::*;
+use postroom::{Bound, ProcessState};
+use postroom_tests::{Latch, eventually, soon};
+use std::sync::mpsc::channel;
+
+#[test]
+fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_up() {
+    for workers in [1, 2] {
+        soon(move || {
+            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            let (done, all) = channel();
+            let gate = Latch::new();
+            let sink = Sink { next: vec![0], left: 100_000, gate: Some(gate.clone()), done };
+            let sink = runtime.spawn(sink).serve().unwrap();
+            let source = Source { index: 0, sink, next: 0, until: 100_000, a_step: 100 };
+            let source = runtime.spawn(source).serve().unwrap();
+            if workers == 1 {
+                gate.open();
+                source.go().send().unwrap();
+            } else {
+                source.go().send().unwrap();
+                eventually(|| source.pid().info().unwrap().state == ProcessState::Held { at: sink.pid() });
+                let mailbox = sink.pid().info().unwrap().mailbox;
+                assert!((1_024..=1_024 + 300).contains(&mailbox), "{mailbox}");
+                assert_eq!(runtime.statistics().held, 1);
+                gate.open();
+            }
+            all.recv().unwrap();
+            let statistics = runtime.statistics();
+            assert!(workers == 1 || statistics.holds > 0);
+            assert_eq!((statistics.held, statistics.valves), (0, 0));
+        });
+    }
+}
+
+#[test]
+fn a_bound_of_its_own_holds_earlier_or_never() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        for (bound, least, most) in [(Bound::Soft(10), 10, 400), (Bound::Unbounded, 50_000, 50_000)] {
+            let (done, all) = channel();
+            let gate = Latch::new();
+            let sink = Sink { next: vec![0], left: 50_000, gate: Some(gate.clone()), done };
+            let sink = runtime.spawn(sink).mailbox(bound).serve().unwrap();
+            let source = Source { index: 0, sink, next: 0, until: 50_000, a_step: 10 };
+            let source = runtime.spawn(source).serve().unwrap();
+            source.go().send().unwrap();
+            eventually(|| {
+                let state = source.pid().info().unwrap().state;
+                matches!(state, ProcessState::Held { .. }) || source.sent().wait().unwrap() == 50_000
+            });
+            let mailbox = sink.pid().info().unwrap().mailbox;
+            assert!((least..=most).contains(&(mailbox + 1)), "{bound:?}: {mailbox}");
+            gate.open();
+            all.recv().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let (done, _all) = channel();
+        let gate = Latch::new();
+        let sink = Sink { next: vec![0, 0], left: u64::MAX, gate: Some(gate.clone()), done };
+        let sink = runtime.spawn(sink).serve().unwrap();
+        let sources: Vec<_> = (0..2)
+            .map(|index| Source { index, sink, next: 0, until: 1_000_000, a_step: 2_000 })
+            .map(|source| runtime.spawn(source).serve().unwrap())
+            .collect();
+        sources.iter().for_each(|source| source.go().send().unwrap());
+        let is_held = |pid: Pid| matches!(pid.info().unwrap().state, ProcessState::Held { .. });
+        eventually(|| sources.iter().all(|source| is_held(source.pid())));
+        let end = sources[0].pid().join();
+        sources[0].pid().kill();
+        assert_eq!(end.wait(), ExitReason::Killed);
+        let end = sources[1].pid().join();
+        sink.pid().kill();
+        gate.open();
+        // Its next send comes back, which it takes for a reason to panic.
+        assert!(matches!(end.wait(), ExitReason::Panic(_)));
+        assert_eq!(runtime.statistics().held, 0);
+    });
+}
+
+/// Passes each number on until it has gone down to zero, twice as often as it came.
+#[process]
+#[derive(Default)]
+struct Flooder {
+    others: Vec<Address<Flooder>>,
+    a_step: u64,
+    rounds: u64,
+    received: u64,
+}
+
+#[process]
+impl Flooder {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn meet(&mut self, others: Vec<Address<Flooder>>) {
+        self.others = others;
+    }
+
+    #[message]
+    fn go(&mut self, ctx: &mut Context<Self>) {
+        for _ in 0..self.a_step {
+            self.others.iter().for_each(|other| other.hit().send().unwrap());
+        }
+        self.rounds -= 1;
+        if self.rounds > 0 {
+            ctx.address().go().send().unwrap();
+        }
+    }
+
+    #[message]
+    fn hit(&mut self) {
+        self.received += 1;
+    }
+
+    #[message]
+    fn received(&self) -> u64 {
+        self.received
+    }
+}
+
+/// Has each of `count` flood those that `next` says.
+fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(usize) -> Vec<usize>) {
+    let runtime = Runtime::builder().workers(workers).build().unwrap();
+    let flooder = || Flooder { a_step, rounds, ..Flooder::default() };
+    let all: Vec<_> = (0..count).map(|_| runtime.spawn(flooder()).serve().unwrap()).collect();
+    let mut hits = vec![0; count];
+    for (index, flooder) in all.iter().enumerate() {
+        let others = next(index);
+        others.iter().for_each(|other| hits[*other] += a_step * rounds);
+        flooder.meet(others.into_iter().map(|other| all[other]).collect()).wait().unwrap();
+    }
+    all.iter().for_each(|flooder| flooder.go().send_wait().unwrap());
+    for (flooder, hits) in all.iter().zip(hits) {
+        eventually(|| flooder.received().wait().is_ok_and(|received| received == hits));
+    }
+    let statistics = runtime.statistics();
+    assert_eq!((statistics.held, statistics.valves), (0, 0));
+}
+
+#[test]
+fn floods_of_itself_of_each_other_and_around_a_ring_do_not_stop() {
+    for workers in [1, 2, 4] {
+        soon(move || {
+            // More than the bound in each step, and less.
+            for (a_step, rounds) in [(3_000, 20), (200, 300)] {
+                flood(workers, 1, a_step, rounds, |_| vec![0]);
+                flood(workers, 2, a_step, rounds, |index| vec![1 - index]);
+                flood(workers, 5, a_step, rounds, |index| vec![(index + 1) % 5]);
+                flood(workers, 4, a_step / 4, rounds, |_| (0..4).collect());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_receiver_that_calls_the_one_it_holds_is_answered() {
+    #[process]
+    struct Master {
+        worker: Address<Worker>,
+        seen: u64,
+    }
+
+    #[process]
+    impl Master {
+        #[entry]
+        fn serve(&mut self) {}
+
+        #[message]
+        async fn result(&mut self, number: u64) {
+            assert_eq!(number, self.seen);
+            self.seen += 1;
+            if number % 1_000 == 0 {
+                self.worker.ask().await.unwrap();
+            }
+        }
+
+        #[message]
+        fn seen(&self) -> u64 {
+            self.seen
+        }
+    }
+
+    #[process]
+    struct Worker {
+        master: Option<Address<Master>>,
+        next: u64,
+    }
+
+    #[process]
+    impl Worker {
+        #[entry]
+        fn serve(&mut self) {}
+
+        #[message]
+        fn work(&mut self, ctx: &mut Context<Self>, master: Address<Master>) {
+            self.master = Some(master);
+            for _ in 0..2_000 {
+                master.result(self.next).send().unwrap();
+                self.next += 1;
+            }
+            if self.next < 20_000 {
+                ctx.address().work(master).send().unwrap();
+            }
+        }
+
+        #[message]
+        fn ask(&self) {}
+    }
+
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let worker = runtime.spawn(Worker { master: None, next: 0 }).serve().unwrap();
+        let master = runtime.spawn(Master { worker, seen: 0 }).serve().unwrap();
+        worker.work(master).send().unwrap();
+        eventually(|| master.seen().wait().is_ok_and(|seen| seen == 20_000));
+    });
+}

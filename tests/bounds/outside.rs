@@ -1,0 +1,97 @@
+//! Whoever is no process gets its message back, or waits if it asked to.
+
+use super::Sink;
+use postroom::prelude::*;
+use postroom::{Bound, BuildError, SendFailure};
+use postroom_tests::{Latch, soon};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_thread_gets_the_message_back_when_the_mailbox_is_full() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (done, all) = channel();
+        let gate = Latch::new();
+        let sink = Sink { next: vec![0], left: 1_000, gate: Some(gate.clone()), done };
+        let sink = runtime.spawn(sink).mailbox(Bound::Soft(100)).serve().unwrap();
+        let (mut sent, mut refused) = (0, None);
+        while refused.is_none() {
+            match sink.take(0, sent).send() {
+                Ok(()) => sent += 1,
+                Err(error) => refused = Some(error),
+            }
+        }
+        let refused = refused.unwrap();
+        assert_eq!((refused.message.number, refused.reason), (sent, SendFailure::Full(sink.pid())));
+        assert!((100..=100 + 2 * 128).contains(&sent), "{sent}");
+        assert_eq!(sink.take(0, sent).try_send().unwrap_err().reason, SendFailure::Full(sink.pid()));
+        assert!(matches!(sink.taken().wait(), Err(CallError::Full)));
+        let began = Instant::now();
+        let late = sink.take(0, sent).timeout(Duration::from_millis(20)).send_wait().unwrap_err();
+        assert!(began.elapsed() >= Duration::from_millis(20));
+        assert_eq!((late.message.number, late.reason), (sent, SendFailure::Full(sink.pid())));
+        gate.open();
+        (sent..1_000).for_each(|number| sink.take(0, number).send_wait().unwrap());
+        all.recv().unwrap();
+    });
+}
+
+#[test]
+fn a_task_waits_for_room_and_one_that_is_dropped_lets_the_next_one_in() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (done, all) = channel();
+        let gate = Latch::new();
+        let sink = Sink { next: vec![0], left: 20_000, gate: Some(gate.clone()), done };
+        let sink = runtime.spawn(sink).serve().unwrap();
+        let mut sent = 0;
+        while sink.take(0, sent).send().is_ok() {
+            sent += 1;
+        }
+        for _ in 0..10 {
+            let waits = std::pin::pin!(sink.take(0, sent).send_async());
+            let polled = waits.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            assert!(polled.is_pending());
+        }
+        gate.open();
+        runtime.block_on(async {
+            for number in sent..20_000 {
+                sink.take(0, number).send_async().await.unwrap();
+            }
+        });
+        all.recv().unwrap();
+    });
+}
+
+#[test]
+fn one_that_waits_for_room_is_told_when_the_process_ends() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (done, _all) = channel();
+        let gate = Latch::new();
+        let sink = Sink { next: vec![0], left: u64::MAX, gate: Some(gate.clone()), done };
+        let sink = runtime.spawn(sink).serve().unwrap();
+        let mut sent = 0;
+        while sink.take(0, sent).send().is_ok() {
+            sent += 1;
+        }
+        let waits = std::thread::spawn(move || sink.take(0, sent).send_wait());
+        sink.pid().kill();
+        gate.open();
+        // It may have found room before that.
+        let outcome = waits.join().unwrap();
+        assert!(outcome.is_ok() || outcome.unwrap_err().reason == SendFailure::Gone(sink.pid()));
+    });
+}
+
+#[test]
+fn a_mailbox_for_nothing_is_refused() {
+    let runtime = Runtime::new().unwrap();
+    let (done, _all) = channel();
+    let sink = || Sink { next: vec![], left: 0, gate: None, done: done.clone() };
+    for bound in [Bound::Soft(0), Bound::Hard(0, postroom::Overflow::Wait)] {
+        assert!(matches!(runtime.spawn(sink()).mailbox(bound).serve(), Err(SpawnError::Mailbox)));
+        assert!(matches!(Runtime::builder().mailbox(bound).build(), Err(BuildError::Mailbox)));
+    }
+}
