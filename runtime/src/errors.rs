@@ -127,6 +127,18 @@ pub enum SendFailure {
     NoTimer(Pid),
 }
 
+impl SendFailure {
+    /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and hosts
+    /// stays: it is true of that one only.
+    pub(crate) fn about(self, pid: Pid) -> Self {
+        match self {
+            Self::Gone(_) => Self::Gone(pid),
+            Self::Full(_) => Self::Full(pid),
+            other => other,
+        }
+    }
+}
+
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendError").field("message", &std::any::type_name::<M>()).field("reason", &self.reason).finish()

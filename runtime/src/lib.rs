@@ -43,6 +43,7 @@ mod arena;
 mod blocks;
 mod builder;
 mod caller;
+mod children;
 mod clock;
 mod command;
 mod dead_letter;
@@ -58,7 +59,11 @@ mod package;
 mod panics;
 mod payload;
 mod pid;
+// Its owners are supervisors, pools and names.
+#[cfg_attr(not(test), allow(dead_code))]
+mod pointing;
 mod process;
+mod program;
 mod random;
 mod registry;
 mod relay;
@@ -85,6 +90,7 @@ pub use actor::spawn::{Running, Spawn, SpawnProcess};
 pub use actor::stream::{Replies, ReplyStream, Streaming};
 pub use actor::target::SendTo;
 pub use builder::Builder;
+pub use children::{ChildSpawn, Spawned};
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
@@ -96,7 +102,8 @@ pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
-pub use relay::{Node, Receiver, Router, this_node};
+pub use program::this_node;
+pub use relay::{Node, Receiver, Router};
 pub use runtime::{Host, Runtime};
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;

@@ -2,7 +2,7 @@
 //! may be some nanoseconds apart.
 
 use crate::pid::Pid;
-use crate::relay::this_node;
+use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::sync::{Arc, Ordering, lock};
@@ -246,9 +246,7 @@ impl Pid {
     /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
     /// not live in this program.
     pub fn info(self) -> Option<ProcessInfo> {
-        if self.node() != this_node() {
-            return None;
-        }
-        info(TABLE.living(self)?).filter(|info| info.pid == self)
+        let pid = self.resolve().filter(|pid| pid.node() == this_node())?;
+        info(TABLE.living(pid)?).filter(|info| info.pid == pid)
     }
 }

@@ -165,7 +165,7 @@ impl Node {
             5 => Kind::Call,
             _ => Kind::Notice,
         };
-        Address { kind, generation: mark & crate::pid::LAST_GENERATION }
+        Address { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
     /// Whether it is a message for that life: the question on the path of a message.
