@@ -3,10 +3,12 @@
 
 use crate::actor::address::Address;
 use crate::actor::definition::Actor;
+use crate::actor::machine::KindOf;
 use crate::actor::spawn::{Running, Spawn, SpawnProcess};
 use crate::pid::Pid;
 use crate::process::Process;
 use crate::runtime::Host;
+use crate::table::ProcessKind;
 
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
 ///
@@ -15,24 +17,33 @@ use crate::runtime::Host;
 #[derive(Clone, Copy, Debug)]
 pub struct ChildSpawn {
     host: Host,
+    /// Whether the child is monitored and owned by whoever spawns it.
+    bound: bool,
 }
 
 impl ChildSpawn {
-    #[allow(dead_code, reason = "called by supervisors and pools")]
+    #[allow(dead_code, reason = "called by supervisors")]
     pub(crate) fn new(host: Host) -> Self {
-        Self { host }
+        Self { host, bound: false }
+    }
+
+    /// The process that spawns by it monitors and owns what it spawns.
+    pub(crate) fn bound(host: Host) -> Self {
+        Self { host, bound: true }
     }
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
     #[track_caller]
     pub fn of<P: Actor>(&self, process: P) -> Spawn<P> {
-        self.host.spawn(process)
+        let spawn = self.host.spawn(process);
+        if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process>(&self, process: P) -> SpawnProcess<P> {
-        self.host.spawn_process(process)
+        let spawn = self.host.spawn_process(process);
+        if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
     /// Where it spawns.
@@ -49,13 +60,28 @@ pub trait Spawned {
 
     /// Its PID.
     fn pid(&self) -> Pid;
+
+    /// What addresses of it are checked by, where that is known beforehand.
+    #[doc(hidden)]
+    fn kind() -> Option<Kind> {
+        None
+    }
 }
+
+/// A type of process, as the table knows it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Kind(pub(crate) &'static ProcessKind);
 
 impl<P: Actor> Spawned for Address<P> {
     type Process = P;
 
     fn pid(&self) -> Pid {
         Self::pid(*self)
+    }
+
+    fn kind() -> Option<Kind> {
+        Some(Kind(KindOf::<P>::KIND))
     }
 }
 

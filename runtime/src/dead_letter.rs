@@ -25,6 +25,8 @@ pub enum DeadLetterReason {
     Ended,
     /// The process has no method for messages of this type.
     Unhandled,
+    /// It waited in the line of a pool for as long as it may.
+    Expired,
 }
 
 impl fmt::Display for DeadLetterReason {
@@ -32,6 +34,7 @@ impl fmt::Display for DeadLetterReason {
         f.write_str(match self {
             Self::Ended => "the process ended before it came to the message",
             Self::Unhandled => "the process has no method for messages of this type",
+            Self::Expired => "no member of the pool came to the message in time",
         })
     }
 }

@@ -206,6 +206,16 @@ pub enum SpawnError {
     /// All 2^28 slots are in use.
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,
+    /// A pool that may have no members.
+    #[error(
+        "a pool of {least} to {most} members would serve nobody; let it have at least one, and no fewer than {least}"
+    )]
+    NoMembers {
+        /// How many it is to have at least.
+        least: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// Processes spawned each other from their `init` too deep.
     #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
     Depth {

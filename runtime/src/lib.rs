@@ -62,6 +62,7 @@ mod pid;
 // Its owners are supervisors, pools and names.
 #[cfg_attr(not(test), allow(dead_code))]
 mod pointing;
+mod pool;
 mod process;
 mod program;
 mod random;
@@ -101,6 +102,7 @@ pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKin
 pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
+pub use pool::face::{KeyedPool, Pool, PoolStatistics, RunningPool};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};

@@ -29,6 +29,8 @@ pub struct Statistics {
     pub dead_ended: u64,
     /// Messages that their process had no method for.
     pub dead_unhandled: u64,
+    /// Messages that waited in the line of a pool for as long as they may.
+    pub dead_expired: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
     /// Processes in the queue that all workers share.
@@ -40,7 +42,7 @@ pub struct Statistics {
 impl Statistics {
     /// All dead letters.
     pub fn dead_letters(&self) -> u64 {
-        self.dead_ended + self.dead_unhandled
+        self.dead_ended + self.dead_unhandled + self.dead_expired
     }
 
     /// The steps of all workers.
@@ -166,6 +168,7 @@ impl Host {
             live: spawned.saturating_sub(closed),
             dead_ended: host.dead_ended.get(),
             dead_unhandled: host.dead_unhandled.get(),
+            dead_expired: host.dead_expired.get(),
             late: host.home().late.load(Ordering::Relaxed),
             global_queue: host.global.len(),
             timers: host.timers.len(),

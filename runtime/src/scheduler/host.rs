@@ -65,6 +65,7 @@ pub(crate) struct Host {
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
     pub(crate) dead_unhandled: Counter,
+    pub(crate) dead_expired: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
@@ -96,6 +97,7 @@ impl Host {
             stopped: AtomicBool::new(false),
             dead_ended: Counter::default(),
             dead_unhandled: Counter::default(),
+            dead_expired: Counter::default(),
             labels: Mutex::default(),
             names: Mutex::default(),
             deques: Mutex::new(deques),

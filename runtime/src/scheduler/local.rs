@@ -169,6 +169,7 @@ impl Sink for Host {
         match letter.reason {
             DeadLetterReason::Ended => self.dead_ended.add_shared(1),
             DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
+            DeadLetterReason::Expired => self.dead_expired.add_shared(1),
         }
         tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
         // Dropping the message is user code too, with or without a hook.
