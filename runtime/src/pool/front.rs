@@ -90,6 +90,18 @@ impl<K: Key> Front<K> {
         told
     }
 
+    /// The pool is over: nobody carries out what the plan says. Gives what waited, and the members that have not ended.
+    pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
+        let mut state = lock(&self.state);
+        let now = self.now();
+        let left = state.plan.abandon(now);
+        state.plan.close();
+        if let Some((_, key)) = state.alarm.take() {
+            self.host.forget(key);
+        }
+        (left, state.plan.all())
+    }
+
     /// Looks at the plan.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Plan<K, Package>, Totals) -> R) -> R {
         let mut state = lock(&self.state);

@@ -11,6 +11,8 @@ use crate::pointing::Pointer;
 use crate::process::output::Status;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::sync::{Arc, Mutex, lock};
+use crate::topology::face::monitor_newborn;
+use std::collections::HashMap;
 
 /// How its user makes a member.
 pub(crate) type Factory<K> = Box<dyn FnMut(&ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
@@ -24,6 +26,8 @@ pub(crate) struct Keeper<K: Key> {
     factory: Factory<K>,
     /// Why the first members could not be started, for whoever starts the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
+    /// Members whose PIDs point on, by those of the processes that answer for them.
+    aliases: HashMap<Pid, Pid>,
     /// Why the pool ends, if it does not just drain.
     reason: ExitReason,
 }
@@ -36,7 +40,15 @@ impl<K: Key> Keeper<K> {
         factory: Factory<K>,
         error: Arc<Mutex<Option<SpawnError>>>,
     ) -> Self {
-        Self { front, pointer: Some(pointer), spawn, factory, error, reason: ExitReason::Normal }
+        Self {
+            front,
+            pointer: Some(pointer),
+            spawn,
+            factory,
+            error,
+            aliases: HashMap::new(),
+            reason: ExitReason::Normal,
+        }
     }
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
@@ -45,6 +57,12 @@ impl<K: Key> Keeper<K> {
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {
+                // Its user may have spawned it by another door. Outside of a process there is no keeper.
+                if let Ok(named) = monitor_newborn(pid)
+                    && named != pid
+                {
+                    self.aliases.insert(named, pid);
+                }
                 self.front.count(|totals| totals.started += 1);
                 self.front.saw(pid);
                 self.front.tell(|plan, now| plan.started(now, key, pid));
@@ -113,7 +131,8 @@ impl<K: Key> Process for Keeper<K> {
                     Err(package) => drop(package),
                 },
                 Event::Signal(Signal::Down(down)) => {
-                    self.front.tell(|plan, now| plan.down(now, down.pid, &down.reason));
+                    let member = self.aliases.remove(&down.pid).unwrap_or(down.pid);
+                    self.front.tell(|plan, now| plan.down(now, member, &down.reason));
                 }
                 Event::Signal(Signal::Cancel(cancel)) => match cancel.reason {
                     ExitReason::Normal => self.front.tell(|plan, now| plan.drain(now)),
@@ -132,11 +151,9 @@ impl<K: Key> Process for Keeper<K> {
     fn close(&mut self) {
         drop(self.pointer.take());
         // Killed, or over. The thread that ends a process knows why, and so do those whose calls it drops.
-        let left = self.front.tell(|plan, now| {
-            let left = plan.abandon(now);
-            plan.close();
-            left
-        });
+        let (left, members) = self.front.close();
+        // Those that it owns are told by their bond; a member that was spawned by another door is not.
+        members.into_iter().for_each(|member| drop(member.cancel(ExitReason::Shutdown)));
         drop(left);
     }
 }

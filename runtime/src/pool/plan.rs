@@ -415,10 +415,11 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         left
     }
 
-    /// Nobody carries out what is still to be done.
+    /// Nobody carries out what is still to be done, and there is nothing to wait for.
     pub(crate) fn close(&mut self) {
-        self.draining = true;
-        self.over = true;
+        (self.draining, self.over) = (true, true);
+        self.idlers.clear();
+        self.retries.clear();
     }
 
     /// All whose end has not been told.

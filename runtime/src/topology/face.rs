@@ -168,6 +168,15 @@ impl Monitor {
     }
 }
 
+/// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now. Gives the PID
+/// that the `Down` will name.
+pub(crate) fn monitor_newborn(pid: Pid) -> Result<Pid, TopologyError> {
+    match with_own(|_, _, extras| extras.bonds().watches_newest(pid)) {
+        Some(true) => Ok(pid),
+        _ => pid.monitor().map(Monitor::pid),
+    }
+}
+
 /// From here on the failure of a linked process is told to the calling one instead of ending it, or not any more.
 pub(crate) fn trap_exits(traps: bool) {
     // Driven by hand it has no partners.
