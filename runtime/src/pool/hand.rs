@@ -24,7 +24,7 @@ impl Handed {
     /// For a message that `member` is given, and the caller that it is given with.
     pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, mut caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_mut().and_then(Caller::deadline);
-        let was_sent = caller.is_none();
+        let was_sent = caller.as_mut().is_none_or(Caller::was_sent);
         let handed = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
         let stands_in = Caller::outside(handed.clone(), deadline);
         (handed, stands_in)

@@ -120,6 +120,9 @@ impl<K: Key> Process for Keeper<K> {
         while let Some(event) = events.next() {
             match event {
                 Event::Message(package) => match package.take::<Note<K>>() {
+                    Ok(Note::Start(key)) if !self.front.look(|plan, _| plan.wants(&key)) => {
+                        self.front.tell(|plan, now| plan.failed(now, &key, &ExitReason::Normal));
+                    }
                     Ok(Note::Start(key)) => {
                         // A failure has been told to those that wait for the member.
                         if let Err(error) = self.start(&key) {
@@ -153,7 +156,9 @@ impl<K: Key> Process for Keeper<K> {
         // Killed, or over. The thread that ends a process knows why, and so do those whose calls it drops.
         let (left, members) = self.front.close();
         // Those that it owns are told by their bond; a member that was spawned by another door is not.
-        members.into_iter().for_each(|member| drop(member.cancel(ExitReason::Shutdown)));
+        for member in members {
+            member.cancel(ExitReason::Shutdown);
+        }
         drop(left);
     }
 }
