@@ -31,6 +31,11 @@ pub(crate) trait Outside: Send + Sync {
 
     /// Whether nobody waits any more.
     fn is_abandoned(&self) -> bool;
+
+    /// Whether the message was sent and not called: then this one only hears when it has been handled.
+    fn was_sent(&self) -> bool {
+        false
+    }
 }
 
 enum Asker {
@@ -143,6 +148,11 @@ impl Caller {
     /// When the caller stops waiting.
     pub(crate) fn deadline(&mut self) -> Option<Moment> {
         self.look(|call| call.deadline)
+    }
+
+    /// Whether the message counts as sent, although somebody is to hear when it has been handled.
+    pub(crate) fn was_sent(&mut self) -> bool {
+        self.look(|call| matches!(&call.asker, Asker::Outside(outside) if outside.was_sent()))
     }
 
     fn look<R>(&mut self, look: impl FnOnce(&mut Call) -> R) -> R {

@@ -27,6 +27,8 @@ pub enum DeadLetterReason {
     Unhandled,
     /// The mailbox had no room for it, and this is what its bound says.
     Overflow,
+    /// It waited in the line of a pool for as long as it may.
+    Expired,
 }
 
 impl fmt::Display for DeadLetterReason {
@@ -35,6 +37,7 @@ impl fmt::Display for DeadLetterReason {
             Self::Ended => "the process ended before it came to the message",
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
+            Self::Expired => "no member of the pool came to the message in time",
         })
     }
 }

@@ -127,6 +127,18 @@ pub enum SendFailure {
     NoTimer(Pid),
 }
 
+impl SendFailure {
+    /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and hosts
+    /// stays: it is true of that one only.
+    pub(crate) fn about(self, pid: Pid) -> Self {
+        match self {
+            Self::Gone(_) => Self::Gone(pid),
+            Self::Full(_) => Self::Full(pid),
+            other => other,
+        }
+    }
+}
+
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendError").field("message", &std::any::type_name::<M>()).field("reason", &self.reason).finish()
@@ -197,6 +209,16 @@ pub enum SpawnError {
     /// All 2^28 slots are in use.
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,
+    /// A pool that may have no members.
+    #[error(
+        "a pool of {least} to {most} members would serve nobody; let it have at least one, and no fewer than {least}"
+    )]
+    NoMembers {
+        /// How many it is to have at least.
+        least: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// Processes spawned each other from their `init` too deep.
     #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
     Depth {

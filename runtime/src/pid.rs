@@ -11,8 +11,14 @@ pub(crate) const SLOT_BITS: u32 = 28;
 const NODE_BITS: u32 = 48;
 const HOST_BITS: u32 = 16;
 
-/// The largest generation; a slot that has used it up is retired.
-pub(crate) const LAST_GENERATION: u64 = (1 << GENERATION_BITS) - 1;
+/// The bits of a generation in a word.
+pub(crate) const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+
+/// In a generation: the PID names no process, but points on to whoever serves. Its slot is one of the pointers' table.
+const POINTING: u64 = 1 << (GENERATION_BITS - 1);
+
+/// The largest generation of a process, and the largest number of a pointer; a slot that has used it up is retired.
+pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 
 /// The name of a process: node, host, slot and generation in sixteen bytes.
 ///
@@ -26,6 +32,9 @@ pub(crate) const LAST_GENERATION: u64 = (1 << GENERATION_BITS) - 1;
 /// | host | 16 | one scheduler in that program |
 /// | slot | 28 | where the process is kept |
 /// | generation | 36 | which of the processes that were kept there |
+///
+/// The upper half of the generations is not for processes: such a PID [points on](Pid::is_pointing) to whoever serves now,
+/// as that of a supervised child or of a pool does. It is used as any other.
 ///
 /// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
 ///
@@ -51,9 +60,15 @@ const _: () = assert!(SLOT_BITS + GENERATION_BITS == 64 && NODE_BITS + HOST_BITS
 impl Pid {
     /// Puts a PID together. `node` is cut to 48 bits and must not be zero there; `generation` is cut to 36.
     pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
-        debug_assert!(slot < 1 << SLOT_BITS && generation <= LAST_GENERATION);
+        debug_assert!(slot < 1 << SLOT_BITS && generation <= GENERATION_MASK);
         let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
-        Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & LAST_GENERATION) }
+        Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
+    }
+
+    /// A PID that points on: the `number`th that `slot` of the pointers' table has carried.
+    pub(crate) fn pointing(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
+        debug_assert!(number <= LAST_GENERATION);
+        Self::new(node, host, slot, POINTING | number)
     }
 
     /// A PID of the two words that it consists of; `place` is that of any PID of the same host.
@@ -88,6 +103,20 @@ impl Pid {
     /// Which of the processes that were kept there.
     #[inline]
     pub fn generation(self) -> u64 {
+        self.life & GENERATION_MASK
+    }
+
+    /// Whether the PID names no process, but points on to whoever serves now: a restarted child, a member of a pool.
+    ///
+    /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean the
+    /// process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.
+    #[inline]
+    pub fn is_pointing(self) -> bool {
+        self.life & POINTING != 0
+    }
+
+    /// Of a PID that points on: which of those that its slot has carried.
+    pub(crate) fn number(self) -> u64 {
         self.life & LAST_GENERATION
     }
 }
@@ -179,7 +208,7 @@ impl FromStr for Pid {
         let generation = generation
             .parse()
             .ok()
-            .filter(|&generation| generation <= LAST_GENERATION)
+            .filter(|&generation| generation <= GENERATION_MASK)
             .ok_or_else(|| fail("the generation is out of range"))?;
         Ok(Self::new(node, host, slot, generation))
     }
@@ -227,12 +256,21 @@ mod tests {
     #[test]
     fn parts_come_back_and_text_parses_back() {
         for (node, host, slot, generation) in
-            [(1, 0, 0, 0), (0xffff_ffff_ffff, u16::MAX, (1 << SLOT_BITS) - 1, LAST_GENERATION), (77, 3, 4096, 1 << 35)]
+            [(1, 0, 0, 0), (0xffff_ffff_ffff, u16::MAX, (1 << SLOT_BITS) - 1, GENERATION_MASK), (77, 3, 4096, 1 << 35)]
         {
             let pid = Pid::new(NodeId::new(node).unwrap(), host, slot, generation);
             assert_eq!((pid.node().get(), pid.host(), pid.slot(), pid.generation()), (node, host, slot, generation));
             assert_eq!(pid.to_string().parse(), Ok(pid));
         }
+    }
+
+    #[test]
+    fn the_upper_half_of_the_generations_points_on() {
+        let node = NodeId::new(1).unwrap();
+        assert!(!Pid::new(node, 0, 5, LAST_GENERATION).is_pointing());
+        let pid = Pid::pointing(node, 0, 5, LAST_GENERATION);
+        assert!(pid.is_pointing());
+        assert_eq!((pid.slot(), pid.number(), pid.generation()), (5, LAST_GENERATION, GENERATION_MASK));
     }
 
     #[test]

@@ -14,7 +14,10 @@ use crate::mailbox::node::Kind;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
-use crate::sync::{Arc, AtomicU64, OnceLock, Ordering, PoisonError, RwLock};
+use crate::pointing;
+use crate::program::HOSTLESS;
+pub(crate) use crate::program::this_node;
+use crate::sync::{Arc, OnceLock, Ordering, PoisonError, RwLock};
 use crate::table::{Refusal, Slot, TABLE, Why};
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -26,26 +29,6 @@ pub trait Receiver: Send + Sync {
     /// # Errors
     /// [`Refused`] with the package in it, if there is no one here whom it is for.
     fn send(&self, package: Package) -> Result<(), Refused>;
-}
-
-/// Puts a message into a mailbox.
-#[inline]
-pub(crate) fn post(slot: &'static Slot, pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
-    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|refusal| {
-        let Refusal(letter, why) = *refusal;
-        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
-        let caller = unsafe { Caller::from_word(letter.word) };
-        let payload = letter.payload.unwrap_or_else(|| Payload::new(()));
-        Refused { package: Package::from_parts(pid, payload, caller), reason: failure(pid, why) }
-    })
-}
-
-fn failure(pid: Pid, why: Why) -> SendFailure {
-    match why {
-        Why::Gone => SendFailure::Gone(pid),
-        Why::Full => SendFailure::Full(pid),
-    }
 }
 
 /// Brings a package to wherever its PID says: here, or through the program's router.
@@ -68,10 +51,28 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
     if pid.node() != this_node() {
         return send_abroad(pid, message);
     }
-    match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.send(pid.generation(), message).map_err(|(message, why)| (message, failure(pid, why))),
-        None => Err((message, SendFailure::Gone(pid))),
+    match try_send(pid, message) {
+        Ok(()) => Ok(()),
+        Err((message, why)) => send_on(pid, message, why),
     }
+}
+
+/// Sends to a process of this program, if it lives.
+#[inline]
+fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Why)> {
+    match TABLE.slot(pid.slot()) {
+        Some(slot) => slot.send(pid.generation(), message),
+        None => Err((message, Why::Gone)),
+    }
+}
+
+/// Sends to whom a PID points on that no process has, which is `why` the message came back; or gives it back.
+#[cold]
+fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, SendFailure)> {
+    if why == Why::Full {
+        return Err((message, SendFailure::Full(pid)));
+    }
+    follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
 /// Sends a message with someone who waits for the answer; a refusal tells them so.
@@ -83,30 +84,44 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
     if pid.node() != this_node() {
         return call_abroad(pid, message, caller);
     }
-    let refused = match TABLE.slot(pid.slot()) {
+    match try_call(pid, message, caller) {
+        Ok(()) => Ok(()),
+        Err((message, caller, why)) => call_on(pid, message, caller, why),
+    }
+}
+
+/// Calls a process of this program, if it lives.
+#[inline]
+fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, Why)> {
+    match TABLE.slot(pid.slot()) {
         Some(slot) => slot.call(pid.generation(), message, caller),
         None => Err((message, Some(caller), Why::Gone)),
-    };
-    refused.map_err(|(message, caller, why)| {
-        if let Some(caller) = caller {
-            caller.fail(match why {
-                Why::Gone => CallError::Gone(ExitReason::Gone),
-                Why::Full => CallError::Full,
-            });
-        }
-        (message, failure(pid, why))
-    })
+    }
+}
+
+/// Calls whom a PID points on to that no process has, which is `why` the message came back; or gives it back.
+#[cold]
+fn call_on<M: Send + 'static>(pid: Pid, message: M, caller: Option<Caller>, why: Why) -> Result<(), (M, SendFailure)> {
+    if why == Why::Full {
+        return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
+    }
+    follow(pid, Typed(message, caller)).map_err(tell_refused)
 }
 
 #[cold]
 fn call_abroad<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
-    route(Package::from_parts(pid, Payload::new(message), Some(caller))).map_err(|refused| {
-        let (_, payload, caller) = refused.package.into_parts();
-        if let Some(caller) = caller {
-            caller.fail(CallError::Gone(ExitReason::Gone));
-        }
-        (unpack(payload), refused.reason)
-    })
+    Typed(message, Some(caller)).abroad(pid).map_err(tell_refused)
+}
+
+/// Tells the caller of a message that was refused.
+fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
+    if let Some(caller) = caller {
+        caller.fail(match reason {
+            SendFailure::Full(_) => CallError::Full,
+            _ => CallError::Gone(ExitReason::Gone),
+        });
+    }
+    (message, reason)
 }
 
 /// The message of a package that was refused.
@@ -119,19 +134,139 @@ fn unpack<M: Send + 'static>(payload: Payload) -> M {
 
 #[cold]
 fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
-    route(Package::new(pid, message)).map_err(|refused| {
-        let (_, payload, _) = refused.package.into_parts();
-        (unpack(payload), refused.reason)
-    })
+    Typed(message, None).abroad(pid).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
 /// Brings a message to a process of this program.
 #[inline]
 pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
-    match TABLE.slot(pid.slot()) {
-        Some(slot) => post(slot, pid, payload, caller),
-        None => Err(Refused { package: Package::from_parts(pid, payload, caller), reason: SendFailure::Gone(pid) }),
+    match try_deliver(pid, payload, caller) {
+        Ok(()) => Ok(()),
+        Err((package, why)) => deliver_on(pid, package, why),
     }
+}
+
+/// Brings a message to a process of this program, if it lives.
+#[inline]
+fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, Why)> {
+    let Some(slot) = TABLE.slot(pid.slot()) else {
+        return Err((Package::from_parts(pid, payload, caller), Why::Gone));
+    };
+    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|refusal| {
+        let Refusal(letter, why) = *refusal;
+        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
+        let caller = unsafe { Caller::from_word(letter.word) };
+        (Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller), why)
+    })
+}
+
+/// Brings a package to whom a PID points on to that no process has, which is `why` it came back; or gives it back.
+#[cold]
+fn deliver_on(pid: Pid, package: Package, why: Why) -> Result<(), Refused> {
+    if why == Why::Full {
+        return Err(Refused { package, reason: SendFailure::Full(pid) });
+    }
+    follow(pid, package).map_err(|(package, reason)| Refused { package: package.into_package(pid), reason })
+}
+
+fn failure(pid: Pid, why: Why) -> SendFailure {
+    match why {
+        Why::Gone => SendFailure::Gone(pid),
+        Why::Full => SendFailure::Full(pid),
+    }
+}
+
+/// How often a PID that points on is asked anew because whom it named has ended. A guess: a child that ends so often while
+/// one message is sent is taken for one that is not there.
+const TRIES: usize = 4;
+
+/// What goes where a PID points on to: a message of its own type, or a package.
+trait Cargo: Sized {
+    /// Brings it to a process.
+    fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)>;
+    fn into_package(self, to: Pid) -> Package;
+    fn from_package(package: Package) -> Self;
+
+    /// Brings it to wherever packages for that PID go.
+    fn abroad(self, to: Pid) -> Result<(), (Self, SendFailure)> {
+        route(self.into_package(to)).map_err(|refused| (Self::from_package(refused.package), refused.reason))
+    }
+}
+
+/// A message as it was sent, with whoever waits for its answer.
+struct Typed<M>(M, Option<Caller>);
+
+impl<M: Send + 'static> Cargo for Typed<M> {
+    fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
+        if to.node() != this_node() {
+            return self.abroad(to);
+        }
+        let refused = match self {
+            Self(message, None) => try_send(to, message).map_err(|(message, why)| (Self(message, None), why)),
+            Self(message, Some(caller)) => {
+                try_call(to, message, caller).map_err(|(message, caller, why)| (Self(message, caller), why))
+            }
+        };
+        refused.map_err(|(this, why)| (this, failure(to, why)))
+    }
+
+    fn into_package(self, to: Pid) -> Package {
+        Package::from_parts(to, Payload::new(self.0), self.1)
+    }
+
+    fn from_package(package: Package) -> Self {
+        let (_, payload, caller) = package.into_parts();
+        Self(unpack(payload), caller)
+    }
+}
+
+impl Cargo for Package {
+    fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
+        if to.node() != this_node() {
+            return self.abroad(to);
+        }
+        let (_, payload, caller) = self.into_parts();
+        try_deliver(to, payload, caller).map_err(|(package, why)| (package, failure(to, why)))
+    }
+
+    fn into_package(self, to: Pid) -> Package {
+        let (_, payload, caller) = self.into_parts();
+        Package::from_parts(to, payload, caller)
+    }
+
+    fn from_package(package: Package) -> Self {
+        package
+    }
+}
+
+/// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
+/// the sender knows.
+fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
+    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| (cargo, reason.about(pid)))
+}
+
+fn follow_from<C: Cargo>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
+    let Some(behind) = pointing::behind(pid).filter(|_| depth < pointing::DEPTH) else {
+        return Err((cargo, SendFailure::Gone(pid)));
+    };
+    let mut asked = None;
+    for _ in 0..TRIES {
+        // Whom it named before has ended, so there is no use in trying again.
+        let Some(target) = behind.now().filter(|&target| asked != Some(target)) else { break };
+        asked = Some(target);
+        let brought = match pointing::points_on_here(target) {
+            true => follow_from(target, cargo, depth + 1),
+            false => cargo.bring(target),
+        };
+        match brought {
+            Ok(()) => return Ok(()),
+            Err((back, SendFailure::Gone(_))) => cargo = back,
+            refused => return refused,
+        }
+    }
+    let taken = behind.take(cargo.into_package(pid));
+    taken.map_err(|refused| (C::from_package(refused.package), refused.reason))
 }
 
 /// The mailbox that a PID names.
@@ -139,24 +274,6 @@ impl Receiver for Pid {
     fn send(&self, package: Package) -> Result<(), Refused> {
         let (_, payload, caller) = package.into_parts();
         route(Package::from_parts(*self, payload, caller))
-    }
-}
-
-/// This run of this program. Drawn once, before the first PID is given out.
-#[inline]
-pub fn this_node() -> NodeId {
-    NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)
-}
-
-/// Zero until it is drawn.
-static NODE: AtomicU64 = AtomicU64::new(0);
-
-#[cold]
-fn draw_node() -> NodeId {
-    let drawn = NodeId::from_random(crate::random::entropy());
-    match NODE.compare_exchange(0, drawn.get(), Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => drawn,
-        Err(first) => NodeId::new(first).unwrap_or(drawn),
     }
 }
 
@@ -186,7 +303,7 @@ impl Receiver for Node {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID that names another host than the one whose process is there was never given out.
-        let home = TABLE.slot(pid.slot()).and_then(Slot::home);
+        let home = TABLE.slot(pid.slot()).and_then(Slot::home).filter(|_| !pid.is_pointing());
         if home.is_some_and(|home| home.host != pid.host()) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
@@ -195,13 +312,10 @@ impl Receiver for Node {
     }
 }
 
-/// The number that stand-alone mailboxes have in place of a host's.
-pub(crate) const THREADS: u16 = u16::MAX;
-
 /// The numbers of the hosts that this node has or had.
 fn hosts() -> &'static RwLock<HashSet<u16>> {
     static HOSTS: OnceLock<RwLock<HashSet<u16>>> = OnceLock::new();
-    HOSTS.get_or_init(|| RwLock::new(HashSet::from([THREADS])))
+    HOSTS.get_or_init(|| RwLock::new(HashSet::from([HOSTLESS])))
 }
 
 /// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
@@ -209,7 +323,7 @@ fn hosts() -> &'static RwLock<HashSet<u16>> {
 pub(crate) fn new_host() -> u16 {
     use crate::sync::AtomicU16;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed) % HOSTLESS;
     hosts().write().unwrap_or_else(PoisonError::into_inner).insert(number);
     number
 }

@@ -14,6 +14,7 @@ use crate::oneshot::block_on;
 use crate::package::{Package, Refused};
 use crate::payload::Payloads;
 use crate::pid::Pid;
+use crate::pointing;
 use crate::process::Process;
 use crate::registry::Registry;
 use crate::relay::{Receiver, deliver};
@@ -22,7 +23,6 @@ use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
 use crate::sync::{OnceLock, PoisonError, RwLock, lock};
-use crate::table::TABLE;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -64,6 +64,7 @@ impl Host {
 
     /// The host that the PID belongs to, if it is or was one of this program.
     pub fn of(pid: Pid) -> Option<Self> {
+        let pid = pid.resolve()?;
         let record = *records().read().unwrap_or_else(PoisonError::into_inner).get(&pid.host())?;
         (record.scheduler.config.node == pid.node()).then_some(Self(record))
     }
@@ -165,11 +166,7 @@ impl Host {
     /// # Errors
     /// If no such process lives in this program, or if it is of another type.
     pub fn address<P: Actor>(self, pid: Pid) -> Result<Address<P>, AddressError> {
-        let kind = TABLE.living(pid).and_then(|slot| slot.card.kind()).ok_or(AddressError::Gone(pid))?;
-        // A process may have ended, and its slot been given to another, since its kind was read.
-        if !pid.is_alive() {
-            return Err(AddressError::Gone(pid));
-        }
+        let kind = pointing::kind(pid).ok_or(AddressError::Gone(pid))?;
         if kind.type_id == KindOf::<P>::KIND.type_id {
             Ok(Address::new(pid))
         } else {
@@ -191,7 +188,8 @@ impl Receiver for Host {
         if pid.node() != config.node {
             return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
         }
-        if pid.host() != config.number {
+        let host = if pid.is_pointing() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
+        if host != Some(config.number) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();

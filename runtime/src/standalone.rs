@@ -11,7 +11,8 @@ use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
-use crate::relay::{Receiver, THREADS, route, this_node};
+use crate::program::{HOSTLESS, this_node};
+use crate::relay::{Receiver, route};
 use crate::scheduler::end::tell_bound;
 use crate::scheduler::lend::while_blocked;
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
@@ -198,7 +199,7 @@ impl Mailbox {
 impl Owner {
     fn new() -> &'static Self {
         let owner: &'static Self = Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new() }));
-        let home = Home::new(owner, this_node(), THREADS);
+        let home = Home::new(owner, this_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner
     }

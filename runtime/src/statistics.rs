@@ -2,7 +2,7 @@
 //! may be some nanoseconds apart.
 
 use crate::pid::Pid;
-use crate::relay::this_node;
+use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::sync::{Arc, Ordering, lock};
@@ -37,6 +37,8 @@ pub struct Statistics {
     pub holds: u64,
     /// How often one was let go because it had waited for so long, and not because there was room.
     pub valves: u64,
+    /// Messages that waited in the line of a pool for as long as they may.
+    pub dead_expired: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
     /// Processes in the queue that all workers share.
@@ -48,7 +50,7 @@ pub struct Statistics {
 impl Statistics {
     /// All dead letters.
     pub fn dead_letters(&self) -> u64 {
-        self.dead_ended + self.dead_unhandled + self.dead_overflow
+        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired
     }
 
     /// The steps of all workers.
@@ -184,6 +186,7 @@ impl Host {
             held: host.held(),
             holds: host.holds.get(),
             valves: host.valves.get(),
+            dead_expired: host.dead_expired.get(),
             late: host.home().late.load(Ordering::Relaxed),
             global_queue: host.global.len(),
             timers: host.timers.len(),
@@ -266,9 +269,7 @@ impl Pid {
     /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
     /// not live in this program.
     pub fn info(self) -> Option<ProcessInfo> {
-        if self.node() != this_node() {
-            return None;
-        }
-        info(TABLE.living(self)?).filter(|info| info.pid == self)
+        let pid = self.resolve().filter(|pid| pid.node() == this_node())?;
+        info(TABLE.living(pid)?).filter(|info| info.pid == pid)
     }
 }

@@ -11,11 +11,12 @@ use crate::errors::{CallError, CommandError, SendError, SendFailure};
 use crate::oneshot::Oneshot;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::relay::this_node;
+use crate::pointing::behind;
+use crate::program::this_node;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex};
-use crate::table::TABLE;
+use crate::table::{Slot, TABLE};
 use crate::timekeeper::timekeeper;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
@@ -229,11 +230,14 @@ fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), S
 
 /// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.
 fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<SendFailure> {
-    let living = if pid.node() == this_node() { TABLE.living(pid) } else { None };
-    let Some(slot) = living else {
-        return Some(SendFailure::Gone(pid));
+    let answering = pid.resolve().filter(|pid| pid.node() == this_node());
+    let home = answering.and_then(|pid| TABLE.living(pid)).and_then(Slot::home);
+    let kept = match home {
+        Some(home) => home.keeper.later(due, action),
+        // Nobody serves behind it now, and somebody may then: the program's own timekeeper waits for that.
+        None if behind(pid).is_some() => timekeeper().later(due, action),
+        None => return Some(SendFailure::Gone(pid)),
     };
-    let kept = slot.home().and_then(|home| home.keeper.later(due, action));
     kept.is_none().then_some(SendFailure::NoTimer(pid))
 }
 
@@ -243,7 +247,9 @@ fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: 
         due,
         Box::new(move || {
             let next = message.clone();
-            if send(pid, message).is_ok() {
+            // What finds no room is missed; what finds no process is the last.
+            let sent = send(pid, message);
+            if sent.is_ok() || matches!(sent, Err(SendError { reason: SendFailure::Full(_), .. })) {
                 // Counted from when it was due, so that the rate holds; what was missed is not made up for.
                 let due = due.after(period).max(Moment::now());
                 let _ended = repeat(pid, next, due, period);

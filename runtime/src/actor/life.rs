@@ -7,7 +7,7 @@ use crate::mailbox::node::Kind;
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
-use crate::relay::this_node;
+use crate::program::this_node;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;
@@ -19,8 +19,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 impl Pid {
-    fn slot_of(self) -> Option<&'static Slot> {
-        if self.node() == this_node() { TABLE.living(self) } else { None }
+    /// The slot of the process that the PID means, and its generation there.
+    fn slot_of(self) -> Option<(&'static Slot, u64)> {
+        let pid = self.resolve().filter(|pid| pid.node() == this_node())?;
+        TABLE.living(pid).map(|slot| (slot, pid.generation()))
     }
 
     /// Whether the process lives, as far as this node knows.
@@ -33,8 +35,8 @@ impl Pid {
     ///
     /// What arrives later is dead letters. A process in an async entry sees the request when it takes messages.
     pub fn stop(self) -> bool {
-        let Some(slot) = self.slot_of() else { return false };
-        slot.post(Kind::Stop, self.generation(), ptr::null_mut(), None).is_ok()
+        let Some((slot, generation)) = self.slot_of() else { return false };
+        slot.post(Kind::Stop, generation, ptr::null_mut(), None).is_ok()
     }
 
     /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`] decides
@@ -52,8 +54,8 @@ impl Pid {
     }
 
     fn control(self, control: Control) -> bool {
-        let Some(slot) = self.slot_of() else { return false };
-        tell(slot, self.generation(), control);
+        let Some((slot, generation)) = self.slot_of() else { return false };
+        tell(slot, generation, control);
         true
     }
 
@@ -63,9 +65,11 @@ impl Pid {
         let ending = Arc::new(Ending(Oneshot::new()));
         let join = Join::new(ending.clone());
         // Dropped if the process has ended: that tells the waiter. One that is being taken apart still takes it.
-        let slot = if self.node() == this_node() { TABLE.slot(self.slot()) } else { None };
-        if let Some(slot) = slot.filter(|slot| slot.is_last(self.generation())) {
-            tell(slot, self.generation(), Control::Join(join));
+        let pid = self.resolve().filter(|pid| pid.node() == this_node());
+        if let Some(pid) = pid
+            && let Some(slot) = TABLE.slot(pid.slot()).filter(|slot| slot.is_last(pid.generation()))
+        {
+            tell(slot, pid.generation(), Control::Join(join));
         }
         Ended(ending)
     }

@@ -46,11 +46,12 @@ impl Asked {
     /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it is
     /// reported, and ends the process if that is how it was declared.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
-        self,
+        mut self,
         result: Result<T, E>,
         describe: impl FnOnce(&E) -> String,
     ) -> Delivery<'static> {
-        if let Some(caller) = self.caller {
+        // One that only hears of it is told by its drop.
+        if let Some(caller) = self.caller.take_if(|caller| !caller.was_sent()) {
             caller.answer(Payload::new(result));
             return Delivery::Done;
         }

@@ -35,7 +35,7 @@ pub(crate) fn life_of(owner: Owner) -> u64 {
 
 /// The owner that the word stands for.
 pub(crate) fn owner_of_life(life: u64) -> Owner {
-    let generation = life & crate::pid::LAST_GENERATION;
+    let generation = life & crate::pid::GENERATION_MASK;
     let slot = TABLE.slot((life >> crate::pid::GENERATION_BITS) as u32)?;
     (generation != 0).then_some((slot, generation))
 }

@@ -169,7 +169,7 @@ impl Node {
             6 => Kind::Notice,
             _ => Kind::Ticket,
         };
-        Address { kind, generation: mark & crate::pid::LAST_GENERATION }
+        Address { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
     /// Whether it is a message for that life: the question on the path of a message.

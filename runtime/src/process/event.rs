@@ -64,6 +64,15 @@ impl<'a> Events<'a> {
         }
     }
 
+    /// For the rest of this step, a request to stop does not end the process: it comes in its place among the messages, as a
+    /// cancel signal whose reason is [`ExitReason::Normal`]. For processes of the runtime that have others to stop first; they
+    /// say it at the beginning of each step.
+    pub(crate) fn hold_stop(&mut self) {
+        if let Source::Lanes(feed) = &mut self.0 {
+            feed.rare().holds_stop = true;
+        }
+    }
+
     /// Whether a message is left that `next` has not given.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
@@ -162,6 +171,10 @@ pub(crate) struct Rare {
     pub(crate) notices: VecDeque<Box<Bond>>,
     /// Why the process is to end.
     pub(crate) end: Option<ExitReason>,
+    /// Whether the step is to be told of a request to stop, which else ends the process.
+    holds_stop: bool,
+    /// Whether there was one that the step has not been told of.
+    stop: bool,
 }
 
 impl Feed {
@@ -295,7 +308,12 @@ impl Feed {
         }
         (self.controlled, self.ended) = (false, false);
         (self.others, self.messages, self.completions) = (0, 0, 0);
-        self.rare.take()
+        let mut rare = self.rare.take()?;
+        if rare.stop {
+            // Not taken by the step that would have been told of it.
+            rare.end.get_or_insert(ExitReason::Normal);
+        }
+        Some(rare)
     }
 
     /// The step that begins is no ordinary one.
@@ -344,7 +362,7 @@ impl Feed {
         if let Some(mail) = self.mail() {
             return mail.into_package(to?).map(Event::Message);
         }
-        if self.has_notice() { self.next_control() } else { None }
+        if self.has_notice() || self.has_stop() { self.next_control() } else { None }
     }
 
     /// The next message, where it lies; `None` if there is none, if the budget is used, or if something else has come.
@@ -388,6 +406,10 @@ impl Feed {
         }
         self.others += 1;
         match (letter.kind, letter.payload) {
+            (Kind::Stop, _) if self.rare.as_ref().is_some_and(|rare| rare.holds_stop) => {
+                self.controlled = true;
+                self.rare().stop = true;
+            }
             (Kind::Stop, _) => self.end(ExitReason::Normal),
             (Kind::Notice, Some(payload)) => {
                 if let Ok(Control::Bond(bond)) = payload.take() {
@@ -411,8 +433,18 @@ impl Feed {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }
 
+    /// Whether there was a request to stop that the step is to be told of.
+    fn has_stop(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.stop)
+    }
+
     /// The next notice that the process is to know of.
     fn next_notice(&mut self) -> Option<Event> {
+        if let Some(rare) = &mut self.rare
+            && std::mem::take(&mut rare.stop)
+        {
+            return Some(Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Normal })));
+        }
         while self.has_notice() && !self.ended {
             let bond = self.rare.as_mut()?.notices.pop_front()?;
             let from = bond.from();

@@ -80,6 +80,7 @@ pub(crate) struct Host {
     pub(crate) holds: Counter,
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
+    pub(crate) dead_expired: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
@@ -115,6 +116,7 @@ impl Host {
             holds: Counter::default(),
             let_go: Counter::default(),
             valves: Counter::default(),
+            dead_expired: Counter::default(),
             labels: Mutex::default(),
             names: Mutex::default(),
             deques: Mutex::new(deques),

@@ -4,7 +4,7 @@ use super::birth::starting;
 use super::local::with_current;
 use crate::exit::ExitReason;
 use crate::pid::{Pid, Resident};
-use crate::relay::this_node;
+use crate::program::this_node;
 use crate::table::{Extras, Slot, TABLE};
 use crate::topology::bond::{Bond, Ear};
 use crate::topology::bonds::{Bonds, Said};

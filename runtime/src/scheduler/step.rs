@@ -453,7 +453,7 @@ impl Context {
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.
 fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
-    let Rare { strangers, joins, left, notices, end } = rare;
+    let Rare { strangers, joins, left, notices, end, .. } = rare;
     if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
         if !(left.is_empty() && notices.is_empty()) {
             token.attend(true);

@@ -1,7 +1,7 @@
 //! The second line of a slot: what is told of a process to whoever asks. The path of a message does not touch it.
 
 use super::extras::{Extras, ProcessKind};
-use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId, Pid};
+use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use std::ptr;
 
@@ -57,7 +57,7 @@ impl Card {
     /// The process that spawned this one. A parent is of the same program.
     pub(crate) fn parent(&self, node: NodeId) -> Option<Pid> {
         let parent = self.parent.load(Ordering::Relaxed);
-        let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & LAST_GENERATION);
+        let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & GENERATION_MASK);
         // Generations start at one, so zero is no process.
         let host = (self.steps.load(Ordering::Relaxed) >> HOST_SHIFT) as u16;
         (parent != 0).then(|| Pid::new(node, host, slot, generation))

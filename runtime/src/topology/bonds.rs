@@ -139,6 +139,12 @@ impl<Who: Ord + Copy> Bonds<Who> {
         self.watched.get(&number).copied()
     }
 
+    /// Whether `other` is the one that it began to watch last, and still does: of a process that was spawned just now, whether it
+    /// was spawned so.
+    pub(crate) fn watches_newest(&self, other: Who) -> bool {
+        self.watched.get(&self.number) == Some(&other)
+    }
+
     /// Watches it no longer; its end is not heard of, even if the notice is on its way. Gives whom this is to be said to.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)

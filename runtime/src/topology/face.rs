@@ -6,7 +6,7 @@ use crate::exit::{Monitor, Signal};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, Inspect};
-use crate::relay::this_node;
+use crate::program::this_node;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::own::{say, with_own};
 use crate::scheduler::shutdown::tell;
@@ -34,20 +34,24 @@ impl Pid {
     /// The calling process will get one [`Down`](crate::Down) when this one ends, however that comes; at once if it has ended
     /// already. Monitoring it twice gives two. It says nothing to the process that is monitored, which may know nothing of it.
     ///
+    /// Of a PID that [points on](Pid::is_pointing) it is the process that answers for it now which is monitored, and which
+    /// the `Down` names.
+    ///
     /// Await [`join`](Pid::join) instead where the end is to be waited for. Costs one control message to the process.
     ///
     /// # Errors
     /// [`TopologyError`], outside of processes and for the process itself.
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
+        let other = self.meant();
         let bound = with_own(|slot, me, extras| {
-            if me == self {
+            if me == other {
                 return Err(TopologyError::Itself(me));
             }
-            Ok((slot, me, extras.bonds().watch(self)))
+            Ok((slot, me, extras.bonds().watch(other)))
         });
         let (slot, me, number) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
-        say((slot, me), self, Said::Watch(number));
-        Ok(Monitor::new(self, number))
+        say((slot, me), other, Said::Watch(number));
+        Ok(Monitor::new(other, number))
     }
 
     /// Links the calling process with this one: if either fails, so does the other, with
@@ -58,15 +62,16 @@ impl Pid {
     /// # Errors
     /// [`TopologyError`], outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
+        let other = self.meant();
         let bound = with_own(|slot, me, extras| {
-            if me == self {
+            if me == other {
                 return Err(TopologyError::Itself(me));
             }
-            Ok((slot, me, extras.bonds().link(self)))
+            Ok((slot, me, extras.bonds().link(other)))
         });
         let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
         if let Some(said) = said {
-            say((slot, me), self, said);
+            say((slot, me), other, said);
         }
         Ok(())
     }
@@ -76,20 +81,27 @@ impl Pid {
     /// # Errors
     /// [`TopologyError`], outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
+        let other = self.meant();
         let bound = with_own(|slot, me, extras| {
-            if me == self {
+            if me == other {
                 return Err(TopologyError::Itself(me));
             }
-            Ok((slot, me, extras.bonds().unlink(self)))
+            Ok((slot, me, extras.bonds().unlink(other)))
         });
         let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
         crate::actor::active::peek(|waits| {
-            waits.signals.retain(|signal| !matches!(signal, Signal::Exit(exit) if exit.pid == self));
+            waits.signals.retain(|signal| !matches!(signal, Signal::Exit(exit) if exit.pid == other));
         });
         if let Some(said) = said {
-            say((slot, me), self, said);
+            say((slot, me), other, said);
         }
         Ok(())
+    }
+
+    /// The process that a bond is made with: of a PID that points on, the one that answers for it now. If nobody does, the PID
+    /// is as that of a process which has ended.
+    fn meant(self) -> Self {
+        self.resolve().unwrap_or(self)
     }
 }
 
@@ -98,10 +110,11 @@ impl Pid {
     /// Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
-        let slot = if self.node() == this_node() { TABLE.living(self) } else { None };
+        let pid = self.meant();
+        let slot = if pid.node() == this_node() { TABLE.living(pid) } else { None };
         let inspect = Inspect::new(told.clone());
         if let Some(slot) = slot {
-            tell(slot, self.generation(), Control::Inspect(inspect));
+            tell(slot, pid.generation(), Control::Inspect(inspect));
         }
         Inspection(told)
     }
@@ -152,6 +165,15 @@ impl Monitor {
             signals.len() < count
         };
         crate::actor::active::peek(|waits| before_it(&mut waits.signals)).unwrap_or(false)
+    }
+}
+
+/// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now. Gives the PID
+/// that the `Down` will name.
+pub(crate) fn monitor_newborn(pid: Pid) -> Result<Pid, TopologyError> {
+    match with_own(|_, _, extras| extras.bonds().watches_newest(pid)) {
+        Some(true) => Ok(pid),
+        _ => pid.monitor().map(Monitor::pid),
     }
 }
 

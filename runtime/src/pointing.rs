@@ -1,0 +1,178 @@
+//! PIDs that are no process, but point on to whoever serves now: those of supervised children, pools, routers and names.
+//!
+//! Such a PID is told from a process's by its generation (see [`Pid::is_pointing`]), which no slot ever has: a send finds
+//! that no such process lives, as it would for one that has ended, and only then looks here. So the path of a message to a
+//! process pays nothing.
+//!
+//! The pointers have a table of their own, in chunks that double, never moved and never freed. An entry counts the pointers
+//! that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock, held for
+//! as long as it takes to copy a reference: what is [`Behind`] a pointer runs, and is dropped, without it.
+
+use crate::package::{Package, Refused};
+use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
+use crate::program::{HOSTLESS, this_node};
+use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
+use crate::table::{ProcessKind, TABLE};
+use std::fmt;
+
+/// How many pointing PIDs may lead to one another: a child that is a pool, in a tree that has a name, is three. A ring of
+/// them ends here.
+pub(crate) const DEPTH: usize = 8;
+
+/// Who serves behind a PID that points on.
+///
+/// All of it is called by whoever sends or asks, on their thread: it neither blocks nor runs code of others.
+pub(crate) trait Behind: Send + Sync {
+    /// The process that what is sent goes to now, if that is one process at a time.
+    fn now(&self) -> Option<Pid>;
+
+    /// Takes a package when `now` is `None`, or when the process it gave has ended (then `now` is asked again first).
+    ///
+    /// # Errors
+    /// The package, with the reason.
+    fn take(&self, package: Package) -> Result<(), Refused>;
+
+    /// The process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` of the pointing PID mean.
+    fn life(&self) -> Option<Pid>;
+
+    /// The type whose address may be made of the PID.
+    fn kind(&self) -> Option<&'static ProcessKind>;
+}
+
+/// Owns a pointing PID; dropping it retires the PID: what is sent there comes back as to a process that has ended.
+///
+/// Whoever is [`Behind`] it must not own it.
+pub(crate) struct Pointer(Pid);
+
+impl Pointer {
+    /// A PID that points on to `behind`.
+    pub(crate) fn new(behind: Arc<dyn Behind>) -> Self {
+        let Some((index, place)) = take_place() else {
+            // All 2^28 places are taken: a PID that was never given out, and that nothing answers to.
+            return Self(Pid::pointing(this_node(), HOSTLESS, 0, 0));
+        };
+        let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
+        entry.number += 1;
+        entry.behind = Some(behind);
+        Self(Pid::pointing(this_node(), HOSTLESS, index, entry.number))
+    }
+
+    /// The PID.
+    pub(crate) fn pid(&self) -> Pid {
+        self.0
+    }
+}
+
+impl Drop for Pointer {
+    fn drop(&mut self) {
+        let Some(place) = place(self.0.slot()) else { return };
+        let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
+        if entry.number != self.0.number() {
+            return;
+        }
+        let (behind, reusable) = (entry.behind.take(), entry.number < LAST_GENERATION);
+        drop(entry);
+        if reusable && behind.is_some() {
+            FREE.push(self.0.slot());
+        }
+        // Last, and without the lock: it may own other pointers.
+        drop(behind);
+    }
+}
+
+impl fmt::Debug for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pointer{}", self.0)
+    }
+}
+
+/// Who is behind a PID that points on; `None` if it has been retired, is another node's or was never given out.
+pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn Behind>> {
+    if !points_on_here(pid) {
+        return None;
+    }
+    let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
+    if entry.number == pid.number() { entry.behind.clone() } else { None }
+}
+
+/// Whether it is for this program to say where the PID points on to.
+pub(crate) fn points_on_here(pid: Pid) -> bool {
+    pid.is_pointing() && pid.node() == this_node()
+}
+
+/// The type whose address may be made of a PID: what a pointer says, else that of the process which answers for it.
+pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
+    if pid.is_pointing()
+        && let Some(kind) = behind(pid)?.kind()
+    {
+        return Some(kind);
+    }
+    let process = pid.resolve().filter(|process| process.node() == this_node())?;
+    let slot = TABLE.living(process)?;
+    let kind = slot.card.kind()?;
+    // The process may have ended, and its slot been given to another, since its kind was read.
+    slot.is_living(process.generation()).then_some(kind)
+}
+
+impl Pid {
+    /// The process that answers for the PID: itself, or whom it points on to if it does and someone is there.
+    pub(crate) fn resolve(self) -> Option<Self> {
+        let mut pid = self;
+        for _ in 0..=DEPTH {
+            if !points_on_here(pid) {
+                return Some(pid);
+            }
+            pid = behind(pid)?.life()?;
+        }
+        None
+    }
+}
+
+/// What is kept of a pointer.
+struct Entry {
+    /// How many pointers have been kept here.
+    number: u64,
+    behind: Option<Arc<dyn Behind>>,
+}
+
+type Place = RwLock<Entry>;
+
+/// How many places the first chunk has, as a power of two; each further one has twice those of the one before.
+const FIRST_BITS: u32 = 6;
+const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
+
+static PLACES: [OnceLock<Box<[Place]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+/// How many places have been handed out at least once.
+static USED: AtomicU32 = AtomicU32::new(0);
+/// Places that carry no pointer.
+static FREE: SegQueue<u32> = SegQueue::new();
+
+/// The chunk that a place lies in, and where in it.
+fn coordinates(index: u32) -> (usize, usize) {
+    let shifted = index + (1 << FIRST_BITS);
+    let chunk = shifted.ilog2() - FIRST_BITS;
+    (chunk as usize, (shifted - (1 << (chunk + FIRST_BITS))) as usize)
+}
+
+fn place(index: u32) -> Option<&'static Place> {
+    let (chunk, offset) = coordinates(index);
+    PLACES.get(chunk)?.get()?.get(offset)
+}
+
+/// A place that carries no pointer; `None` when all 2^28 are taken.
+fn take_place() -> Option<(u32, &'static Place)> {
+    let used = || {
+        let more = |used| (used < 1 << SLOT_BITS).then_some(used + 1);
+        USED.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).ok()
+    };
+    let index = FREE.pop().or_else(used)?;
+    let (chunk, offset) = coordinates(index);
+    let places = PLACES.get(chunk)?.get_or_init(|| {
+        let count = 1_usize << (chunk as u32 + FIRST_BITS);
+        (0..count).map(|_| RwLock::new(Entry { number: 0, behind: None })).collect()
+    });
+    Some((index, places.get(offset)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! What those who send to a pool meet: its plan, under a lock, and whoever carries out what the plan says.
+//!
+//! Who may touch what: the plan is changed under the lock, by whoever sends, answers, or keeps the time. What it says is
+//! carried out without the lock, since that runs other code (a message that is refused may be a dead letter, whose hook is
+//! its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what others add. So two
+//! messages of one sender for one member stay in order, and an answer that comes while the pool acts deadlocks nobody.
+
+use super::hand::{Handed, Hears};
+use super::plan::{Action, Member, Plan, Refusal, Waiting};
+use super::route::{Route, Routes};
+use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::errors::{CallError, SendFailure};
+use crate::exit::ExitReason;
+use crate::package::{Package, Refused};
+use crate::payload::Payload;
+use crate::pid::Pid;
+use crate::pointing::Behind;
+use crate::relay::{deliver, send};
+use crate::scheduler::host::Host;
+use crate::sync::{Arc, Mutex, OnceLock, lock};
+use crate::table::ProcessKind;
+use std::hash::Hash;
+use std::sync::Weak;
+
+/// What tells the lanes of a pool apart.
+pub(crate) trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
+
+impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
+
+/// What a pool's keeper is told to do.
+pub(crate) enum Note<K> {
+    /// Start a member for the lane.
+    Start(K),
+    /// The pool is over.
+    Over,
+}
+
+/// See the module.
+pub(crate) struct Front<K: Key> {
+    state: Mutex<State<K>>,
+    routes: Routes<K>,
+    host: &'static Host,
+    /// The process that keeps the pool, when it has started.
+    pub(crate) keeper: OnceLock<Pid>,
+    /// The type that addresses of the pool are checked by.
+    pub(crate) kind: OnceLock<&'static ProcessKind>,
+    itself: Weak<Self>,
+}
+
+struct State<K> {
+    plan: Plan<K, Package>,
+    /// Whether a thread carries out what the plan says.
+    acting: bool,
+    /// The timer that is set.
+    alarm: Option<(Moment, TimerKey)>,
+    totals: Totals,
+}
+
+/// What a pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    pub(crate) expired: u64,
+    pub(crate) started: u64,
+    pub(crate) failed: u64,
+}
+
+impl<K: Key> Front<K> {
+    pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
+        let state = State { plan, acting: false, alarm: None, totals: Totals::default() };
+        Arc::new_cyclic(|itself| Self {
+            state: Mutex::new(state),
+            routes,
+            host,
+            keeper: OnceLock::new(),
+            kind: OnceLock::new(),
+            itself: itself.clone(),
+        })
+    }
+
+    /// Tells the plan something, and carries out what it says.
+    pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Plan<K, Package>, Moment) -> R) -> R {
+        let told = {
+            let mut state = lock(&self.state);
+            what(&mut state.plan, self.now())
+        };
+        self.act();
+        told
+    }
+
+    /// The pool is over: nobody carries out what the plan says. Gives what waited, and the members that have not ended.
+    pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
+        let mut state = lock(&self.state);
+        let now = self.now();
+        let left = state.plan.abandon(now);
+        state.plan.close();
+        if let Some((_, key)) = state.alarm.take() {
+            self.host.forget(key);
+        }
+        (left, state.plan.all())
+    }
+
+    /// Looks at the plan.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Plan<K, Package>, Totals) -> R) -> R {
+        let mut state = lock(&self.state);
+        let totals = state.totals;
+        look(&mut state.plan, totals)
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Totals)) {
+        count(&mut lock(&self.state).totals);
+    }
+
+    fn now(&self) -> Moment {
+        Moment::now()
+    }
+
+    /// A member has started: it is the first thing to be known of its type, unless that was known beforehand.
+    pub(crate) fn saw(&self, member: Pid) {
+        if self.kind.get().is_none()
+            && let Some(kind) = crate::pointing::kind(member)
+        {
+            let _first = self.kind.set(kind);
+        }
+    }
+
+    /// Carries out what the plan says, unless another thread is at it.
+    fn act(&self) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.acting, true) {
+            return;
+        }
+        while let Some(action) = state.plan.action() {
+            if matches!(action, Action::Expire(_)) {
+                state.totals.expired += 1;
+            }
+            drop(state);
+            // It may run the hook for dead letters, and the drop of a message.
+            if let Err(panic) = crate::panics::contain(|| self.carry_out(action)) {
+                tracing::error!(%panic, "what a pool did panicked");
+            }
+            state = lock(&self.state);
+        }
+        self.set_alarm(&mut state);
+        state.acting = false;
+    }
+
+    fn carry_out(&self, action: Action<K, Package>) {
+        match action {
+            Action::Give(member, waiting) => self.give(member, waiting),
+            Action::Copy(member, package) => {
+                let (_, payload, caller) = package.into_parts();
+                if let Err(refused) = deliver(member, payload, caller) {
+                    self.fail(refused.package, DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone));
+                }
+            }
+            Action::Start(key) => self.note(Note::Start(key)),
+            Action::Over => self.note(Note::Over),
+            Action::Stop(member) => {
+                member.stop();
+            }
+            Action::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
+            Action::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),
+        }
+    }
+
+    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told.
+    fn note(&self, note: Note<K>) {
+        if let Some(keeper) = self.keeper.get() {
+            let _ended = send(*keeper, note);
+        }
+    }
+
+    /// Gives a message to a member, with someone who hears when it has been handled.
+    fn give(&self, member: Member, waiting: Waiting<K, Package>) {
+        let Some(itself) = self.itself.upgrade() else { return };
+        let (package, waiting) = waiting.split();
+        let (to, payload, caller) = package.into_parts();
+        let (handed, caller) = Handed::new(itself, member.number, caller);
+        let Err(refused) = deliver(member.pid, payload, Some(caller)) else { return };
+        // It has ended, and its end will be told; the message waits for another.
+        let (_, payload, _unheard) = refused.package.into_parts();
+        let package = Package::from_parts(to, payload, handed.take_back());
+        self.tell(|plan, now| plan.bounced(now, member.number, waiting.with(package)));
+    }
+
+    /// Has the plan told when it has something to do by then.
+    fn set_alarm(&self, state: &mut State<K>) {
+        let Some(due) = state.plan.due() else { return };
+        if let Some((set, key)) = state.alarm {
+            if set <= due {
+                return;
+            }
+            self.host.forget(key);
+        }
+        let itself = self.itself.clone();
+        let ring = move || {
+            if let Some(front) = itself.upgrade() {
+                front.ring(due);
+            }
+        };
+        // Without a key the host is down, and nobody keeps the time.
+        state.alarm = self.host.later(due, Box::new(ring)).map(|key| (due, key));
+    }
+
+    fn ring(&self, due: Moment) {
+        {
+            let mut state = lock(&self.state);
+            state.alarm = None;
+            let now = self.now().max(due);
+            state.plan.tick(now);
+        }
+        self.act();
+    }
+
+    /// Tells the hook for dead letters, and whoever waits for an answer.
+    pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
+        let (to, message, caller) = package.into_parts();
+        self.host.dead_letter(DeadLetter { to, message, reason });
+        // After the letter: a caller that is told finds it counted.
+        if let Some(caller) = caller {
+            caller.fail(error);
+        }
+    }
+}
+
+impl<K: Key> Hears for Front<K> {
+    fn handled(&self, member: u64) {
+        self.tell(|plan, now| plan.done(now, member));
+    }
+}
+
+impl<K: Key> Behind for Front<K> {
+    /// Never one process at a time: what is sent waits for the next that has room.
+    fn now(&self) -> Option<Pid> {
+        None
+    }
+
+    fn take(&self, package: Package) -> Result<(), Refused> {
+        let (to, mut payload, caller) = package.into_parts();
+        let route = self.routes.of(&mut payload);
+        let package = Package::from_parts(to, payload, caller);
+        let refused = match route {
+            Route::Lane(key) => self.tell(|plan, now| plan.arrive(now, key, package)),
+            Route::All(copy) => self.spread(package, copy),
+            Route::None => {
+                self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
+                return Ok(());
+            }
+        };
+        self.count(|totals| match refused {
+            Ok(()) => totals.accepted += 1,
+            Err(_) => totals.refused += 1,
+        });
+        refused.map_err(|(package, refusal)| {
+            let reason = match refusal {
+                Refusal::Full => SendFailure::Full(to),
+                Refusal::Draining => SendFailure::Gone(to),
+            };
+            Refused { package, reason }
+        })
+    }
+
+    fn life(&self) -> Option<Pid> {
+        self.keeper.get().copied()
+    }
+
+    fn kind(&self) -> Option<&'static ProcessKind> {
+        self.kind.get().copied()
+    }
+}
+
+impl<K: Key> Front<K> {
+    /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told what was
+    /// sent, and a call fails.
+    fn spread(&self, package: Package, copy: fn(&mut Payload) -> Option<Payload>) -> Result<(), (Package, Refusal)> {
+        let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
+        if draining {
+            return Err((package, Refusal::Draining));
+        }
+        let (to, mut payload, caller) = package.into_parts();
+        // Copied without the lock: that is its user's code.
+        let copies: Vec<_> = members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
+        let package = Package::from_parts(to, payload, caller);
+        match members.first() {
+            Some(first) => self.tell(|plan, _| {
+                plan.spread(*first, package);
+                copies.into_iter().for_each(|(member, copy)| plan.spread(member, Package::from_parts(to, copy, None)));
+            }),
+            None if package.has_caller() => {
+                self.fail(package, DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone));
+            }
+            None => drop(package.into_parts()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! The lanes of a pool's plan: what is kept of members and of messages that wait, and how the one meet the other.
+
+use super::{Action, Choice, Member, Plan, Rules};
+use crate::clock::Moment;
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+/// The first pause after a start that failed; it doubles with each further one, up to [`LAST_PAUSE`]. Both are guesses: short
+/// enough that one hiccup is not felt, long enough that a lasting fault costs little.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A message, and until when it waits.
+#[derive(Debug)]
+pub(crate) struct Waiting<K, T> {
+    pub(crate) message: T,
+    pub(super) lane: K,
+    /// Messages of a lane are numbered in the order of their arrival.
+    pub(super) serial: u64,
+    pub(super) until: Option<Moment>,
+}
+
+impl<K, T> Waiting<K, T> {
+    /// The message, and its place in line.
+    pub(crate) fn split(self) -> (T, Waiting<K, ()>) {
+        let Self { message, lane, serial, until } = self;
+        (message, Waiting { message: (), lane, serial, until })
+    }
+}
+
+impl<K> Waiting<K, ()> {
+    /// A message at that place.
+    pub(crate) fn with<T>(self, message: T) -> Waiting<K, T> {
+        let Self { lane, serial, until, .. } = self;
+        Waiting { message, lane, serial, until }
+    }
+}
+
+/// Members that share a line.
+pub(super) struct Lane<K, T> {
+    pub(super) line: VecDeque<Waiting<K, T>>,
+    /// In the order of their start, until their end is told.
+    pub(super) members: Vec<u64>,
+    pub(super) starting: usize,
+    /// Where round robin goes on.
+    pub(super) turn: usize,
+    /// Starts that failed since one succeeded.
+    pub(super) failures: u32,
+    /// Whether it is there without members too.
+    pub(super) lasting: bool,
+}
+
+/// What is kept of a member.
+pub(super) struct Record<K> {
+    pub(super) pid: Pid,
+    pub(super) lane: K,
+    pub(super) in_hand: usize,
+    /// Whether it was done with any message.
+    pub(super) served: bool,
+    pub(super) idle_since: Moment,
+    /// Whether `idlers` has it.
+    pub(super) listed: bool,
+    /// It has been let go: it gets nothing more.
+    pub(super) let_go: bool,
+    /// It was found gone, and its end will be told.
+    pub(super) lost: bool,
+}
+
+impl<K> Record<K> {
+    pub(super) fn is_present(&self) -> bool {
+        !self.let_go && !self.lost
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_present() && self.in_hand == 0
+    }
+}
+
+impl<K, T> Lane<K, T> {
+    pub(super) fn new(lasting: bool) -> Self {
+        Self { line: VecDeque::new(), members: Vec::new(), starting: 0, turn: 0, failures: 0, lasting }
+    }
+
+    /// How many there are, or will be.
+    pub(super) fn count(&self) -> usize {
+        self.members.len() + self.starting
+    }
+}
+
+impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+    /// The member of a lane that is to get the next message, if one has room.
+    pub(super) fn choose(&mut self, key: &K) -> Option<u64> {
+        let Self { lanes, members, rules, .. } = self;
+        let lane = lanes.get_mut(key)?;
+        let load = |number: &u64| {
+            let member = members.get(number)?;
+            (member.is_present() && member.in_hand < rules.at_once).then_some(member.in_hand)
+        };
+        let count = lane.members.len();
+        let place = match rules.choice {
+            Choice::LeastLoaded => {
+                let loads = lane.members.iter().enumerate();
+                loads.filter_map(|(place, number)| Some((load(number)?, place))).min()?.1
+            }
+            Choice::RoundRobin => {
+                let mut places = (0..count).map(|turn| (lane.turn + turn) % count);
+                places.find(|&place| load(&lane.members[place]).is_some())?
+            }
+        };
+        lane.turn = place + 1;
+        Some(lane.members[place])
+    }
+
+    pub(super) fn give(&mut self, number: u64, waiting: Waiting<K, T>) {
+        let Some(member) = self.members.get_mut(&number) else { unreachable!("chosen among the members") };
+        member.in_hand += 1;
+        self.actions.push_back(Action::Give(Member { number, pid: member.pid }, waiting));
+    }
+
+    /// Puts a message into its lane's line, behind those that came before it.
+    pub(super) fn wait(&mut self, waiting: Waiting<K, T>) {
+        let Some(lane) = self.lanes.get_mut(&waiting.lane) else { return };
+        self.waiting += 1;
+        if let Some(until) = waiting.until {
+            // All wait equally long, so this is the order of `until` too.
+            let place = self.patience.partition_point(|(_, _, serial)| *serial < waiting.serial);
+            self.patience.insert(place, (until, waiting.lane.clone(), waiting.serial));
+        }
+        let place = lane.line.partition_point(|other| other.serial < waiting.serial);
+        lane.line.insert(place, waiting);
+        if self.patience.len() > 64 && self.patience.len() > 2 * self.waiting {
+            let Self { patience, lanes, .. } = self;
+            patience.retain(|(_, key, serial)| waits(lanes, key, *serial));
+        }
+    }
+
+    pub(super) fn start(&mut self, key: &K) {
+        if let Some(lane) = self.lanes.get_mut(key) {
+            lane.starting += 1;
+            self.starting += 1;
+            self.actions.push_back(Action::Start(key.clone()));
+        }
+    }
+
+    /// Gives what waits in a lane to those that have room.
+    pub(super) fn feed(&mut self, key: &K) {
+        while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
+            && let Some(number) = self.choose(key)
+            && let Some(waiting) = self.lanes.get_mut(key).and_then(|lane| lane.line.pop_front())
+        {
+            self.waiting -= 1;
+            self.give(number, waiting);
+        }
+    }
+
+    /// How many of a lane's members get messages.
+    pub(super) fn present(&self, lane: &Lane<K, T>) -> usize {
+        let is_present = |number: &&u64| self.members.get(number).is_some_and(Record::is_present);
+        lane.members.iter().filter(is_present).count()
+    }
+
+    /// Lets a member go that has nothing to do, or sees to it that this is considered again when it is time.
+    pub(super) fn consider(&mut self, now: Moment, number: u64) {
+        let Some(member) = self.members.get(&number).filter(|member| member.is_idle()) else { return };
+        let Some(lane) = self.lanes.get(&member.lane) else { return };
+        let idle_until = self.rules.idle.map(|idle| member.idle_since.after(idle));
+        let too_long = idle_until.is_some_and(|until| until <= now) && self.present(lane) > self.rules.least;
+        let goes = if self.draining { lane.line.is_empty() } else { too_long };
+        let Some(member) = self.members.get_mut(&number) else { return };
+        if goes {
+            member.let_go = true;
+            self.actions.push_back(Action::Stop(member.pid));
+        } else if let Some(until) = idle_until.filter(|&until| until > now && !member.listed) {
+            member.listed = true;
+            self.idlers.push(Reverse((until, number)));
+        }
+    }
+
+    /// Starts members where a lane is to have more, or where messages wait.
+    pub(super) fn refill(&mut self, now: Moment, key: &K) {
+        let Some(lane) = self.lanes.get(key) else { return };
+        let (Rules { least, most, at_once, .. }, count) = (&self.rules, lane.count());
+        let wanted = lane.line.len() > lane.starting.saturating_mul(*at_once);
+        if self.draining {
+            if wanted && count == 0 {
+                self.start(key);
+            }
+        } else if lane.failures == 0 {
+            let missing = least.saturating_sub(count).max(usize::from(wanted && count < *most));
+            (0..missing).for_each(|_| self.start(key));
+        } else if count < *least && !self.retries.iter().any(|(_, other)| other == key) {
+            let pause = FIRST_PAUSE.saturating_mul(1 << (lane.failures - 1).min(16)).min(LAST_PAUSE);
+            self.retries.push((now.after(pause), key.clone()));
+        }
+        self.tidy(key);
+        self.settle();
+    }
+
+    /// Where nobody is left in a lane, or coming, those that wait are told why.
+    pub(super) fn abandon_lane(&mut self, key: &K, why: &ExitReason) {
+        let Some(lane) = self.lanes.get(key) else { return };
+        if lane.starting > 0 || self.present(lane) > 0 {
+            return;
+        }
+        let line = self.lanes.get_mut(key).map(|lane| std::mem::take(&mut lane.line)).unwrap_or_default();
+        self.waiting -= line.len();
+        self.actions.extend(line.into_iter().map(|waiting| Action::Fail(waiting.message, why.clone())));
+    }
+
+    /// Forgets a lane that is there for its messages only, and has none.
+    pub(super) fn tidy(&mut self, key: &K) {
+        let is_over = |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.line.is_empty();
+        if self.lanes.get(key).is_some_and(is_over) {
+            self.lanes.remove(key);
+        }
+        self.settle();
+    }
+
+    pub(super) fn settle(&mut self) {
+        if self.draining && !self.over && self.members.is_empty() && self.starting == 0 && self.waiting == 0 {
+            self.over = true;
+            self.actions.push_back(Action::Over);
+        }
+    }
+}
+
+/// Whether the message of that number is still in its line.
+pub(super) fn waits<K: Eq + Hash, T>(lanes: &HashMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
+    lanes.get(key).is_some_and(|lane| lane.line.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
+}

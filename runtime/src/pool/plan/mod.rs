@@ -1,0 +1,389 @@
+//! Which member of a pool gets which message, and when members come and go: decided here, without a clock, a thread or a
+//! process. What happens is told to the [`Plan`], with the time, and what is to be done comes out as [`Action`]s, in order.
+//!
+//! A pool is one or more *lanes*: members that share one line of waiting messages. Where any member will do there is one
+//! lane; where the message decides, there is one for each key, with one member at most.
+//!
+//! 1. A message goes to a member of its lane that has room, if none waits before it. Else it waits, if the pool's lines have
+//!    room, and if its lane may grow a member is started for it.
+//! 2. A member that is done with a message gets the next of its lane.
+//! 3. A member that ends is replaced if its lane is to have it, or if messages wait. One that ends before it was done with
+//!    any message counts as a start that failed; where nobody is left then, those that wait are told why, and starts that
+//!    nobody waits for are spaced out.
+//! 4. A member that has been idle for long enough is let go, if its lane has more than it is to have. It counts until it has
+//!    ended, so that there are never two for one key.
+//! 5. A pool that drains takes nothing new, and lets each member go that is done when nothing waits in its lane.
+
+mod lanes;
+
+pub(crate) use lanes::Waiting;
+use lanes::{Lane, Record, waits};
+
+use crate::clock::Moment;
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+/// Which of several members that have room gets a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The one after the last that got one.
+    RoundRobin,
+    /// The one with the fewest messages; of several, the one that has been there longest.
+    LeastLoaded,
+}
+
+/// What a pool keeps to.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) choice: Choice,
+    /// How many messages a member has at a time.
+    pub(crate) at_once: usize,
+    /// How many may wait in all lines together.
+    pub(crate) queue: usize,
+    /// How long a message may wait.
+    pub(crate) patience: Option<Duration>,
+    /// How long a member may be idle.
+    pub(crate) idle: Option<Duration>,
+    /// How many members a lane has at least, and at most.
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub(crate) enum Action<K, T> {
+    /// Give the message to the member; tell [`Plan::done`] when it has been handled, or [`Plan::bounced`] if it is gone.
+    Give(Member, Waiting<K, T>),
+    /// Give the message to the member, past those that wait; nobody asks what becomes of it.
+    Copy(Pid, T),
+    /// Start a member for the lane; tell [`Plan::started`] or [`Plan::failed`].
+    Start(K),
+    /// Let the member go, when it is done with what it has.
+    Stop(Pid),
+    /// The message has waited for as long as it may.
+    Expire(T),
+    /// Nobody will come for the message, and why.
+    Fail(T, ExitReason),
+    /// The pool has drained, and its last member has ended.
+    Over,
+}
+
+/// Names a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) number: u64,
+    pub(crate) pid: Pid,
+}
+
+/// Why a message is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Full,
+    Draining,
+}
+
+/// How a pool stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) members: usize,
+    pub(crate) starting: usize,
+    pub(crate) waiting: usize,
+    pub(crate) in_hand: usize,
+}
+
+/// See the module.
+pub(crate) struct Plan<K, T> {
+    rules: Rules,
+    lanes: HashMap<K, Lane<K, T>>,
+    members: HashMap<u64, Record<K>>,
+    numbers: HashMap<Pid, u64>,
+    actions: VecDeque<Action<K, T>>,
+    /// Until when those wait that do, in that order; some have been taken out of their lines since.
+    patience: VecDeque<(Moment, K, u64)>,
+    /// When members will have been idle for long enough, if they are idle until then.
+    idlers: BinaryHeap<Reverse<(Moment, u64)>>,
+    /// When to start anew where a start has failed.
+    retries: Vec<(Moment, K)>,
+    serial: u64,
+    waiting: usize,
+    starting: usize,
+    draining: bool,
+    over: bool,
+}
+
+impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+    /// A plan with lanes that are always there.
+    pub(crate) fn new(rules: Rules, lasting: impl IntoIterator<Item = K>) -> Self {
+        Self {
+            rules,
+            lanes: lasting.into_iter().map(|key| (key, Lane::new(true))).collect(),
+            members: HashMap::new(),
+            numbers: HashMap::new(),
+            actions: VecDeque::new(),
+            patience: VecDeque::new(),
+            idlers: BinaryHeap::new(),
+            retries: Vec::new(),
+            serial: 0,
+            waiting: 0,
+            starting: 0,
+            draining: false,
+            over: false,
+        }
+    }
+
+    /// The next thing to do.
+    pub(crate) fn action(&mut self) -> Option<Action<K, T>> {
+        self.actions.pop_front()
+    }
+
+    /// The pool begins: those start that are always there.
+    pub(crate) fn open(&mut self) {
+        let keys: Vec<K> = self.lanes.keys().cloned().collect();
+        for key in keys {
+            (0..self.rules.least).for_each(|_| self.start(&key));
+        }
+    }
+
+    /// A message comes for a lane.
+    pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, Refusal)> {
+        if self.draining {
+            return Err((message, Refusal::Draining));
+        }
+        let free = match self.lanes.get(&key) {
+            Some(lane) if lane.line.is_empty() => self.choose(&key),
+            _ => None,
+        };
+        let until = self.rules.patience.map(|patience| now.after(patience));
+        self.serial += 1;
+        let waiting = Waiting { message, lane: key.clone(), serial: self.serial, until };
+        if let Some(number) = free {
+            self.give(number, waiting);
+            return Ok(());
+        }
+        let Rules { at_once, most, .. } = self.rules;
+        let grows = self
+            .lanes
+            .get(&key)
+            .is_none_or(|lane| lane.count() < most && lane.line.len() >= lane.starting.saturating_mul(at_once));
+        // Those who are being started will take some at once, and so will whoever follows when all there are have been let go.
+        let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
+        let comes = grows || self.lanes.get(&key).is_some_and(follows);
+        let coming = (self.starting + usize::from(comes)).saturating_mul(at_once);
+        if self.waiting >= self.rules.queue.saturating_add(coming) {
+            return Err((waiting.message, Refusal::Full));
+        }
+        self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
+        self.wait(waiting);
+        if grows {
+            self.start(&key);
+        }
+        Ok(())
+    }
+
+    /// A message goes to a member past those that wait, in order with what was given before.
+    pub(crate) fn spread(&mut self, member: Pid, message: T) {
+        self.actions.push_back(Action::Copy(member, message));
+    }
+
+    /// A member has handled a message.
+    pub(crate) fn done(&mut self, now: Moment, number: u64) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        member.in_hand = member.in_hand.saturating_sub(1);
+        member.served = true;
+        member.idle_since = now;
+        let key = member.lane.clone();
+        if let Some(lane) = self.lanes.get_mut(&key) {
+            lane.failures = 0;
+        }
+        self.feed(&key);
+        self.consider(now, number);
+        self.tidy(&key);
+    }
+
+    /// A member was gone when it was to get a message, which takes its place in line again.
+    pub(crate) fn bounced(&mut self, now: Moment, number: u64, waiting: Waiting<K, T>) {
+        if let Some(member) = self.members.get_mut(&number) {
+            member.lost = true;
+            member.in_hand = member.in_hand.saturating_sub(1);
+        }
+        if self.over {
+            return self.actions.push_back(Action::Fail(waiting.message, ExitReason::Gone));
+        }
+        let key = waiting.lane.clone();
+        self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
+        self.wait(waiting);
+        self.feed(&key);
+        self.refill(now, &key);
+    }
+
+    /// A member has started.
+    pub(crate) fn started(&mut self, now: Moment, key: &K, pid: Pid) {
+        self.serial += 1;
+        let number = self.serial;
+        let record = Record {
+            pid,
+            lane: key.clone(),
+            in_hand: 0,
+            served: false,
+            idle_since: now,
+            listed: false,
+            let_go: false,
+            lost: false,
+        };
+        self.starting -= 1;
+        self.members.insert(number, record);
+        self.numbers.insert(pid, number);
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        lane.starting -= 1;
+        lane.members.push(number);
+        let members = lane.members.clone();
+        self.feed(key);
+        // Those that were as few as there are to be may be too many now.
+        members.into_iter().for_each(|number| self.consider(now, number));
+        self.refill(now, key);
+    }
+
+    /// A member could not be started.
+    pub(crate) fn failed(&mut self, now: Moment, key: &K, why: &ExitReason) {
+        self.starting -= 1;
+        if let Some(lane) = self.lanes.get_mut(key) {
+            lane.starting -= 1;
+            lane.failures += 1;
+        }
+        self.abandon_lane(key, why);
+        self.refill(now, key);
+    }
+
+    /// A member has ended. What it had in hand its callers have been told of.
+    pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) {
+        let Some(member) = self.numbers.remove(&pid).and_then(|number| Some((number, self.members.remove(&number)?)))
+        else {
+            return;
+        };
+        let (number, Record { lane: key, served, let_go, .. }) = member;
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        lane.members.retain(|&other| other != number);
+        if !served && !let_go {
+            lane.failures += 1;
+            self.abandon_lane(&key, why);
+        }
+        self.refill(now, &key);
+    }
+
+    /// It is that late.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        while let Some((until, key, serial)) = self.patience.front().cloned()
+            && until <= now
+        {
+            self.patience.pop_front();
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            if let Ok(place) = lane.line.binary_search_by_key(&serial, |waiting| waiting.serial)
+                && let Some(waiting) = lane.line.remove(place)
+            {
+                self.waiting -= 1;
+                self.actions.push_back(Action::Expire(waiting.message));
+                self.tidy(&key);
+            }
+        }
+        while let Some(&Reverse((due, number))) = self.idlers.peek()
+            && due <= now
+        {
+            self.idlers.pop();
+            if let Some(member) = self.members.get_mut(&number) {
+                member.listed = false;
+                self.consider(now, number);
+            }
+        }
+        let due: Vec<K> = self.retries.extract_if(.., |(due, _)| *due <= now).map(|(_, key)| key).collect();
+        for key in due {
+            let Some(lane) = self.lanes.get(&key) else { continue };
+            if lane.count() < self.rules.least && !self.draining {
+                self.start(&key);
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) will have something to do.
+    pub(crate) fn due(&mut self) -> Option<Moment> {
+        while let Some((_, key, serial)) = self.patience.front()
+            && !waits(&self.lanes, key, *serial)
+        {
+            self.patience.pop_front();
+        }
+        while let Some(Reverse((_, number))) = self.idlers.peek()
+            && !self.members.contains_key(number)
+        {
+            self.idlers.pop();
+        }
+        let patience = self.patience.front().map(|(until, ..)| *until);
+        let idle = self.idlers.peek().map(|Reverse((due, _))| *due);
+        let retry = self.retries.iter().map(|(due, _)| *due).min();
+        [patience, idle, retry].into_iter().flatten().min()
+    }
+
+    /// From here on nothing new is taken, and the pool is over when what it has taken is done.
+    pub(crate) fn drain(&mut self, now: Moment) {
+        self.draining = true;
+        self.retries.clear();
+        let keys: Vec<K> = self.lanes.keys().cloned().collect();
+        keys.iter().for_each(|key| self.refill(now, key));
+        let members: Vec<u64> = self.members.keys().copied().collect();
+        members.into_iter().for_each(|number| self.consider(now, number));
+        self.settle();
+    }
+
+    /// The same, without what waits, which comes back.
+    pub(crate) fn abandon(&mut self, now: Moment) -> Vec<T> {
+        self.waiting = 0;
+        self.patience.clear();
+        let lines = self.lanes.values_mut().flat_map(|lane| std::mem::take(&mut lane.line));
+        let left = lines.map(|waiting| waiting.message).collect();
+        self.drain(now);
+        left
+    }
+
+    /// Nobody carries out what is still to be done, and there is nothing to wait for.
+    pub(crate) fn close(&mut self) {
+        (self.draining, self.over) = (true, true);
+        self.idlers.clear();
+        self.retries.clear();
+    }
+
+    /// All whose end has not been told.
+    pub(crate) fn all(&self) -> Vec<Pid> {
+        self.members.values().map(|record| record.pid).collect()
+    }
+
+    /// Whether a member that was to be started still is: not where the pool has drained meanwhile.
+    pub(crate) fn wants(&self, key: &K) -> bool {
+        !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Those that get messages.
+    pub(crate) fn members(&self) -> Vec<Pid> {
+        let mut members: Vec<_> = self.members.iter().filter(|(_, record)| record.is_present()).collect();
+        members.sort_unstable_by_key(|(number, _)| **number);
+        members.into_iter().map(|(_, record)| record.pid).collect()
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let present = self.members.values().filter(|record| record.is_present());
+        Standing {
+            members: present.count(),
+            starting: self.starting,
+            waiting: self.waiting,
+            in_hand: self.members.values().map(|record| record.in_hand).sum(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Messages that go where their key says.
+
+use super::*;
+
+#[process]
+struct Cart {
+    owner: String,
+    items: Vec<u32>,
+    log: Log<String>,
+}
+
+#[process]
+impl Cart {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn add(&mut self, owner: String, item: u32) -> Vec<u32> {
+        assert_eq!(owner, self.owner);
+        self.items.push(item);
+        self.items.clone()
+    }
+
+    #[message]
+    async fn hold(&mut self, owner: String, gate: Gate) {
+        gate.passed().await;
+        self.log.add(owner);
+    }
+
+    #[message]
+    fn unkeyed(&mut self) {}
+}
+
+impl Drop for Cart {
+    fn drop(&mut self) {
+        self.log.add(format!("{} is gone", self.owner));
+    }
+}
+
+fn carts(runtime: &Runtime, log: &Log<String>, idle: Duration) -> RunningPool<Cart> {
+    let log = log.clone();
+    Pool::by_key(|add: &CartAdd| add.owner.clone())
+        .key(|hold: &CartHold| hold.owner.clone())
+        .idle_after(idle)
+        .spawn(runtime, move |spawn, owner| {
+            spawn.of(Cart { owner: owner.clone(), items: vec![], log: log.clone() }).serve()
+        })
+        .unwrap()
+}
+
+#[test]
+fn each_key_has_one_process_made_at_its_first_message() {
+    with_runtime(|runtime| {
+        let carts = carts(runtime, &Log::new(), LONG);
+        assert_eq!(carts.members().len(), 0);
+        let add = |owner: &str, item| carts.address().add(owner.to_string(), item).wait().unwrap();
+        assert_eq!(add("ada", 1), [1]);
+        assert_eq!(add("bob", 2), [2]);
+        assert_eq!(add("ada", 3), [1, 3]);
+        assert_eq!(carts.members().len(), 2);
+        // One is held, the other goes on.
+        let gate = Gate::new();
+        carts.address().hold("ada".to_string(), gate.clone()).send().unwrap();
+        (10..20).for_each(|item| carts.address().add("ada".to_string(), item).send().unwrap());
+        assert_eq!(add("bob", 4), [2, 4]);
+        gate.open();
+        assert_eq!(add("ada", 5), [&[1, 3][..], &(10..20).collect::<Vec<_>>(), &[5]].concat(), "in their order");
+    });
+}
+
+#[test]
+fn a_key_whose_process_idles_is_let_go_and_its_next_message_makes_another() {
+    with_runtime(|runtime| {
+        let log = Log::new();
+        let carts = carts(runtime, &log, Duration::from_millis(2));
+        for round in 0..20 {
+            assert_eq!(carts.address().add("ada".to_string(), round).wait().unwrap().last(), Some(&round));
+            if round % 4 == 0 {
+                until(|| carts.members().is_empty());
+                until(|| log.all().iter().any(|line| line == "ada is gone"));
+            }
+        }
+        until(|| carts.members().is_empty());
+        assert!(carts.statistics().started >= 5);
+    });
+}
+
+#[test]
+fn a_message_whose_type_has_no_key_is_not_understood() {
+    watched(|| {
+        let (builder, dead) = with_dead_letters();
+        let runtime = builder.build().unwrap();
+        let carts = carts(&runtime, &Log::new(), LONG);
+        assert_eq!(carts.address().unkeyed().wait(), Err(CallError::Unhandled));
+        carts.address().unkeyed().send().unwrap();
+        until(|| dead.len() == 2);
+        assert!(dead.all().iter().all(|(_, reason)| *reason == DeadLetterReason::Unhandled));
+    });
+}
+
+#[test]
+fn a_key_that_panics_harms_nobody() {
+    with_runtime(|runtime| {
+        let workers = Pool::by_key(|echo: &WorkerEcho| {
+            assert_ne!(echo.value, 0, "no key");
+            echo.value % 2
+        });
+        let workers = workers.spawn(runtime, |spawn, _| spawn.of(Worker::default()).serve()).unwrap();
+        assert_eq!(workers.address().echo(0).wait(), Err(CallError::Unhandled));
+        assert_eq!(workers.address().echo(1).wait(), Ok(1));
+    });
+}
+
+#[test]
+fn equal_keys_of_a_fixed_pool_meet_the_same_member_and_all_members_are_used() {
+    with_runtime(|runtime| {
+        let log: Log<(u32, u32)> = Log::new();
+        let made = Arc::new(AtomicUsize::new(0));
+        let (seen, counts) = (log.clone(), made.clone());
+        #[process]
+        struct Shard {
+            number: u32,
+            log: Log<(u32, u32)>,
+        }
+        #[process]
+        impl Shard {
+            #[entry]
+            fn serve(&mut self) {}
+            #[message]
+            fn put(&mut self, key: u32) {
+                self.log.add((key, self.number));
+            }
+        }
+        let shards = Pool::fixed(4)
+            .by_hash(|put: &ShardPut| put.key)
+            .spawn(runtime, move |spawn| {
+                spawn.of(Shard { number: counts.fetch_add(1, SeqCst) as u32, log: seen.clone() }).serve()
+            })
+            .unwrap();
+        assert_eq!(shards.members().len(), 4);
+        for key in (0..100).chain(0..100) {
+            shards.address().put(key).wait().unwrap();
+        }
+        let mut homes: HashMap<u32, u32> = HashMap::new();
+        for (key, shard) in log.all() {
+            assert_eq!(*homes.entry(key).or_insert(shard), shard);
+        }
+        assert_eq!(homes.values().collect::<std::collections::HashSet<_>>().len(), 4);
+    });
+}
