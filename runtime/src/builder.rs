@@ -4,6 +4,7 @@ use crate::actor::call::DEFAULT_TIMEOUT;
 use crate::command::{Command, Completion};
 use crate::dead_letter::DeadLetter;
 use crate::errors::BuildError;
+use crate::manual::Clock;
 use crate::relay::{new_host, this_node};
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
@@ -30,6 +31,7 @@ pub struct Builder {
     call_timeout: Duration,
     deadline: Duration,
     paused: bool,
+    clock: Clock,
     handlers: Handlers,
     hooks: Hooks,
 }
@@ -51,6 +53,7 @@ impl Builder {
             call_timeout: DEFAULT_TIMEOUT,
             deadline: DEADLINE,
             paused: false,
+            clock: Clock::system(),
             handlers: Handlers::default(),
             hooks: Hooks::default(),
         }
@@ -98,6 +101,12 @@ impl Builder {
         self
     }
 
+    /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share one.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
     /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
@@ -134,6 +143,7 @@ impl Builder {
             seed: self.seed.unwrap_or_else(crate::random::entropy),
             limit: self.limit,
             call_timeout: self.call_timeout,
+            clock: self.clock,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
         let scheduler = Scheduler::new(config, user);

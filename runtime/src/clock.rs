@@ -1,6 +1,12 @@
 //! The one clock: every time that the runtime reads comes from here, so that a simulator can stand in.
+//!
+//! Two times are told. That of the system, which [`instant_now`] gives, is for waiting on a thread's stack, whoever
+//! waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see of time.
+//! They are one but where a host goes by a time that a test moves (see `manual`): its threads, and whoever starts a
+//! process or fires a timer there, [go by](go_by) that one.
 
 use crate::sync::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -18,9 +24,24 @@ impl Moment {
         NonZeroU64::new(nanoseconds).map_or(Self::NEVER, Self)
     }
 
-    /// Now. Costs a read of the system's clock, 23 ns on the machine of the book.
+    /// Now, for the host whose code the thread runs. Costs a read of the system's clock, 23 ns on the machine of the book.
     pub(crate) fn now() -> Self {
-        Self::from_instant(instant_now())
+        Self::now_by(TOLD.get())
+    }
+
+    /// Now by the time that is `told`, or by the system's.
+    pub(crate) fn now_by(told: Told) -> Self {
+        match told {
+            None => Self::from_instant(instant_now()),
+            Some(told) => told.load(),
+        }
+    }
+
+    /// In the form that users know.
+    pub(crate) fn instant(self) -> Instant {
+        let since = Duration::from_nanos(self.0.get());
+        // No clock of a system counts fewer years than that.
+        origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
     /// Now, or shortly before: for what is asked often and need not be exact. It costs a read of the processor's counter of
@@ -72,7 +93,7 @@ struct Read {
 
 #[cfg(target_arch = "x86_64")]
 thread_local! {
-    static READ: std::cell::Cell<Read> = const { std::cell::Cell::new(Read::NOTHING) };
+    static READ: Cell<Read> = const { Cell::new(Read::NOTHING) };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -86,6 +107,10 @@ impl Read {
 
     #[cold]
     fn anew(last: Self) -> Self {
+        if let Some(told) = TOLD.get() {
+            // Not kept, so that it is asked again each time.
+            return Self { moment: told.load(), ..Self::NOTHING };
+        }
         // In this order: a thread that is put aside between the two has an old time, not one that is still to come.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
@@ -112,9 +137,44 @@ pub(crate) fn forget_now() {
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
-/// Now, in the form that users know.
+/// The time that the system tells.
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
+}
+
+/// A time that is told in the place of the system's, if one is. Never freed, as the hosts that go by it.
+pub(crate) type Told = Option<&'static SharedMoment>;
+
+thread_local! {
+    static TOLD: Cell<Told> = const { Cell::new(None) };
+}
+
+/// From here on the calling thread goes by that time. Gives the one before.
+#[inline]
+pub(crate) fn go_by(told: Told) -> Told {
+    let before = TOLD.replace(told);
+    if told.is_some() != before.is_some() {
+        // What was read last is of the other time.
+        forget_now();
+    }
+    before
+}
+
+/// Whether the calling thread goes by another time than the system's.
+pub(crate) fn is_told() -> bool {
+    TOLD.get().is_some()
+}
+
+/// Runs `body` by that time.
+pub(crate) fn while_going_by<R>(told: Told, body: impl FnOnce() -> R) -> R {
+    struct Restore(Told);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            go_by(self.0);
+        }
+    }
+    let _restore = Restore(go_by(told));
+    body()
 }
 
 fn origin() -> Instant {
@@ -154,6 +214,11 @@ pub(crate) trait TimeKeeper: Send + Sync {
 
     /// Does not do it, if it has not been done.
     fn forget(&'static self, key: TimerKey);
+
+    /// The time that is told there, if it is not the system's.
+    fn told(&self) -> Told {
+        None
+    }
 }
 
 #[cfg(test)]

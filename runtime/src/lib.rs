@@ -53,11 +53,13 @@ mod inside;
 mod interrupt;
 mod mail;
 mod mailbox;
+mod manual;
 mod oneshot;
 mod package;
 mod panics;
 mod payload;
 mod pid;
+mod probe;
 mod process;
 mod random;
 mod registry;
@@ -92,9 +94,11 @@ pub use errors::{
     SendFailure, ShutdownError, SpawnError, StartError, StepError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
+pub use manual::{Clock, ClockError, IdleError};
 pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
+pub use probe::{Probe, ProbeError};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use relay::{Node, Receiver, Router, this_node};
 pub use runtime::{Host, Runtime};

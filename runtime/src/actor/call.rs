@@ -5,14 +5,15 @@ use super::outcome::OutsideCall;
 use super::waits::{Answer, WaitKey};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
-use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
+use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{CallError, CommandError, SendError, SendFailure};
 use crate::oneshot::Oneshot;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::relay::this_node;
-use crate::scheduler::lend::while_blocked;
+use crate::relay::{THREADS, this_node};
+use crate::scheduler::birth::current_host;
+use crate::scheduler::lend::{is_of_a_host, while_blocked};
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex};
 use crate::table::TABLE;
@@ -107,7 +108,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         if delay.is_zero() {
             return send(pid, message);
         }
-        let due = Moment::now().after(delay);
+        let due = match keeper(pid) {
+            Some(keeper) => Moment::now_by(keeper.told()).after(delay),
+            None => return Err(SendError { message, reason: SendFailure::Gone(pid) }),
+        };
         // In a cell, so that it comes back if nobody keeps the time there.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
@@ -143,7 +147,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let Self { pid, message, .. } = self;
         let period = period.max(Duration::from_millis(1));
         let copy = message.clone();
-        match repeat(pid, copy, Moment::now().after(period), period) {
+        let now = Moment::now_by(keeper(pid).and_then(TimeKeeper::told));
+        match repeat(pid, copy, now.after(period), period) {
             Some(reason) => Err(SendError { message, reason }),
             None => Ok(()),
         }
@@ -161,9 +166,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         if let Err(error) = post(self.pid, self.message, caller) {
             return Err(error.into());
         }
-        let until = deadline.map(|deadline| instant_now() + deadline.since(Moment::now()));
-        let until = until.filter(|_| deadline != Some(Moment::NEVER));
+        // By the system's time, but for a process that goes by another: a timer ends its wait.
+        let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
+        let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
+        let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
+        let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
         let answer = while_blocked(|| call.0.wait(until));
+        drop(limiter);
         call.0.abandon();
         answer.map_or(Err(CallError::Timeout), unpack)
     }
@@ -189,8 +198,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
     fn due(&self) -> Option<Moment> {
         let own = match self.limit {
-            Limit::Default => default_deadline(),
-            Limit::After(timeout) => Moment::now().after(timeout),
+            Limit::Default => default_deadline(self.pid),
+            Limit::After(timeout) => now_for(self.pid).after(timeout),
             Limit::At(deadline) => deadline,
         };
         let inherited = active::deadline();
@@ -199,11 +208,31 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 }
 
 /// When a call that says nothing else stops waiting; of a process, to within a third of a millisecond.
-fn default_deadline() -> Moment {
+fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
         Some(timeout) => Moment::about_now().after(timeout),
-        None => Moment::now().after(DEFAULT_TIMEOUT),
+        None => now_for(pid).after(DEFAULT_TIMEOUT),
     }
+}
+
+/// Now, for a call of `pid`: by the time of the process that calls, or outside of processes by that of the one called.
+fn now_for(pid: Pid) -> Moment {
+    if is_told() || with_current(|context| context.is_some()) {
+        Moment::now()
+    } else {
+        Moment::now_by(keeper(pid).and_then(TimeKeeper::told))
+    }
+}
+
+/// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
+fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
+    let living = if pid.node() == this_node() { TABLE.living(pid) } else { None };
+    let home = living?.home()?;
+    if home.host != THREADS {
+        return Some(home.keeper);
+    }
+    // Whoever owns a stand-alone mailbox keeps no time.
+    Some(current_host().map_or(timekeeper() as &dyn TimeKeeper, |host| host))
 }
 
 /// Sends `message` to `pid`.
@@ -219,12 +248,10 @@ fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), S
 
 /// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.
 fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<SendFailure> {
-    let living = if pid.node() == this_node() { TABLE.living(pid) } else { None };
-    let Some(slot) = living else {
+    let Some(keeper) = keeper(pid) else {
         return Some(SendFailure::Gone(pid));
     };
-    let kept = slot.home().and_then(|home| home.keeper.later(due, action));
-    kept.is_none().then_some(SendFailure::NoTimer(pid))
+    keeper.later(due, action).is_none().then_some(SendFailure::NoTimer(pid))
 }
 
 fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: Duration) -> Option<SendFailure> {
@@ -341,15 +368,22 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let caller = Caller::outside(outside.clone(), deadline);
     post(call.pid, call.message, caller)?;
-    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside));
+    // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that goes
+    // by a time of its own.
+    let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
+    let keeper = told.unwrap_or_else(|| timekeeper());
+    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
     Ok(Stage::Outside(outside, limiter))
 }
 
 /// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
-struct Limiter(TimerKey);
+struct Limiter {
+    keeper: &'static dyn TimeKeeper,
+    key: TimerKey,
+}
 
 impl Limiter {
-    fn set(deadline: Moment, call: &Arc<OutsideCall>) -> Option<Self> {
+    fn set(deadline: Moment, call: &Arc<OutsideCall>, keeper: &'static dyn TimeKeeper) -> Option<Self> {
         if deadline == Moment::NEVER {
             return None;
         }
@@ -359,14 +393,13 @@ impl Limiter {
                 call.0.put(Err(CommandError::Call(CallError::Timeout)));
             }
         };
-        // The program's own timekeeper, and not the called host's, which may end before the call does.
-        timekeeper().later(deadline, Box::new(time_out)).map(Self)
+        keeper.later(deadline, Box::new(time_out)).map(|key| Self { keeper, key })
     }
 }
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        timekeeper().forget(self.0);
+        self.keeper.forget(self.key);
     }
 }
 

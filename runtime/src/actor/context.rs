@@ -6,7 +6,7 @@ use super::call::{Call, send};
 use super::interval::Interval;
 use super::target::SendTo;
 use super::waits::Answer;
-use crate::clock::{Moment, instant_now};
+use crate::clock::Moment;
 use crate::command::Command;
 use crate::errors::{CallError, CommandError, SendError};
 use crate::exit::ExitReason;
@@ -79,13 +79,12 @@ impl<P> Context<P> {
 
     /// When whoever called the method that runs now stops waiting.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadline = active::deadline()?;
-        Some(instant_now() + deadline.since(Moment::now()))
+        active::deadline().map(Moment::instant)
     }
 
-    /// Now, by the clock that timers go by.
+    /// Now, by the clock that timers go by: the runtime's.
     pub fn now(&self) -> Instant {
-        instant_now()
+        Moment::now().instant()
     }
 
     /// A value that was given to this process, or to the one that spawned it, and so on upward, with `value`.

@@ -8,10 +8,13 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
+use super::quiet::Quiet;
 use super::thread::Thread;
 use super::timers::{Action, Timers};
 use super::worker::Worker;
-use crate::clock::{Moment, TimerKey};
+use crate::clock::{Moment, TimerKey, Told};
+use crate::manual::Clock;
+use crate::oneshot::Waiter;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock,
@@ -33,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) limit: Option<usize>,
     /// How long calls of its processes wait if nothing else is said.
     pub(crate) call_timeout: Duration,
+    /// What its processes see of time.
+    pub(crate) clock: Clock,
 }
 
 /// The users' own code that a host was built with. Dropped when the host has been shut down, unlike the host.
@@ -56,6 +61,9 @@ pub(crate) struct Host {
     pub(crate) threads: Box<[CachePadded<Thread>]>,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
+    pub(crate) quiet: Quiet,
+    /// The time that it goes by, if it is not the system's.
+    pub(crate) told: Told,
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
@@ -72,7 +80,14 @@ pub(crate) struct Host {
     pub(crate) deques: Mutex<Vec<Deque<Token>>>,
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
     /// Processes in a step that waits on its thread's stack, whose worker another thread has.
-    pub(crate) blocked: Mutex<Vec<&'static Slot>>,
+    pub(crate) blocked: Mutex<Vec<Blocked>>,
+}
+
+/// A process in a step that waits on its thread's stack.
+pub(crate) struct Blocked {
+    pub(crate) slot: &'static Slot,
+    /// The thread.
+    pub(crate) waiter: Arc<Waiter>,
 }
 
 impl Host {
@@ -90,6 +105,8 @@ impl Host {
             threads: threads.into_iter().map(CachePadded::new).collect(),
             idle: Idle::new(count),
             timers: Timers::new(),
+            quiet: Quiet::default(),
+            told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
             unattended: AtomicBool::new(false),
@@ -105,6 +122,7 @@ impl Host {
         }));
         let home = Home::new(host, host.config.node, host.config.number);
         let _first = host.home.set(Box::leak(Box::new(home)));
+        host.config.clock.drive(host);
         host
     }
 
@@ -148,7 +166,14 @@ impl Host {
 
     /// Whether timers are pending that no sleeper has been told to keep.
     pub(crate) fn has_unkept_timers(&self) -> bool {
-        self.timers.next() < Moment::NEVER && !self.idle.has_lookout()
+        self.next_timer() < Moment::NEVER && !self.idle.has_lookout()
+    }
+
+    /// When the next timer is due that the host's own threads are to fire: those of a manual clock are fired by whoever
+    /// moves it.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> Moment {
+        if self.told.is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
     /// Takes a place under the limit.
@@ -168,7 +193,10 @@ impl Host {
     /// Sets a timer, and tells whoever keeps the time if it is due first.
     pub(crate) fn set_timer(&self, due: Moment, action: Action) -> TimerKey {
         let (key, first) = self.timers.set(due, action);
-        if first && let Some(thread) = self.idle.timer_set() {
+        if first
+            && self.told.is_none()
+            && let Some(thread) = self.idle.timer_set()
+        {
             self.threads[thread].unpark();
         }
         key
@@ -198,11 +226,13 @@ impl Host {
     }
 
     /// Ends the threads, which have nothing left to run.
-    pub(crate) fn stop_threads(&self) {
+    pub(crate) fn stop_threads(&'static self) {
         self.stopped.store(true, Ordering::SeqCst);
         for thread in self.idle.rouse_all() {
             self.threads[thread].unpark();
         }
+        self.config.clock.let_go(self);
+        self.quiet.tell();
     }
 
     /// Frees the name of a process that ends.

@@ -10,7 +10,7 @@ use super::thread::Thread;
 use super::timers::Action;
 use super::worker::Worker;
 use crate::caller::Caller;
-use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::clock::{Moment, TimeKeeper, TimerKey, Told};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::payload::Payload;
 use crate::pid::{Pid, Resident};
@@ -161,6 +161,10 @@ impl TimeKeeper for Host {
 
     fn forget(&'static self, key: TimerKey) {
         self.timers.cancel(key);
+    }
+
+    fn told(&self) -> Told {
+        self.told
     }
 }
 

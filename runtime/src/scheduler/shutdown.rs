@@ -130,7 +130,7 @@ impl Host {
     }
 
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let blocked = lock(&self.blocked).clone();
+        let blocked: Vec<_> = lock(&self.blocked).iter().map(|blocked| blocked.slot).collect();
         let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
         let stuck = running.map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
