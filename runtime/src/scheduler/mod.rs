@@ -6,7 +6,8 @@
 //! * [`hooks`]: what the user wants to be told;
 //! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
 //!   project can hand a worker from a blocked thread to another one;
-//! * [`host`]: one scheduler with its workers, threads and queues; [`quiet`]: when nothing of it runs or can run; [`local`]: what each of the threads has to itself;
+//! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
+//! * [`quiet`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
 //! * [`seat`] and [`lend`]: how a thread that waits inside a step lends its worker to another; [`launch`]: how threads start;
 //! * [`birth`] and [`end`]: how a process comes and goes;
