@@ -19,6 +19,16 @@ impl Moment {
     /// Later than any other: what is due then never comes.
     pub(crate) const NEVER: Self = Self(NonZeroU64::MAX);
 
+    /// Since shortly before the program first asked.
+    pub(crate) fn nanoseconds(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The opposite.
+    pub(crate) fn of_nanoseconds(nanoseconds: u64) -> Self {
+        Self::from_nanoseconds(nanoseconds.into())
+    }
+
     fn from_nanoseconds(nanoseconds: u128) -> Self {
         let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1);
         NonZeroU64::new(nanoseconds).map_or(Self::NEVER, Self)
@@ -197,6 +207,16 @@ impl SharedMoment {
 
     pub(crate) fn store(&self, moment: Moment) {
         self.0.store(moment.0.get(), Ordering::SeqCst);
+    }
+
+    /// Makes it `moment` if that is earlier. Gives whether it was.
+    pub(crate) fn lower(&self, moment: Moment) -> bool {
+        self.0.fetch_min(moment.0.get(), Ordering::SeqCst) > moment.0.get()
+    }
+
+    /// Makes it `new` if it is `old`. Gives whether it was.
+    pub(crate) fn exchange(&self, old: Moment, new: Moment) -> bool {
+        self.0.compare_exchange(old.0.get(), new.0.get(), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 

@@ -18,13 +18,13 @@ pub(crate) struct Timekeeper {
 /// The program's.
 pub(crate) fn timekeeper() -> &'static Timekeeper {
     static TIMEKEEPER: OnceLock<Timekeeper> = OnceLock::new();
-    let new = || Timekeeper { timers: Timers::new(), running: Mutex::new(false), changed: Condvar::new() };
+    let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };
     TIMEKEEPER.get_or_init(new)
 }
 
 impl TimeKeeper for Timekeeper {
-    fn later(&'static self, due: Moment, action: Action) -> Option<TimerKey> {
-        let (key, _first) = self.timers.set(due, action);
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        let (key, _first) = self.timers.set(None, due, Action::Run(action))?;
         let mut running = lock(&self.running);
         if !*running {
             *running = spawn_thread("postroom-time".to_string(), || self.run()).is_ok();
@@ -52,10 +52,11 @@ impl Timekeeper {
             if let Some(action) = self.timers.due(now) {
                 drop(running);
                 // It may wake a task of some executor: code of others.
-                let _panic = crate::panics::contain(action);
+                let _panic = crate::panics::contain(|| action.perform());
                 running = lock(&self.running);
                 continue;
             }
+            self.timers.raise();
             if self.timers.len() == 0 {
                 *running = false;
                 return;

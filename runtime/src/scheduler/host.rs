@@ -10,9 +10,9 @@ use super::hooks::Hooks;
 use super::idle::Idle;
 use super::quiet::Quiet;
 use super::thread::Thread;
-use super::timers::{Action, Timers};
+use super::timers::Timers;
 use super::worker::Worker;
-use crate::clock::{Moment, TimerKey, Told};
+use crate::clock::{Moment, Told};
 use crate::manual::Clock;
 use crate::oneshot::Waiter;
 use crate::pid::{NodeId, Pid};
@@ -104,7 +104,8 @@ impl Host {
             workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
             threads: threads.into_iter().map(CachePadded::new).collect(),
             idle: Idle::new(count),
-            timers: Timers::new(),
+            // One order for all that is due, if a test is to see it.
+            timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
             quiet: Quiet::default(),
             told: config.clock.told(),
             gate: Gate::new(count),
@@ -190,25 +191,29 @@ impl Host {
         }
     }
 
-    /// Sets a timer, and tells whoever keeps the time if it is due first.
-    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> TimerKey {
-        let (key, first) = self.timers.set(due, action);
-        if first
-            && self.told.is_none()
+    /// Fires what is due at `now`.
+    pub(crate) fn fire_timers(&self, now: Moment) {
+        while self.timers.next() <= now {
+            let Some(action) = self.timers.due(now) else {
+                if self.timers.raise() {
+                    self.wake_for_timer();
+                }
+                continue;
+            };
+            // It may clone or drop a user's message.
+            if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                tracing::error!(%panic, "what a timer did panicked");
+            }
+        }
+    }
+
+    /// A timer is due before all others: whoever keeps the time is told.
+    #[cold]
+    pub(crate) fn wake_for_timer(&self) {
+        if self.told.is_none()
             && let Some(thread) = self.idle.timer_set()
         {
             self.threads[thread].unpark();
-        }
-        key
-    }
-
-    /// Fires what is due at `now`.
-    pub(crate) fn fire_timers(&self, now: Moment) {
-        while let Some(action) = self.timers.due(now) {
-            // It may clone or drop a user's message.
-            if let Err(panic) = crate::panics::contain(action) {
-                tracing::error!(%panic, "what a timer did panicked");
-            }
         }
     }
 

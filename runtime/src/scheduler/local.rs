@@ -129,6 +129,18 @@ impl Host {
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }
 
+    /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
+    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
+        let worker = with_current(|context| {
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index)
+        });
+        let (key, first) = self.timers.set(worker, due, action)?;
+        if first {
+            self.wake_for_timer();
+        }
+        Some(key)
+    }
+
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {
@@ -155,8 +167,8 @@ impl Keeper for Host {
 }
 
 impl TimeKeeper for Host {
-    fn later(&'static self, due: Moment, action: Action) -> Option<TimerKey> {
-        (!self.is_stopped()).then(|| self.set_timer(due, action))
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        if self.is_stopped() { None } else { self.set_timer(due, Action::Run(action)) }
     }
 
     fn forget(&'static self, key: TimerKey) {

@@ -2,7 +2,7 @@
 //!
 //! From the bottom up:
 //! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
-//! * [`idle`]: who sleeps and who is woken; [`timers`]: what happens later; [`dispatch`]: who handles which command;
+//! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
 //! * [`hooks`]: what the user wants to be told;
 //! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
 //!   project can hand a worker from a blocked thread to another one;
@@ -32,4 +32,5 @@ pub(crate) mod shutdown;
 pub(crate) mod step;
 pub(crate) mod thread;
 pub(crate) mod timers;
+pub(crate) mod wheel;
 pub(crate) mod worker;

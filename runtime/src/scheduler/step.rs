@@ -17,13 +17,13 @@
 
 use super::end::end;
 use super::local::Context;
+use super::timers::{Action, complete};
 use crate::caller::{self, Caller};
 use crate::clock::Moment;
 use crate::dead_letter::DeadLetterReason;
 use crate::errors::{CallError, CommandError, ProcessError};
 use crate::exit::{ExitReason, Panic};
 use crate::mailbox::lanes::Controls;
-use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
@@ -396,14 +396,13 @@ impl Context {
                 }
             }
             Request::Timer(duration) => {
-                let complete = move || complete(slot, generation, tag);
                 if duration.is_zero() {
-                    complete();
+                    complete(slot, generation, tag);
                 } else {
                     let due = Moment::now().after(duration);
                     // What is never due is not kept: nothing could take it back.
                     if due < Moment::NEVER {
-                        self.host.set_timer(due, Box::new(complete));
+                        self.host.set_timer(due, Action::Complete { slot, generation, tag });
                     }
                 }
             }
@@ -427,10 +426,4 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
         token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
     }
     end
-}
-
-/// Answers a timer's yield.
-pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
-    let word = ptr::without_provenance_mut(tag as usize);
-    slot.post_control(pool::empty(), Kind::Completed, generation, word, Some(Payload::new(())));
 }
