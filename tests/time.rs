@@ -6,6 +6,10 @@ mod idle;
 mod manual;
 #[path = "time/probe.rs"]
 mod probe;
+#[path = "time/timers.rs"]
+mod timers;
+#[path = "time/waiting.rs"]
+mod waiting;
 
 use postroom::prelude::*;
 use postroom::{Clock, Probe};

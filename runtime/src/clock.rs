@@ -82,6 +82,13 @@ impl Moment {
         Self::from_nanoseconds(u128::from(self.0.get()).saturating_add(duration.as_nanos()))
     }
 
+    /// The first moment not before this that is some whole periods after `start`; no period is zero.
+    pub(crate) fn next_of(self, start: Self, period: Duration) -> Self {
+        let period = period.as_nanos().max(1);
+        let periods = self.since(start).as_nanos().div_ceil(period);
+        Self::from_nanoseconds(u128::from(start.0.get()).saturating_add(periods.saturating_mul(period)))
+    }
+
     /// How long from `earlier` to this; zero if it is not later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
@@ -232,8 +239,14 @@ pub(crate) trait TimeKeeper: Send + Sync {
     /// Does `action` when `due`. `None` if nobody keeps the time here.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
-    /// Does not do it, if it has not been done.
-    fn forget(&'static self, key: TimerKey);
+    /// Does not do it, if it has not been done: gives whether that is so.
+    fn forget(&'static self, key: TimerKey) -> bool;
+
+    /// Does it at `due` instead, if it has not been done: gives whether that is so.
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool;
+
+    /// Whether it is still to be done.
+    fn is_pending(&'static self, key: TimerKey) -> bool;
 
     /// The time that is told there, if it is not the system's.
     fn told(&self) -> Told {

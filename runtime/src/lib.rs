@@ -80,6 +80,7 @@ pub use actor::context::{CallThen, Context, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};
 pub use actor::entry::{EntryInfo, InputInfo};
 pub use actor::interval::{Interval, Missed};
+pub use actor::later::Timer;
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::reply::Reply;
@@ -90,8 +91,8 @@ pub use builder::Builder;
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
-    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError, SendError,
-    SendFailure, ShutdownError, SpawnError, StartError, StepError,
+    AddressError, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, ProcessError, RunError,
+    SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
 pub use manual::{Clock, ClockError, IdleError};

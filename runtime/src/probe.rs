@@ -98,7 +98,7 @@ impl<M: Send + 'static> Probe<M> {
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
     pub fn new(host: Host) -> Result<Self, SpawnError> {
-        Ok(Self { mailbox: Mailbox::new()?, host, message: PhantomData })
+        Ok(Self { mailbox: Mailbox::with_time(Some(host.scheduler()))?, host, message: PhantomData })
     }
 
     /// Its PID.

@@ -38,13 +38,30 @@ impl TimeKeeper for Timekeeper {
         kept.then_some(key)
     }
 
-    fn forget(&'static self, key: TimerKey) {
-        self.timers.cancel(key);
-        self.changed.notify_all();
+    fn forget(&'static self, key: TimerKey) -> bool {
+        let was_pending = self.timers.cancel(key);
+        self.tell();
+        was_pending
+    }
+
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
+        let (was_pending, _first) = self.timers.reset(key, due);
+        self.tell();
+        was_pending
+    }
+
+    fn is_pending(&'static self, key: TimerKey) -> bool {
+        self.timers.is_pending(key)
     }
 }
 
 impl Timekeeper {
+    /// Has the thread look again. Under the lock, so that this does not fall between its look and its wait.
+    fn tell(&self) {
+        let _running = lock(&self.running);
+        self.changed.notify_all();
+    }
+
     fn run(&'static self) {
         let mut running = lock(&self.running);
         loop {

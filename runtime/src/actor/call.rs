@@ -1,22 +1,19 @@
 //! The calling end of a call.
 
 use super::active;
+use super::later::{keeper, now_for};
 use super::outcome::OutsideCall;
 use super::waits::{Answer, WaitKey};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
 use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::errors::{CallError, CommandError, SendError, SendFailure};
+use crate::errors::{CallError, CommandError, SendError};
 use crate::oneshot::Oneshot;
-use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::relay::{THREADS, this_node};
 use crate::scheduler::birth::current_host;
 use crate::scheduler::lend::{is_of_a_host, while_blocked};
 use crate::scheduler::local::with_current;
-use crate::sync::{Arc, Mutex};
-use crate::table::TABLE;
+use crate::sync::Arc;
 use crate::timekeeper::timekeeper;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
@@ -99,61 +96,6 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         send(self.pid, self.message)
     }
 
-    /// Sends the message later, without an answer. If the process has ended by then, the message is a dead letter.
-    ///
-    /// # Errors
-    /// The message, with the reason, if the process has ended already.
-    pub fn send_after(self, delay: Duration) -> Result<(), SendError<M>> {
-        let Self { pid, message, .. } = self;
-        if delay.is_zero() {
-            return send(pid, message);
-        }
-        let due = match keeper(pid) {
-            Some(keeper) => Moment::now_by(keeper.told()).after(delay),
-            None => return Err(SendError { message, reason: SendFailure::Gone(pid) }),
-        };
-        // In a cell, so that it comes back if nobody keeps the time there.
-        let cell = Arc::new(Mutex::new(Some(message)));
-        let inside = cell.clone();
-        let taken = later(
-            pid,
-            due,
-            Box::new(move || {
-                if let Some(message) = crate::sync::lock(&inside).take() {
-                    // There is nobody to give it back to.
-                    if let Err(SendError { message, .. }) = send(pid, message) {
-                        bring(DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Ended });
-                    }
-                }
-            }),
-        );
-        match taken {
-            None => Ok(()),
-            Some(reason) => match crate::sync::lock(&cell).take() {
-                Some(message) => Err(SendError { message, reason }),
-                None => unreachable!("a timer that was refused does nothing"),
-            },
-        }
-    }
-
-    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended.
-    ///
-    /// # Errors
-    /// The message, with the reason, if the process has ended already. A period of zero is taken as one millisecond.
-    pub fn send_every(self, period: Duration) -> Result<(), SendError<M>>
-    where
-        M: Clone,
-    {
-        let Self { pid, message, .. } = self;
-        let period = period.max(Duration::from_millis(1));
-        let copy = message.clone();
-        let now = Moment::now_by(keeper(pid).and_then(TimeKeeper::told));
-        match repeat(pid, copy, now.after(period), period) {
-            Some(reason) => Err(SendError { message, reason }),
-            None => Ok(()),
-        }
-    }
-
     /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs a
     /// thread: the worker is lent to another one meanwhile, so that the called process can run.
     ///
@@ -215,26 +157,6 @@ fn default_deadline(pid: Pid) -> Moment {
     }
 }
 
-/// Now, for a call of `pid`: by the time of the process that calls, or outside of processes by that of the one called.
-fn now_for(pid: Pid) -> Moment {
-    if is_told() || with_current(|context| context.is_some()) {
-        Moment::now()
-    } else {
-        Moment::now_by(keeper(pid).and_then(TimeKeeper::told))
-    }
-}
-
-/// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
-fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
-    let living = if pid.node() == this_node() { TABLE.living(pid) } else { None };
-    let home = living?.home()?;
-    if home.host != THREADS {
-        return Some(home.keeper);
-    }
-    // Whoever owns a stand-alone mailbox keeps no time.
-    Some(current_host().map_or(timekeeper() as &dyn TimeKeeper, |host| host))
-}
-
 /// Sends `message` to `pid`.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
@@ -244,29 +166,6 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 /// Sends `message` with someone who waits for the answer.
 fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     crate::relay::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
-}
-
-/// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.
-fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<SendFailure> {
-    let Some(keeper) = keeper(pid) else {
-        return Some(SendFailure::Gone(pid));
-    };
-    keeper.later(due, action).is_none().then_some(SendFailure::NoTimer(pid))
-}
-
-fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: Duration) -> Option<SendFailure> {
-    later(
-        pid,
-        due,
-        Box::new(move || {
-            let next = message.clone();
-            if send(pid, message).is_ok() {
-                // Counted from when it was due, so that the rate holds; what was missed is not made up for.
-                let due = due.after(period).max(Moment::now());
-                let _ended = repeat(pid, next, due, period);
-            }
-        }),
-    )
 }
 
 /// Turns what came back into what the method returned.
@@ -399,7 +298,7 @@ impl Limiter {
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        self.keeper.forget(self.key);
+        let _was_pending = self.keeper.forget(self.key);
     }
 }
 

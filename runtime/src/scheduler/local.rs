@@ -164,6 +164,10 @@ impl Keeper for Host {
             }
         });
     }
+
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        Some(self)
+    }
 }
 
 impl TimeKeeper for Host {
@@ -171,8 +175,20 @@ impl TimeKeeper for Host {
         if self.is_stopped() { None } else { self.set_timer(due, Action::Run(action)) }
     }
 
-    fn forget(&'static self, key: TimerKey) {
-        self.timers.cancel(key);
+    fn forget(&'static self, key: TimerKey) -> bool {
+        self.timers.cancel(key)
+    }
+
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
+        let (was_pending, first) = self.timers.reset(key, due);
+        if first {
+            self.wake_for_timer();
+        }
+        was_pending
+    }
+
+    fn is_pending(&'static self, key: TimerKey) -> bool {
+        self.timers.is_pending(key)
     }
 
     fn told(&self) -> Told {

@@ -19,7 +19,7 @@ use super::end::end;
 use super::local::Context;
 use super::timers::{Action, complete};
 use crate::caller::{self, Caller};
-use crate::clock::Moment;
+use crate::clock::{Moment, TimerKey};
 use crate::dead_letter::DeadLetterReason;
 use crate::errors::{CallError, CommandError, ProcessError};
 use crate::exit::{ExitReason, Panic};
@@ -340,7 +340,11 @@ impl Context {
         let outstanding = answered + written.yields.len() as u32;
         slot.card.outstanding.store(outstanding, Ordering::Relaxed);
         if let Some(pid) = token.pid() {
-            written.yields.drain(..).for_each(|request| self.dispatch(slot, pid, request));
+            for request in written.yields.drain(..) {
+                if let Some(timer) = self.dispatch(slot, pid, request) {
+                    self.keep_timer(token, timer);
+                }
+            }
         }
         if let Some(reason) = reason {
             // What the step wanted to be holds users' values, with drops of their own.
@@ -373,8 +377,20 @@ impl Context {
         }
     }
 
-    /// Hands out one yield; whatever goes wrong is its answer.
-    fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) {
+    /// Keeps the key of a timer, which is cancelled when the process ends.
+    fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
+        let timers = &mut token.make_extras().timers;
+        if timers.len() == timers.capacity() {
+            // Those that have fired are let go whenever the list would grow.
+            timers.retain(|&timer| self.host.timers.is_pending(timer));
+            // To at least twice as many as are left, so that this is seldom.
+            timers.reserve(timers.len());
+        }
+        timers.push(timer);
+    }
+
+    /// Hands out one yield; whatever goes wrong is its answer. Gives the timer that was set for it.
+    fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {
             Request::Command(command) => {
@@ -396,17 +412,16 @@ impl Context {
                 }
             }
             Request::Timer(duration) => {
-                if duration.is_zero() {
-                    complete(slot, generation, tag);
-                } else {
+                if !duration.is_zero() {
                     let due = Moment::now().after(duration);
                     // What is never due is not kept: nothing could take it back.
-                    if due < Moment::NEVER {
-                        self.host.set_timer(due, Action::Complete { slot, generation, tag });
-                    }
+                    let timer = (due < Moment::NEVER).then_some(Action::Complete { slot, generation, tag });
+                    return self.host.set_timer(due, timer?);
                 }
+                complete(slot, generation, tag);
             }
         }
+        None
     }
 }
 

@@ -25,9 +25,14 @@ use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 
 /// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
-pub(crate) trait Keeper: Sink + TimeKeeper {
+pub(crate) trait Keeper: Sink {
     /// Something arrived for a process that had laid its token down: here it is.
     fn wake(&'static self, token: Token);
+
+    /// Who does later what is sent later to what lives there, if anyone does.
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        None
+    }
 }
 
 /// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
