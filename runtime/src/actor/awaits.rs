@@ -58,16 +58,19 @@ fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
 }
 
 pub(crate) async fn sleep(duration: Duration) {
-    if duration.is_zero() {
-        return;
+    if !duration.is_zero() {
+        fired(Moment::now().after(duration)).await;
     }
-    sleep_until(Moment::now().after(duration)).await;
 }
 
 pub(super) async fn sleep_until(due: Moment) {
-    if due <= Moment::now() {
-        return;
+    if due > Moment::now() {
+        fired(due).await;
     }
+}
+
+/// Waits until a timer fires.
+async fn fired(due: Moment) {
     let row = row(|waits, key| waits.set_timer(key, due));
     poll_fn(|context| row.poll(context).map(|_| ())).await;
 }

@@ -1,15 +1,16 @@
 //! A hierarchical timer wheel: what is due when, without a clock, a lock or a thread.
 //!
-//! Time is cut into ticks of 2^16 nanoseconds (66 µs). Eight levels of 64 slots stand for the digits, in base 64, of the
+//! Time is cut into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots stand for the digits, in base 64, of the
 //! tick that an entry is due in: an entry is in the level of the highest digit in which its tick differs from the present
 //! one, and there in the slot of its own digit. So to insert is to find the highest bit of an exclusive or, a slot is a list
 //! that an entry leaves at once, and as the present moves on, the slots that it comes to are taken apart, their entries
-//! into lower levels. An entry moves at most once a level: seldom more than three times, since a second is within the third
+//! into lower levels. An entry moves at most once a level: seldom more than twice, since four seconds are within the second
 //! level, and a long wait of a thread passes several levels at once.
 //!
-//! What is due in the present tick, or was before, is in a heap by its moment and, of those at the same moment, by the order
-//! in which they were set. So the order is exact to the nanosecond, and ticks are no granularity: they bound how many
-//! entries are in the heap at a time.
+//! What is due in the present tick, or was before, is in order: by its moment and, of those at the same moment, by the order
+//! in which they were set. What the wheel brings is sorted when it comes, and is later than all that has come before; what
+//! is set when its tick is there already goes to a heap beside it. So the order is exact to the nanosecond, and ticks are no
+//! granularity: they bound how many entries are sorted at a time.
 //!
 //! Entries lie in a slab, with their links in it: nothing is allocated for one but its place there, which is used again.
 //!
@@ -18,10 +19,10 @@
 //! kept those that were cancelled; a wheel of milliseconds, which is no use to who waits for 100 µs.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How many bits of a moment are within a tick.
-const TICK: u32 = 16;
+const TICK: u32 = 20;
 /// How many bits make a digit.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
@@ -35,7 +36,7 @@ const NEVER: u64 = u64::MAX;
 
 /// Where an entry is: in the slot of that number, or in one of the places below.
 type Place = u16;
-/// In the heap.
+/// Among those that are in order.
 const NEAR: Place = Place::MAX;
 /// Due never.
 const ASIDE: Place = Place::MAX - 1;
@@ -43,7 +44,7 @@ const ASIDE: Place = Place::MAX - 1;
 const FREE: Place = Place::MAX - 2;
 const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 
-/// How many cancelled entries the heap may have before it is cleared of them, if they are half of it.
+/// How many cancelled entries may be among those in order before these are cleared of them, if they are half of them.
 const STALE: usize = 64;
 
 struct Entry<T> {
@@ -63,6 +64,9 @@ struct Level {
     first: [u32; SLOTS],
 }
 
+/// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry goes.
+type Near = (u64, u64, u32);
+
 /// Names an entry. Never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -79,8 +83,11 @@ pub(crate) struct Wheel<T> {
     /// The present tick.
     present: u64,
     levels: [Level; LEVELS],
-    near: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// How many in the heap stand for entries that are not there any more, about: one that is reset to the moment at which
+    /// What the wheel has brought, in order.
+    sorted: VecDeque<Near>,
+    /// What came when its tick was there.
+    heap: BinaryHeap<Reverse<Near>>,
+    /// How many in these two stand for entries that are not there any more, about: one that is reset to the moment at which
     /// it was due before has two there, both good.
     stale: usize,
 }
@@ -94,7 +101,8 @@ impl<T> Wheel<T> {
             serial: 0,
             present: 0,
             levels: std::array::from_fn(|_| Level { occupied: 0, first: [NONE; SLOTS] }),
-            near: BinaryHeap::new(),
+            sorted: VecDeque::new(),
+            heap: BinaryHeap::new(),
             stale: 0,
         }
     }
@@ -154,7 +162,7 @@ impl<T> Wheel<T> {
 
     /// When there is something to do: no later than the first entry is due.
     pub(crate) fn next(&self) -> u64 {
-        if let Some(&Reverse((due, ..))) = self.near.peek() {
+        if let Some((due, ..)) = self.first() {
             return due;
         }
         for (level, slots) in self.levels.iter().enumerate() {
@@ -176,18 +184,29 @@ impl<T> Wheel<T> {
     /// Takes out the first entry, if it is due at `until`; the present moves on to `now`, which is no earlier.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
-        while let Some(&Reverse((due, serial, index))) = self.near.peek() {
-            let is_stale = !self.is_near(due, serial, index);
-            if !is_stale && due > until {
+        while let Some(first @ (due, _, index)) = self.first() {
+            let is_there = self.is_near(first);
+            if is_there && due > until {
                 return None;
             }
-            self.near.pop();
-            if !is_stale {
+            match self.sorted.front() {
+                Some(&front) if front == first => drop(self.sorted.pop_front()),
+                _ => drop(self.heap.pop()),
+            }
+            if is_there {
                 return self.remove(index);
             }
             self.stale = self.stale.saturating_sub(1);
         }
         None
+    }
+
+    /// The first of those that are in order.
+    fn first(&self) -> Option<Near> {
+        match (self.sorted.front(), self.heap.peek()) {
+            (Some(&sorted), Some(&Reverse(other))) => Some(sorted.min(other)),
+            (sorted, other) => sorted.copied().or(other.map(|other| other.0)),
+        }
     }
 
     /// Takes out all there is.
@@ -202,7 +221,8 @@ impl<T> Wheel<T> {
         self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial && entry.place != FREE)
     }
 
-    fn is_near(&self, due: u64, serial: u64, index: u32) -> bool {
+    /// Whether the entry is there that this stands for.
+    fn is_near(&self, (due, serial, index): Near) -> bool {
         let entry = &self.entries[index as usize];
         entry.place == NEAR && entry.serial == serial && entry.due == due
     }
@@ -213,7 +233,7 @@ impl<T> Wheel<T> {
         let tick = entry.due >> TICK;
         if tick <= self.present {
             entry.place = NEAR;
-            self.near.push(Reverse((entry.due, entry.serial, index)));
+            self.heap.push(Reverse((entry.due, entry.serial, index)));
             return;
         }
         if entry.due == NEVER {
@@ -259,13 +279,14 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// An entry is not in the heap any more, where something still stands for it.
+    /// An entry is gone from those that are in order, where something still stands for it.
     fn leave_stale(&mut self) {
         self.stale += 1;
-        if self.stale > STALE && 2 * self.stale > self.near.len() {
-            let mut near = std::mem::take(&mut self.near);
-            near.retain(|&Reverse((due, serial, index))| self.is_near(due, serial, index));
-            (self.near, self.stale) = (near, 0);
+        if self.stale > STALE && 2 * self.stale > self.heap.len() + self.sorted.len() {
+            let (mut sorted, mut heap) = (std::mem::take(&mut self.sorted), std::mem::take(&mut self.heap));
+            sorted.retain(|&near| self.is_near(near));
+            heap.retain(|&Reverse(near)| self.is_near(near));
+            (self.sorted, self.heap, self.stale) = (sorted, heap, 0);
         }
     }
 
@@ -285,6 +306,7 @@ impl<T> Wheel<T> {
             return;
         }
         let before = std::mem::replace(&mut self.present, tick);
+        let brought = self.sorted.len();
         for level in 0..LEVELS {
             let shift = DIGIT * level as u32;
             // All slots are ahead of where the present was, and within the same higher digits.
@@ -298,17 +320,25 @@ impl<T> Wheel<T> {
                 passed &= passed - 1;
                 let mut index = std::mem::replace(&mut self.levels[level].first[slot], NONE);
                 while index != NONE {
-                    let next = self.entries[index as usize].next;
-                    // Into a lower level, whose slots up to the present have been taken apart.
-                    self.put(index);
+                    let entry = &mut self.entries[index as usize];
+                    let next = entry.next;
+                    if entry.due >> TICK <= tick {
+                        entry.place = NEAR;
+                        self.sorted.push_back((entry.due, entry.serial, index));
+                    } else {
+                        // Into a lower level, whose slots up to the present have been taken apart.
+                        self.put(index);
+                    }
                     index = next;
                 }
             }
             if is_within {
                 // No higher digit has changed.
-                return;
+                break;
             }
         }
+        // All later than what was there: that was due in ticks that had come before.
+        self.sorted.make_contiguous()[brought..].sort_unstable();
     }
 }
 
@@ -420,13 +450,13 @@ mod tests {
         let mut wheel = Wheel::new();
         assert_eq!(wheel.pop(1 << 40, 1 << 40), None::<u64>);
         for round in 0..100_000 {
-            // In the present tick, hence in the heap; later; and never.
+            // In the present tick, hence in order; later; and never.
             let keys =
                 [1 << 40, (1 << 40) + (1 << 30), NEVER].map(|due| wheel.insert(due, round).expect("there is room"));
             assert_eq!(keys.map(|key| wheel.cancel(key)), [Some(round); 3]);
         }
         assert_eq!((wheel.len(), wheel.entries.len()), (0, 3));
-        assert!(wheel.near.len() <= 2 * STALE + 1);
+        assert!(wheel.heap.len() <= 2 * STALE + 1);
     }
 
     #[test]
