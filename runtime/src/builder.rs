@@ -5,6 +5,7 @@ use crate::command::{Command, Completion};
 use crate::dead_letter::DeadLetter;
 use crate::errors::BuildError;
 use crate::mailbox::bound::Bound;
+use crate::manual::Clock;
 use crate::program::this_node;
 use crate::relay::new_host;
 use crate::runtime::{Host, Runtime};
@@ -33,6 +34,7 @@ pub struct Builder {
     mailbox: Bound,
     deadline: Duration,
     paused: bool,
+    clock: Clock,
     handlers: Handlers,
     hooks: Hooks,
 }
@@ -55,6 +57,7 @@ impl Builder {
             mailbox: Bound::DEFAULT,
             deadline: DEADLINE,
             paused: false,
+            clock: Clock::system(),
             handlers: Handlers::default(),
             hooks: Hooks::default(),
         }
@@ -110,6 +113,12 @@ impl Builder {
         self
     }
 
+    /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share one.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
     /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
@@ -150,6 +159,7 @@ impl Builder {
             limit: self.limit,
             call_timeout: self.call_timeout,
             mailbox: self.mailbox,
+            clock: self.clock,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
         let scheduler = Scheduler::new(config, user);

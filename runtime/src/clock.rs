@@ -1,6 +1,12 @@
 //! The one clock: every time that the runtime reads comes from here, so that a simulator can stand in.
+//!
+//! Two times are told. That of the system, which [`instant_now`] gives, is for waiting on a thread's stack, whoever
+//! waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see of time.
+//! They are one but where a host goes by a time that a test moves (see `manual`): its threads, and whoever starts a
+//! process or fires a timer there, [go by](go_by) that one.
 
 use crate::sync::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -13,14 +19,39 @@ impl Moment {
     /// Later than any other: what is due then never comes.
     pub(crate) const NEVER: Self = Self(NonZeroU64::MAX);
 
+    /// Since shortly before the program first asked.
+    pub(crate) fn nanoseconds(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The opposite.
+    pub(crate) fn of_nanoseconds(nanoseconds: u64) -> Self {
+        Self::from_nanoseconds(nanoseconds.into())
+    }
+
     fn from_nanoseconds(nanoseconds: u128) -> Self {
         let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1);
         NonZeroU64::new(nanoseconds).map_or(Self::NEVER, Self)
     }
 
-    /// Now. Costs a read of the system's clock, 23 ns on the machine of the book.
+    /// Now, for the host whose code the thread runs. Costs a read of the system's clock, 23 ns on the machine of the book.
     pub(crate) fn now() -> Self {
-        Self::from_instant(instant_now())
+        Self::now_by(TOLD.get())
+    }
+
+    /// Now by the time that is `told`, or by the system's.
+    pub(crate) fn now_by(told: Told) -> Self {
+        match told {
+            None => Self::from_instant(instant_now()),
+            Some(told) => told.load(),
+        }
+    }
+
+    /// In the form that users know.
+    pub(crate) fn instant(self) -> Instant {
+        let since = Duration::from_nanos(self.0.get());
+        // No clock of a system counts fewer years than that.
+        origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
     /// Now, or shortly before: for what is asked often and need not be exact. It costs a read of the processor's counter of
@@ -51,6 +82,13 @@ impl Moment {
         Self::from_nanoseconds(u128::from(self.0.get()).saturating_add(duration.as_nanos()))
     }
 
+    /// The first moment not before this that is some whole periods after `start`; no period is zero.
+    pub(crate) fn next_of(self, start: Self, period: Duration) -> Self {
+        let period = period.as_nanos().max(1);
+        let periods = self.since(start).as_nanos().div_ceil(period);
+        Self::from_nanoseconds(u128::from(start.0.get()).saturating_add(periods.saturating_mul(period)))
+    }
+
     /// How long from `earlier` to this; zero if it is not later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
@@ -72,7 +110,7 @@ struct Read {
 
 #[cfg(target_arch = "x86_64")]
 thread_local! {
-    static READ: std::cell::Cell<Read> = const { std::cell::Cell::new(Read::NOTHING) };
+    static READ: Cell<Read> = const { Cell::new(Read::NOTHING) };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -86,6 +124,10 @@ impl Read {
 
     #[cold]
     fn anew(last: Self) -> Self {
+        if let Some(told) = TOLD.get() {
+            // Not kept, so that it is asked again each time.
+            return Self { moment: told.load(), ..Self::NOTHING };
+        }
         // In this order: a thread that is put aside between the two has an old time, not one that is still to come.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
@@ -112,9 +154,44 @@ pub(crate) fn forget_now() {
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
-/// Now, in the form that users know.
+/// The time that the system tells.
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
+}
+
+/// A time that is told in the place of the system's, if one is. Never freed, as the hosts that go by it.
+pub(crate) type Told = Option<&'static SharedMoment>;
+
+thread_local! {
+    static TOLD: Cell<Told> = const { Cell::new(None) };
+}
+
+/// From here on the calling thread goes by that time. Gives the one before.
+#[inline]
+pub(crate) fn go_by(told: Told) -> Told {
+    let before = TOLD.replace(told);
+    if told.is_some() != before.is_some() {
+        // What was read last is of the other time.
+        forget_now();
+    }
+    before
+}
+
+/// Whether the calling thread goes by another time than the system's.
+pub(crate) fn is_told() -> bool {
+    TOLD.get().is_some()
+}
+
+/// Runs `body` by that time.
+pub(crate) fn while_going_by<R>(told: Told, body: impl FnOnce() -> R) -> R {
+    struct Restore(Told);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            go_by(self.0);
+        }
+    }
+    let _restore = Restore(go_by(told));
+    body()
 }
 
 fn origin() -> Instant {
@@ -138,6 +215,16 @@ impl SharedMoment {
     pub(crate) fn store(&self, moment: Moment) {
         self.0.store(moment.0.get(), Ordering::SeqCst);
     }
+
+    /// Makes it `moment` if that is earlier. Gives whether it was.
+    pub(crate) fn lower(&self, moment: Moment) -> bool {
+        self.0.fetch_min(moment.0.get(), Ordering::SeqCst) > moment.0.get()
+    }
+
+    /// Makes it `new` if it is `old`. Gives whether it was.
+    pub(crate) fn exchange(&self, old: Moment, new: Moment) -> bool {
+        self.0.compare_exchange(old.0.get(), new.0.get(), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
 }
 
 /// Names a timer that was set. Never used again for another one.
@@ -152,8 +239,19 @@ pub(crate) trait TimeKeeper: Send + Sync {
     /// Does `action` when `due`. `None` if nobody keeps the time here.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
-    /// Does not do it, if it has not been done.
-    fn forget(&'static self, key: TimerKey);
+    /// Does not do it, if it has not been done: gives whether that is so.
+    fn forget(&'static self, key: TimerKey) -> bool;
+
+    /// Does it at `due` instead, if it has not been done: gives whether that is so.
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool;
+
+    /// Whether it is still to be done.
+    fn is_pending(&'static self, key: TimerKey) -> bool;
+
+    /// The time that is told there, if it is not the system's.
+    fn told(&self) -> Told {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,18 @@ pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) {
     SINK.set(sink);
 }
 
+/// Runs `body` with that as the place for this thread's dead letters.
+pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
+    struct Restore(Option<&'static dyn Sink>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SINK.set(self.0);
+        }
+    }
+    let _restore = Restore(SINK.replace(Some(sink)));
+    body();
+}
+
 /// Brings `letter` where this thread's dead letters go; without such a place it is dropped.
 pub(crate) fn bring(letter: DeadLetter) {
     if let Some(sink) = SINK.try_with(Cell::get).ok().flatten() {

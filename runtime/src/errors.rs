@@ -5,6 +5,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use std::convert::Infallible;
 use std::fmt;
+use std::time::Duration;
 
 /// Why a call got no answer. `E` is the error of the called method.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -96,6 +97,11 @@ impl fmt::Display for Cycle {
         f.write_str("which waits for the first")
     }
 }
+
+/// The time that something was given is over. What it was doing is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("it did not come to an end in {0:?}, and was dropped")]
+pub struct Elapsed(pub Duration);
 
 /// A message that was refused; it comes back whole.
 #[derive(Clone, PartialEq)]

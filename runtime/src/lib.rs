@@ -54,6 +54,7 @@ mod inside;
 mod interrupt;
 mod mail;
 mod mailbox;
+mod manual;
 mod oneshot;
 mod package;
 mod panics;
@@ -63,6 +64,7 @@ mod pid;
 #[cfg_attr(not(test), allow(dead_code))]
 mod pointing;
 mod pool;
+mod probe;
 mod process;
 mod program;
 mod random;
@@ -84,6 +86,7 @@ pub use actor::context::{CallThen, Context, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};
 pub use actor::entry::{EntryInfo, InputInfo};
 pub use actor::interval::{Interval, Missed};
+pub use actor::later::Timer;
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::reply::Reply;
@@ -95,15 +98,17 @@ pub use children::{ChildSpawn, Spawned};
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
-    AddressError, BuildError, CallError, CommandError, Cycle, EntryError, InitError, ProcessError, RunError, SendError,
-    SendFailure, ShutdownError, SpawnError, StartError, StepError,
+    AddressError, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, ProcessError, RunError,
+    SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
 pub use mailbox::bound::{Bound, Overflow};
+pub use manual::{Clock, ClockError, IdleError};
 pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
 pub use pool::face::{KeyedPool, Pool, PoolStatistics, RunningPool};
+pub use probe::{Probe, ProbeError};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};

@@ -1,7 +1,8 @@
 //! One value, handed over once, to a thread that blocks or a task that awaits.
 
 use crate::clock::instant_now;
-use crate::sync::{Arc, Mutex, ThreadHandle, current_thread, lock, park, unpark};
+use crate::sync::{Arc, AtomicU8, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Wake, Waker};
@@ -69,13 +70,63 @@ impl<T> Oneshot<T> {
     }
 }
 
-/// Wakes a thread.
-struct Unpark(ThreadHandle);
+/// Wakes a thread, once for each time that it rests.
+struct Unpark {
+    thread: ThreadHandle,
+    state: AtomicU8,
+}
+
+/// The thread polls, or is about to.
+const POLLING: u8 = 0;
+/// It has found nothing, and waits to be woken.
+const RESTING: u8 = 1;
+/// It has been woken since it began to poll.
+const WOKEN: u8 = 2;
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        unpark(&self.0);
+        self.wake_by_ref();
     }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::SeqCst) == RESTING {
+            unpark(&self.thread);
+        }
+    }
+}
+
+/// Who wants to know when a thread rests.
+pub(crate) trait Watch: Sync {
+    /// A thread has come to rest.
+    fn rests(&self);
+}
+
+/// A thread that waits on its stack for the sake of a process, seen from outside.
+pub(crate) struct Waiter {
+    /// The innermost `block_on` that it is in.
+    innermost: Mutex<Option<Arc<Unpark>>>,
+    watch: &'static dyn Watch,
+}
+
+impl Waiter {
+    pub(crate) fn new(watch: &'static dyn Watch) -> Arc<Self> {
+        Arc::new(Self { innermost: Mutex::new(None), watch })
+    }
+
+    /// Whether it waits, and has not been woken.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        lock(&self.innermost).as_ref().is_some_and(|unpark| unpark.state.load(Ordering::SeqCst) == RESTING)
+    }
+}
+
+thread_local! {
+    /// How others see the calling thread, if they do.
+    static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
+}
+
+/// Says how others see the calling thread from here on.
+pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) {
+    WAITER.set(waiter);
 }
 
 /// Runs `future` on the calling thread until it is ready.
@@ -88,15 +139,37 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
 /// The same, until `deadline`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
-    let waker = Waker::from(Arc::new(Unpark(current_thread())));
+    /// Puts back the `block_on` that this one is inside of.
+    struct Seen(Option<Arc<Waiter>>, Option<Arc<Unpark>>);
+    impl Drop for Seen {
+        fn drop(&mut self) {
+            if let Some(waiter) = &self.0 {
+                *lock(&waiter.innermost) = self.1.take();
+            }
+        }
+    }
+    let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
+    let waiter = WAITER.with_borrow(Clone::clone);
+    let outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
+    let seen = Seen(waiter, outer);
+    let waker = Waker::from(unpark.clone());
     let mut context = Context::from_waker(&waker);
     loop {
+        unpark.state.swap(POLLING, Ordering::SeqCst);
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return Some(output);
         }
-        match deadline.map(|deadline| deadline.saturating_duration_since(instant_now())) {
-            Some(Duration::ZERO) => return None,
-            rest => park(rest),
+        let rest = deadline.map(|deadline| deadline.saturating_duration_since(instant_now()));
+        if rest == Some(Duration::ZERO) {
+            return None;
+        }
+        // Fails if it has been woken during the poll, perhaps while the poll waited itself and used up that wake.
+        let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if rests {
+            if let Some(waiter) = &seen.0 {
+                waiter.watch.rests();
+            }
+            park(rest);
         }
     }
 }

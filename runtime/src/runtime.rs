@@ -10,6 +10,7 @@ use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
 use crate::exit::ExitReason;
+use crate::manual::{Clock, IdleError};
 use crate::oneshot::block_on;
 use crate::package::{Package, Refused};
 use crate::payload::Payloads;
@@ -172,6 +173,25 @@ impl Host {
         } else {
             Err(AddressError::Type { pid, expected: P::NAME, found: (kind.name)() })
         }
+    }
+
+    /// The clock that its processes go by.
+    pub fn clock(self) -> Clock {
+        self.0.scheduler.config.clock.clone()
+    }
+
+    /// Blocks the thread until no process runs or is ready to, and no timer is due: what was sent before has been handled,
+    /// with all that followed from it. Of a runtime with a manual clock this means all the runtimes of that clock, since
+    /// they may send to each other.
+    ///
+    /// What is done elsewhere (threads that handle commands, tasks of other executors) is not waited for, nor is what is due
+    /// later.
+    ///
+    /// # Errors
+    /// [`IdleError`]: inside a process, for a runtime that is paused or has been shut down, and when its processes do not
+    /// come to rest for a minute.
+    pub fn until_idle(self) -> Result<(), IdleError> {
+        self.0.scheduler.wait_until_idle()
     }
 
     /// The process that was spawned with that name.

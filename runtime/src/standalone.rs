@@ -1,6 +1,6 @@
 //! A mailbox for whoever is no process: threads, tests, tasks of other executors.
 
-use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
+use crate::clock::{TimeKeeper, instant_now};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::SpawnError;
 use crate::exit::ExitReason;
@@ -50,6 +50,8 @@ pub struct Mailbox {
 struct Owner {
     hand: Mutex<Hand>,
     home: OnceLock<&'static Home>,
+    /// Who keeps the time for the mailbox: a thread keeps none.
+    time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
 }
 
 #[derive(Default)]
@@ -72,15 +74,10 @@ impl Keeper for Owner {
             waker.wake();
         }
     }
-}
 
-/// A thread that owns a mailbox keeps no time for others.
-impl TimeKeeper for Owner {
-    fn later(&'static self, _due: Moment, _action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
-        None
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        *lock(&self.time_keeper)
     }
-
-    fn forget(&'static self, _key: TimerKey) {}
 }
 
 impl Sink for Owner {
@@ -97,9 +94,15 @@ impl Mailbox {
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
     pub fn new() -> Result<Self, SpawnError> {
+        Self::with_time(None)
+    }
+
+    /// The same, where that one keeps the time for what is sent later to it.
+    pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(Owner::new);
         let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
+        *lock(&owner.time_keeper) = time_keeper;
         let pid = token.open(home);
         lock(&owner.hand).token = Some(token);
         Ok(Self { owner, pid, joined: Vec::new() })
@@ -198,7 +201,8 @@ impl Mailbox {
 
 impl Owner {
     fn new() -> &'static Self {
-        let owner: &'static Self = Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new() }));
+        let owner: &'static Self =
+            Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
         let home = Home::new(owner, this_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner

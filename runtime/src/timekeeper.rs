@@ -18,13 +18,13 @@ pub(crate) struct Timekeeper {
 /// The program's.
 pub(crate) fn timekeeper() -> &'static Timekeeper {
     static TIMEKEEPER: OnceLock<Timekeeper> = OnceLock::new();
-    let new = || Timekeeper { timers: Timers::new(), running: Mutex::new(false), changed: Condvar::new() };
+    let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };
     TIMEKEEPER.get_or_init(new)
 }
 
 impl TimeKeeper for Timekeeper {
-    fn later(&'static self, due: Moment, action: Action) -> Option<TimerKey> {
-        let (key, _first) = self.timers.set(due, action);
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        let (key, _first) = self.timers.set(None, due, Action::Run(action))?;
         let mut running = lock(&self.running);
         if !*running {
             *running = spawn_thread("postroom-time".to_string(), || self.run()).is_ok();
@@ -38,13 +38,30 @@ impl TimeKeeper for Timekeeper {
         kept.then_some(key)
     }
 
-    fn forget(&'static self, key: TimerKey) {
-        self.timers.cancel(key);
-        self.changed.notify_all();
+    fn forget(&'static self, key: TimerKey) -> bool {
+        let was_pending = self.timers.cancel(key);
+        self.tell();
+        was_pending
+    }
+
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
+        let (was_pending, _first) = self.timers.reset(key, due);
+        self.tell();
+        was_pending
+    }
+
+    fn is_pending(&'static self, key: TimerKey) -> bool {
+        self.timers.is_pending(key)
     }
 }
 
 impl Timekeeper {
+    /// Has the thread look again. Under the lock, so that this does not fall between its look and its wait.
+    fn tell(&self) {
+        let _running = lock(&self.running);
+        self.changed.notify_all();
+    }
+
     fn run(&'static self) {
         let mut running = lock(&self.running);
         loop {
@@ -52,10 +69,11 @@ impl Timekeeper {
             if let Some(action) = self.timers.due(now) {
                 drop(running);
                 // It may wake a task of some executor: code of others.
-                let _panic = crate::panics::contain(action);
+                let _panic = crate::panics::contain(|| action.perform());
                 running = lock(&self.running);
                 continue;
             }
+            self.timers.raise();
             if self.timers.len() == 0 {
                 *running = false;
                 return;

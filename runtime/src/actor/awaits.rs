@@ -5,13 +5,14 @@ use super::waits::{Answer, CancelWait, WaitKey, Waits};
 use super::waker::{Owner, foreign_waker, waker_of};
 use crate::clock::Moment;
 use crate::command::Command;
-use crate::errors::{CallError, CommandError};
+use crate::errors::{CallError, CommandError, Elapsed};
 use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::scheduler::local::with_current;
 use crate::sync::Arc;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::ops::DerefMut;
+use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -57,18 +58,58 @@ fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
 }
 
 pub(crate) async fn sleep(duration: Duration) {
-    if duration.is_zero() {
-        return;
+    if !duration.is_zero() {
+        fired(Moment::now().after(duration)).await;
     }
-    sleep_until(Moment::now().after(duration)).await;
 }
 
 pub(super) async fn sleep_until(due: Moment) {
-    if due <= Moment::now() {
-        return;
+    if due > Moment::now() {
+        fired(due).await;
     }
+}
+
+/// Waits until a timer fires.
+async fn fired(due: Moment) {
     let row = row(|waits, key| waits.set_timer(key, due));
     poll_fn(|context| row.poll(context).map(|_| ())).await;
+}
+
+/// `future`, unless it takes longer than that; zero polls it once.
+pub(super) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let (mut future, mut limit) = (pin!(future), pin!(sleep(duration)));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => limit.as_mut().poll(context).map(|()| Err(Elapsed(duration))),
+    })
+    .await
+}
+
+/// When nothing more is to be waited for, of whoever waits for a message: what is in the mailbox by then still counts.
+pub(super) struct Patience<S>(Option<Pin<S>>);
+
+impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
+    /// With the sleep that it lasts for.
+    pub(super) fn new(limit: Pin<S>) -> Self {
+        Self(Some(limit))
+    }
+
+    /// Whether it is over; asked after a look for a message that found none.
+    pub(super) fn is_over(&mut self, context: &mut TaskContext<'_>) -> bool {
+        if let Some(limit) = &mut self.0 {
+            if limit.as_mut().poll(context).is_pending() {
+                return false;
+            }
+            self.0 = None;
+            // Now, and not before: the machine is to look into the mailbox after this.
+            active::peek(|waits| waits.seen_empty = false);
+        } else if active::peek(|waits| waits.seen_empty) == Some(true) {
+            return true;
+        }
+        // Polled again until the machine has found a message or an empty mailbox.
+        context.waker().wake_by_ref();
+        false
+    }
 }
 
 pub(super) async fn perform<C: Command>(command: C) -> Result<C::Output, CommandError> {

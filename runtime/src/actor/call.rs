@@ -1,22 +1,19 @@
 //! The calling end of a call.
 
 use super::active;
+use super::later::{keeper, now_for};
 use super::outcome::OutsideCall;
 use super::waits::{Answer, WaitKey};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
-use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::errors::{CallError, CommandError, SendError, SendFailure};
+use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
+use crate::errors::{CallError, CommandError, SendError};
 use crate::oneshot::Oneshot;
-use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::pointing::behind;
-use crate::program::this_node;
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::birth::current_host;
+use crate::scheduler::lend::{is_of_a_host, while_blocked};
 use crate::scheduler::local::with_current;
-use crate::sync::{Arc, Mutex};
-use crate::table::{Slot, TABLE};
+use crate::sync::Arc;
 use crate::timekeeper::timekeeper;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
@@ -100,57 +97,6 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         send(self.pid, self.message)
     }
 
-    /// Sends the message later, without an answer. If the process has ended by then, the message is a dead letter.
-    ///
-    /// # Errors
-    /// The message, with the reason, if the process has ended already.
-    pub fn send_after(self, delay: Duration) -> Result<(), SendError<M>> {
-        let Self { pid, message, .. } = self;
-        if delay.is_zero() {
-            return send(pid, message);
-        }
-        let due = Moment::now().after(delay);
-        // In a cell, so that it comes back if nobody keeps the time there.
-        let cell = Arc::new(Mutex::new(Some(message)));
-        let inside = cell.clone();
-        let taken = later(
-            pid,
-            due,
-            Box::new(move || {
-                if let Some(message) = crate::sync::lock(&inside).take() {
-                    // There is nobody to give it back to.
-                    if let Err(SendError { message, .. }) = send(pid, message) {
-                        bring(DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Ended });
-                    }
-                }
-            }),
-        );
-        match taken {
-            None => Ok(()),
-            Some(reason) => match crate::sync::lock(&cell).take() {
-                Some(message) => Err(SendError { message, reason }),
-                None => unreachable!("a timer that was refused does nothing"),
-            },
-        }
-    }
-
-    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended.
-    ///
-    /// # Errors
-    /// The message, with the reason, if the process has ended already. A period of zero is taken as one millisecond.
-    pub fn send_every(self, period: Duration) -> Result<(), SendError<M>>
-    where
-        M: Clone,
-    {
-        let Self { pid, message, .. } = self;
-        let period = period.max(Duration::from_millis(1));
-        let copy = message.clone();
-        match repeat(pid, copy, Moment::now().after(period), period) {
-            Some(reason) => Err(SendError { message, reason }),
-            None => Ok(()),
-        }
-    }
-
     /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs a
     /// thread: the worker is lent to another one meanwhile, so that the called process can run.
     ///
@@ -163,9 +109,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         if let Err(error) = post(self.pid, self.message, caller) {
             return Err(error.into());
         }
-        let until = deadline.map(|deadline| instant_now() + deadline.since(Moment::now()));
-        let until = until.filter(|_| deadline != Some(Moment::NEVER));
+        // By the system's time, but for a process that goes by another: a timer ends its wait.
+        let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
+        let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
+        let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
+        let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
         let answer = while_blocked(|| call.0.wait(until));
+        drop(limiter);
         call.0.abandon();
         answer.map_or(Err(CallError::Timeout), unpack)
     }
@@ -200,8 +150,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
     fn due(&self) -> Option<Moment> {
         let own = match self.limit {
-            Limit::Default => default_deadline(),
-            Limit::After(timeout) => Moment::now().after(timeout),
+            Limit::Default => default_deadline(self.pid),
+            Limit::After(timeout) => now_for(self.pid).after(timeout),
             Limit::At(deadline) => deadline,
         };
         let inherited = active::deadline();
@@ -210,10 +160,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 }
 
 /// When a call that says nothing else stops waiting; of a process, to within a third of a millisecond.
-fn default_deadline() -> Moment {
+fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
         Some(timeout) => Moment::about_now().after(timeout),
-        None => Moment::now().after(DEFAULT_TIMEOUT),
+        None => now_for(pid).after(DEFAULT_TIMEOUT),
     }
 }
 
@@ -226,36 +176,6 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 /// Sends `message` with someone who waits for the answer.
 fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     crate::relay::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
-}
-
-/// Has `action` done at `due` by whoever keeps the time for `pid`. Gives why not.
-fn later(pid: Pid, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<SendFailure> {
-    let answering = pid.resolve().filter(|pid| pid.node() == this_node());
-    let home = answering.and_then(|pid| TABLE.living(pid)).and_then(Slot::home);
-    let kept = match home {
-        Some(home) => home.keeper.later(due, action),
-        // Nobody serves behind it now, and somebody may then: the program's own timekeeper waits for that.
-        None if behind(pid).is_some() => timekeeper().later(due, action),
-        None => return Some(SendFailure::Gone(pid)),
-    };
-    kept.is_none().then_some(SendFailure::NoTimer(pid))
-}
-
-fn repeat<M: Clone + Send + 'static>(pid: Pid, message: M, due: Moment, period: Duration) -> Option<SendFailure> {
-    later(
-        pid,
-        due,
-        Box::new(move || {
-            let next = message.clone();
-            // What finds no room is missed; what finds no process is the last.
-            let sent = send(pid, message);
-            if sent.is_ok() || matches!(sent, Err(SendError { reason: SendFailure::Full(_), .. })) {
-                // Counted from when it was due, so that the rate holds; what was missed is not made up for.
-                let due = due.after(period).max(Moment::now());
-                let _ended = repeat(pid, next, due, period);
-            }
-        }),
-    )
 }
 
 /// Turns what came back into what the method returned.
@@ -357,15 +277,22 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let caller = Caller::outside(outside.clone(), deadline);
     post(call.pid, call.message, caller)?;
-    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside));
+    // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that goes
+    // by a time of its own.
+    let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
+    let keeper = told.unwrap_or_else(|| timekeeper());
+    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
     Ok(Stage::Outside(outside, limiter))
 }
 
 /// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
-struct Limiter(TimerKey);
+struct Limiter {
+    keeper: &'static dyn TimeKeeper,
+    key: TimerKey,
+}
 
 impl Limiter {
-    fn set(deadline: Moment, call: &Arc<OutsideCall>) -> Option<Self> {
+    fn set(deadline: Moment, call: &Arc<OutsideCall>, keeper: &'static dyn TimeKeeper) -> Option<Self> {
         if deadline == Moment::NEVER {
             return None;
         }
@@ -375,14 +302,13 @@ impl Limiter {
                 call.0.put(Err(CommandError::Call(CallError::Timeout)));
             }
         };
-        // The program's own timekeeper, and not the called host's, which may end before the call does.
-        timekeeper().later(deadline, Box::new(time_out)).map(Self)
+        keeper.later(deadline, Box::new(time_out)).map(|key| Self { keeper, key })
     }
 }
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        timekeeper().forget(self.0);
+        let _was_pending = self.keeper.forget(self.key);
     }
 }
 

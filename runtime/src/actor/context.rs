@@ -6,9 +6,9 @@ use super::call::{Call, send};
 use super::interval::Interval;
 use super::target::SendTo;
 use super::waits::Answer;
-use crate::clock::{Moment, instant_now};
+use crate::clock::Moment;
 use crate::command::Command;
-use crate::errors::{CallError, CommandError, SendError};
+use crate::errors::{CallError, CommandError, Elapsed, SendError};
 use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::pid::Pid;
@@ -79,13 +79,12 @@ impl<P> Context<P> {
 
     /// When whoever called the method that runs now stops waiting.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadline = active::deadline()?;
-        Some(instant_now() + deadline.since(Moment::now()))
+        active::deadline().map(Moment::instant)
     }
 
-    /// Now, by the clock that timers go by.
+    /// Now, by the clock that timers go by: the runtime's.
     pub fn now(&self) -> Instant {
-        instant_now()
+        Moment::now().instant()
     }
 
     /// A value that was given to this process, or to the one that spawned it, and so on upward, with `value`.
@@ -125,6 +124,24 @@ impl<P> Context<P> {
     /// Waits that long; not at all for zero, for ever for `Duration::MAX`. Safe to cancel.
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<P> {
         awaits::sleep(duration)
+    }
+
+    /// Waits until then; not at all for a time that is over. Safe to cancel.
+    pub fn sleep_until(&self, at: Instant) -> impl Future<Output = ()> + Send + use<P> {
+        awaits::sleep_until(Moment::from_instant(at))
+    }
+
+    /// The output of `future`, if it comes within `duration`; else the future is dropped. It is polled at least once, also
+    /// for a duration of zero. As safe to cancel as the future is.
+    ///
+    /// # Errors
+    /// [`Elapsed`], if it does not.
+    pub fn timeout<F: Future>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> + use<P, F> {
+        awaits::timeout(duration, future)
     }
 
     /// Ticks once every `period`, the first time after one period. A period of zero is taken as one nanosecond.

@@ -20,6 +20,7 @@ pub(crate) mod context;
 pub(crate) mod definition;
 pub(crate) mod entry;
 pub(crate) mod interval;
+pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;

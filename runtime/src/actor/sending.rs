@@ -4,7 +4,7 @@ use super::call::{Call, send};
 use crate::clock::{Moment, instant_now};
 use crate::errors::{SendError, SendFailure};
 use crate::pid::Pid;
-use crate::relay::this_node;
+use crate::program::this_node;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::crowd::room::{self, Room};
 use crate::table::{Slot, TABLE};

@@ -3,6 +3,7 @@
 //! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
 
 use super::active::{self, Wanting};
+use super::awaits::{self, Patience};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
 use super::serving::deliver;
@@ -15,6 +16,7 @@ use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 /// How many messages a process may set aside while it waits for others: more ends it, since nobody would hold their
 /// senders.
@@ -80,6 +82,27 @@ impl<P: Actor> Context<P> {
         }
     }
 
+    /// Waits for one message, and handles it, if one comes within `duration`; gives whether one did. How long its method
+    /// takes does not count. With zero it handles one that is there. Not safe to cancel, as [`Context::serve`].
+    pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
+        let next = {
+            let limit = pin!(awaits::sleep(duration));
+            let mut patience = Patience::new(limit);
+            let wanting = Wanting;
+            let next = poll_fn(|context| match poll_next(&wanting, context) {
+                Poll::Ready(next) => Poll::Ready(Some(next)),
+                Poll::Pending if patience.is_over(context) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            })
+            .await;
+            drop(wanting);
+            next
+        };
+        let Some(next) = next else { return false };
+        self.handle(this, next).await;
+        true
+    }
+
     /// Waits for one message and handles it.
     pub async fn serve_next(&mut self, this: &mut P) {
         let wanting = Wanting;
@@ -121,38 +144,59 @@ impl<P: Actor> Context<P> {
     pub async fn receive<T: Send + 'static>(&mut self) -> T {
         let mut looked = 0;
         let wanting = Wanting;
-        let package = poll_fn(|context| {
-            let found = active::with(|waits| {
-                // Set aside in their order: what was aside before, then what has come since.
-                let came = waits.inbox.drain(..);
-                waits.aside.extend(came);
-                let place = waits.aside.iter().skip(looked).position(Package::is::<T>);
-                let found = place.and_then(|place| waits.aside.remove(looked + place));
-                looked = waits.aside.len();
-                waits.wants_message = found.is_none();
-                if looked > ASIDE {
-                    let full = format!(
-                        "more than {ASIDE} messages set aside while waiting for a `{}`",
-                        std::any::type_name::<T>()
-                    );
-                    waits.end = Some(ExitReason::error(full));
-                }
-                found
-            });
-            match found.flatten() {
-                Some(package) => Poll::Ready(package),
-                None => {
-                    wanting.keep_waker(context);
-                    Poll::Pending
-                }
-            }
+        let package = poll_fn(|context| poll_for::<T>(&wanting, &mut looked, context)).await;
+        drop(wanting);
+        open(package)
+    }
+
+    /// The same, if one comes within `duration`. With zero it takes one that is there. What is set aside stays in its order,
+    /// whether or not one came. Safe to cancel.
+    pub async fn receive_within<T: Send + 'static>(&mut self, duration: Duration) -> Option<T> {
+        let mut looked = 0;
+        let limit = pin!(awaits::sleep(duration));
+        let mut patience = Patience::new(limit);
+        let wanting = Wanting;
+        let package = poll_fn(|context| match poll_for::<T>(&wanting, &mut looked, context) {
+            Poll::Ready(package) => Poll::Ready(Some(package)),
+            Poll::Pending if patience.is_over(context) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
         })
         .await;
         drop(wanting);
-        match package.take::<T>() {
-            Ok(message) => message,
-            Err(_) => unreachable!("looked at before it was taken"),
+        package.map(open)
+    }
+}
+
+/// The next message of type `T`, behind those that were looked at; the others are set aside.
+fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
+    let found = active::with(|waits| {
+        // Set aside in their order: what was aside before, then what has come since.
+        let came = waits.inbox.drain(..);
+        waits.aside.extend(came);
+        let place = waits.aside.iter().skip(*looked).position(Package::is::<T>);
+        let found = place.and_then(|place| waits.aside.remove(*looked + place));
+        *looked = waits.aside.len();
+        waits.wants_message = found.is_none();
+        if *looked > ASIDE {
+            let full =
+                format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+            waits.end = Some(ExitReason::error(full));
         }
+        found
+    });
+    match found.flatten() {
+        Some(package) => Poll::Ready(package),
+        None => {
+            wanting.keep_waker(context);
+            Poll::Pending
+        }
+    }
+}
+
+fn open<T: Send + 'static>(package: Package) -> T {
+    match package.take::<T>() {
+        Ok(message) => message,
+        Err(_) => unreachable!("looked at before it was taken"),
     }
 }
 

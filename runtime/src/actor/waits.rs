@@ -15,6 +15,7 @@ use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::scheduler::host::Host;
+use crate::scheduler::timers::Action;
 use crate::sync::{Arc, Mutex, lock};
 use slab::Slab;
 use std::any::Any;
@@ -175,9 +176,9 @@ impl Waits {
             return;
         };
         let tag = key.tag();
-        let timer = host.set_timer(due, Box::new(move || crate::scheduler::step::complete(slot, generation, tag)));
+        let timer = host.set_timer(due, Action::Complete { slot, generation, tag });
         if let Some(wait) = self.get(key) {
-            wait.timer = Some(timer);
+            wait.timer = timer;
         }
     }
 
@@ -194,8 +195,8 @@ impl Waits {
         let Some((slot, generation)) = self.owner else {
             return;
         };
-        let fire = move || crate::scheduler::step::complete(slot, generation, DEADLINES);
-        self.armed = Some((due, host.set_timer(due, Box::new(fire))));
+        let timer = host.set_timer(due, Action::Complete { slot, generation, tag: DEADLINES });
+        self.armed = timer.map(|timer| (due, timer));
     }
 
     /// Cancels the timer that all deadlines share: the process ends.

@@ -140,14 +140,17 @@ pub(crate) struct Lanes {
     head: AtomicPtr<Node>,
 }
 
+#[inline(always)]
 fn marks(pointer: *mut Node) -> usize {
     pointer.addr() & MARKS
 }
 
+#[inline(always)]
 fn bare(pointer: *mut Node) -> *mut Node {
     pointer.map_addr(|address| address & !MARKS)
 }
 
+#[inline(always)]
 fn marked(pointer: *mut Node, mark: usize) -> *mut Node {
     pointer.map_addr(|address| address | mark)
 }

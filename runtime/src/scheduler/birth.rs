@@ -3,6 +3,7 @@
 use super::hooks::Started;
 use super::host::Host;
 use super::local::{current_pid, with_current};
+use crate::clock::{Told, go_by};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::mailbox::bound::Bound as MailboxBound;
@@ -291,6 +292,8 @@ struct Inside {
     outer: Starting,
     /// What the thread had to hand on, if that or this process's is anything.
     values: Option<Option<Values>>,
+    /// The time that the thread went by.
+    told: Told,
 }
 
 impl Inside {
@@ -298,13 +301,14 @@ impl Inside {
         let outer = STARTING.get();
         STARTING.set(Starting { depth: outer.depth + 1, process: Some((host, pid)) });
         let values = (values.is_some() || HAS_VALUES.get()).then(|| replace_values(values));
-        Self { outer, values }
+        Self { outer, values, told: go_by(host.told) }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         STARTING.set(self.outer);
+        go_by(self.told);
         if let Some(values) = self.values.take() {
             set_values(values);
         }

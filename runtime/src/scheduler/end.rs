@@ -54,6 +54,9 @@ pub(crate) fn end(
         if extras.labelled {
             lock(&host.labels).remove(&pid);
         }
+        for &timer in &extras.timers {
+            host.timers.cancel(timer);
+        }
     }
     empty(&mut token, &mut extras, pid, &reason);
     let_go(&token, &reason);

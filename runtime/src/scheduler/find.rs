@@ -246,13 +246,14 @@ impl Context {
     /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards.
     fn sleep(&self, searched: bool) {
         let (host, me) = (self.host, self.index);
-        let timers = host.timers.next() < Moment::NEVER;
+        let timers = host.next_timer() < Moment::NEVER;
         let lookout = host.idle.lie_down(me, searched, timers);
         self.worker.counters.parks.add(1);
+        host.quiet.tell();
         let mut watched: Vec<u64> = Vec::new();
         loop {
             let unkept = !lookout && host.has_unkept_timers();
-            let due = lookout && host.timers.next() <= Moment::now();
+            let due = lookout && host.next_timer() <= Moment::now();
             // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
             let work = host.has_work() && !host.idle.is_anyone_searching();
             if unkept || due || work || host.is_stopped() || self.seat.is_wanted() {
@@ -265,7 +266,6 @@ impl Context {
                 return;
             }
             if lookout && self.watch(&mut watched) {
-                host.idle.get_up(me);
                 return;
             }
         }
@@ -274,7 +274,7 @@ impl Context {
     /// How long the lookout may sleep.
     fn patience(&self) -> Option<std::time::Duration> {
         let watch = (!self.host.idle.sleep_deep(self.index)).then_some(super::idle::WATCH);
-        let next = self.host.timers.next();
+        let next = self.host.next_timer();
         let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
         match (timers, watch) {
             (Some(timers), Some(watch)) => Some(timers.min(watch)),
@@ -282,8 +282,9 @@ impl Context {
         }
     }
 
-    /// Takes over a process that waits in the run-next slot of a thread whose worker has not come to a new step since the
-    /// last look. Gives whether there was one; it is in this thread's own run-next slot then.
+    /// Gets up for a process that waits in the run-next slot of a thread whose worker has not come to a new step since the
+    /// last look, and takes it over. Gives whether there was one; it is in this thread's own run-next slot then, unless
+    /// somebody was faster.
     fn watch(&self, watched: &mut Vec<u64>) -> bool {
         let now: Vec<u64> = self.host.workers.iter().map(|worker| worker.counters.steps.get()).collect();
         let before = std::mem::replace(watched, now);
@@ -293,11 +294,10 @@ impl Context {
         for thread in self.host.threads.iter() {
             let worker = thread.worker.load(Ordering::Relaxed);
             let stuck = before.get(worker).is_some_and(|&steps| steps == watched[worker]);
-            if stuck
-                && thread.has_run_next()
-                && thread.running().is_some()
-                && let Some(token) = thread.take_run_next()
-            {
+            if stuck && thread.has_run_next() && thread.running().is_some() {
+                // First: who sleeps has no process in hand (see `quiet`).
+                self.host.idle.get_up(self.index);
+                let Some(token) = thread.take_run_next() else { return true };
                 self.worker.counters.steals.add(1);
                 self.worker.counters.stolen.add(1);
                 // This thread sleeps, so its own slot is empty.
@@ -310,13 +310,13 @@ impl Context {
 
     fn keep_time(&self) {
         let now = Moment::now();
-        if self.host.timers.next() <= now {
+        if self.host.next_timer() <= now {
             self.host.fire_timers(now);
         }
     }
 
     fn keep_time_if_due(&self) {
-        if self.host.timers.next() < Moment::NEVER {
+        if self.host.next_timer() < Moment::NEVER {
             self.keep_time();
         }
     }

@@ -8,11 +8,14 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
+use super::quiet::Quiet;
 use super::thread::Thread;
-use super::timers::{Action, Timers};
+use super::timers::Timers;
 use super::worker::Worker;
-use crate::clock::{Moment, TimerKey};
+use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
+use crate::manual::Clock;
+use crate::oneshot::Waiter;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock,
@@ -36,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) call_timeout: Duration,
     /// The bound of mailboxes that have none of their own.
     pub(crate) mailbox: Bound,
+    /// What its processes see of time.
+    pub(crate) clock: Clock,
 }
 
 impl Config {
@@ -66,6 +71,9 @@ pub(crate) struct Host {
     pub(crate) threads: Box<[CachePadded<Thread>]>,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
+    pub(crate) quiet: Quiet,
+    /// The time that it goes by, if it is not the system's.
+    pub(crate) told: Told,
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
@@ -88,7 +96,14 @@ pub(crate) struct Host {
     pub(crate) deques: Mutex<Vec<Deque<Token>>>,
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
     /// Processes in a step that waits on its thread's stack, whose worker another thread has.
-    pub(crate) blocked: Mutex<Vec<&'static Slot>>,
+    pub(crate) blocked: Mutex<Vec<Blocked>>,
+}
+
+/// A process in a step that waits on its thread's stack.
+pub(crate) struct Blocked {
+    pub(crate) slot: &'static Slot,
+    /// The thread.
+    pub(crate) waiter: Arc<Waiter>,
 }
 
 impl Host {
@@ -105,7 +120,10 @@ impl Host {
             workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
             threads: threads.into_iter().map(CachePadded::new).collect(),
             idle: Idle::new(count),
-            timers: Timers::new(),
+            // One order for all that is due, if a test is to see it.
+            timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
+            quiet: Quiet::default(),
+            told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
             unattended: AtomicBool::new(false),
@@ -126,6 +144,7 @@ impl Host {
         }));
         let home = Home::new(host, host.config.node, host.config.number);
         let _first = host.home.set(Box::leak(Box::new(home)));
+        host.config.clock.drive(host);
         host
     }
 
@@ -169,7 +188,14 @@ impl Host {
 
     /// Whether timers are pending that no sleeper has been told to keep.
     pub(crate) fn has_unkept_timers(&self) -> bool {
-        self.timers.next() < Moment::NEVER && !self.idle.has_lookout()
+        self.next_timer() < Moment::NEVER && !self.idle.has_lookout()
+    }
+
+    /// When the next timer is due that the host's own threads are to fire: those of a manual clock are fired by whoever
+    /// moves it.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> Moment {
+        if self.told.is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
     /// Takes a place under the limit.
@@ -186,22 +212,29 @@ impl Host {
         }
     }
 
-    /// Sets a timer, and tells whoever keeps the time if it is due first.
-    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> TimerKey {
-        let (key, first) = self.timers.set(due, action);
-        if first && let Some(thread) = self.idle.timer_set() {
-            self.threads[thread].unpark();
-        }
-        key
-    }
-
     /// Fires what is due at `now`.
     pub(crate) fn fire_timers(&self, now: Moment) {
-        while let Some(action) = self.timers.due(now) {
+        while self.timers.next() <= now {
+            let Some(action) = self.timers.due(now) else {
+                if self.timers.raise() {
+                    self.wake_for_timer();
+                }
+                continue;
+            };
             // It may clone or drop a user's message.
-            if let Err(panic) = crate::panics::contain(action) {
+            if let Err(panic) = crate::panics::contain(|| action.perform()) {
                 tracing::error!(%panic, "what a timer did panicked");
             }
+        }
+    }
+
+    /// A timer is due before all others: whoever keeps the time is told.
+    #[cold]
+    pub(crate) fn wake_for_timer(&self) {
+        if self.told.is_none()
+            && let Some(thread) = self.idle.timer_set()
+        {
+            self.threads[thread].unpark();
         }
     }
 
@@ -219,11 +252,13 @@ impl Host {
     }
 
     /// Ends the threads, which have nothing left to run.
-    pub(crate) fn stop_threads(&self) {
+    pub(crate) fn stop_threads(&'static self) {
         self.stopped.store(true, Ordering::SeqCst);
         for thread in self.idle.rouse_all() {
             self.threads[thread].unpark();
         }
+        self.config.clock.let_go(self);
+        self.quiet.tell();
     }
 
     /// Frees the name of a process that ends.

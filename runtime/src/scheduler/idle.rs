@@ -92,6 +92,8 @@ struct Sleepers {
     /// The lookout first, then the others in the order that they went to sleep.
     list: Vec<usize>,
     lookout: Option<usize>,
+    /// How often a thread has left the list.
+    rises: u64,
 }
 
 fn sleeping(counts: u32) -> u32 {
@@ -106,7 +108,7 @@ impl Idle {
     pub(crate) fn new(threads: usize) -> Self {
         Self {
             counts: CachePadded::new(AtomicU32::new(0)),
-            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(threads), lookout: None }),
+            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(threads), lookout: None, rises: 0 }),
             woken: (0..threads).map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -144,6 +146,7 @@ impl Idle {
             return None;
         }
         let thread = sleepers.list.pop()?;
+        sleepers.rises += 1;
         let mut change = SEARCHING.wrapping_sub(SLEEPING);
         if sleepers.lookout == Some(thread) {
             sleepers.lookout = None;
@@ -266,6 +269,7 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else { return };
         sleepers.list.remove(place);
+        sleepers.rises += 1;
         let mut change = SEARCHING.wrapping_sub(SLEEPING);
         if sleepers.lookout == Some(thread) {
             sleepers.lookout = None;
@@ -273,6 +277,12 @@ impl Idle {
             self.counts.fetch_and(!DEEP, Ordering::SeqCst);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
+    }
+
+    /// How often a thread has left the list, if all are on it: the same number twice means that all slept meanwhile.
+    pub(crate) fn all_asleep(&self) -> Option<u64> {
+        let sleepers = lock(&self.sleepers);
+        (sleepers.list.len() == self.woken.len()).then_some(sleepers.rises)
     }
 
     /// Whether somebody has taken the sleeper off the list; it is searching then.

@@ -8,8 +8,10 @@
 //! This is what waiting for an answer inside a process needs (`.wait()` on the only worker must let the called process
 //! run). Handing the worker on for blocking work of the user's own is a later part of this project.
 
+use super::host::Blocked;
 use super::local::{Context, with_current};
 use super::seat::Shared;
+use crate::oneshot::{Waiter, be_seen_as};
 use crate::sync::{Arc, AtomicUsize, Ordering, lock, spawn_thread};
 use crate::table::Slot;
 use std::cell::RefCell;
@@ -28,6 +30,7 @@ thread_local! {
 /// Runs processes with `context` until the host stops or somebody wants the context back.
 pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
     MINE.set(Some(context.clone()));
+    crate::clock::go_by(context.host.told);
     crate::caller::collect_orphans();
     crate::panics::contain_thread();
     crate::dead_letter::set_sink(Some(context.host));
@@ -38,6 +41,11 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
     }
     context.seat.lay_down();
     MINE.set(None);
+}
+
+/// Whether the calling thread is one of a host's, also while its process waits on its stack.
+pub(crate) fn is_of_a_host() -> bool {
+    MINE.with_borrow(Option::is_some)
 }
 
 /// Runs `block`, which waits for something; inside a process another thread runs the others meanwhile.
@@ -86,7 +94,9 @@ impl Loan {
         let loan = Self { context: context.clone(), running };
         context.thread.running.store(ptr::null_mut(), Ordering::Relaxed);
         let host = context.host;
-        lock(&host.blocked).push(running);
+        let waiter = Waiter::new(host);
+        be_seen_as(Some(waiter.clone()));
+        lock(&host.blocked).push(Blocked { slot: running, waiter });
         let (theirs, name) = (context.clone(), format!("{}-{}+", host.config.name, context.index));
         // From here on the context is the stand-in's.
         match spawn_thread(name, move || occupy(&theirs)) {
@@ -116,10 +126,11 @@ impl Drop for Loan {
         context.thread.occupy();
         context.thread.running.store(ptr::from_ref(self.running).cast_mut(), Ordering::Relaxed);
         let mut blocked = lock(&context.host.blocked);
-        if let Some(place) = blocked.iter().position(|slot| ptr::eq(*slot, self.running)) {
+        if let Some(place) = blocked.iter().position(|blocked| ptr::eq(blocked.slot, self.running)) {
             blocked.swap_remove(place);
         }
         drop(blocked);
+        be_seen_as(None);
         BLOCKED.fetch_sub(1, Ordering::Relaxed);
     }
 }

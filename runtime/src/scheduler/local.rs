@@ -11,7 +11,7 @@ use super::thread::Thread;
 use super::timers::Action;
 use super::worker::Worker;
 use crate::caller::Caller;
-use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::clock::{Moment, TimeKeeper, TimerKey, Told};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Letter, NodeBox};
@@ -132,6 +132,18 @@ impl Host {
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }
 
+    /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
+    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
+        let worker = with_current(|context| {
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index)
+        });
+        let (key, first) = self.timers.set(worker, due, action)?;
+        if first {
+            self.wake_for_timer();
+        }
+        Some(key)
+    }
+
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {
@@ -171,15 +183,35 @@ impl Keeper for Host {
     fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
         crowd::ring::redeem(slot, generation)
     }
+
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        Some(self)
+    }
 }
 
 impl TimeKeeper for Host {
-    fn later(&'static self, due: Moment, action: Action) -> Option<TimerKey> {
-        (!self.is_stopped()).then(|| self.set_timer(due, action))
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        if self.is_stopped() { None } else { self.set_timer(due, Action::Run(action)) }
     }
 
-    fn forget(&'static self, key: TimerKey) {
-        self.timers.cancel(key);
+    fn forget(&'static self, key: TimerKey) -> bool {
+        self.timers.cancel(key)
+    }
+
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
+        let (was_pending, first) = self.timers.reset(key, due);
+        if first {
+            self.wake_for_timer();
+        }
+        was_pending
+    }
+
+    fn is_pending(&'static self, key: TimerKey) -> bool {
+        self.timers.is_pending(key)
+    }
+
+    fn told(&self) -> Told {
+        self.told
     }
 }
 

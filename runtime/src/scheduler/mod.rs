@@ -2,11 +2,12 @@
 //!
 //! From the bottom up:
 //! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
-//! * [`idle`]: who sleeps and who is woken; [`timers`]: what happens later; [`dispatch`]: who handles which command;
+//! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
 //! * [`hooks`]: what the user wants to be told;
 //! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
 //!   project can hand a worker from a blocked thread to another one;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
+//! * [`quiet`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
 //! * [`seat`] and [`lend`]: how a thread that waits inside a step lends its worker to another; [`launch`]: how threads start;
 //! * [`birth`] and [`end`]: how a process comes and goes;
@@ -26,9 +27,11 @@ pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod local;
 pub(crate) mod own;
+pub(crate) mod quiet;
 pub(crate) mod seat;
 pub(crate) mod shutdown;
 pub(crate) mod step;
 pub(crate) mod thread;
 pub(crate) mod timers;
+pub(crate) mod wheel;
 pub(crate) mod worker;

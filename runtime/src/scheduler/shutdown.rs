@@ -11,6 +11,7 @@
 
 use super::gate::Lane;
 use super::host::Host;
+use super::timers::Action;
 use crate::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
@@ -108,7 +109,10 @@ impl Host {
         self.unattended.store(true, Ordering::SeqCst);
         self.gate.close();
         self.tell_all(|| Control::Cancel(reason.clone()));
-        self.set_timer(Moment::now().after(deadline), Box::new(|| self.tell_all(|| Control::Kill)));
+        let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
+        if self.set_timer(Moment::now().after(deadline), kill).is_none() {
+            self.tell_all(|| Control::Kill);
+        }
     }
 
     /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do so.
@@ -130,7 +134,7 @@ impl Host {
     }
 
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let blocked = lock(&self.blocked).clone();
+        let blocked: Vec<_> = lock(&self.blocked).iter().map(|blocked| blocked.slot).collect();
         let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
         let stuck = running.map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());

@@ -19,13 +19,13 @@ use super::crowd;
 use super::crowd::press::Press;
 use super::end::end;
 use super::local::Context;
+use super::timers::{Action, complete};
 use crate::caller::{self, Caller};
-use crate::clock::Moment;
+use crate::clock::{Moment, TimerKey};
 use crate::dead_letter::DeadLetterReason;
 use crate::errors::{CallError, CommandError, ProcessError};
 use crate::exit::{ExitReason, Panic};
 use crate::mailbox::lanes::Controls;
-use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
@@ -380,7 +380,11 @@ impl Context {
         let outstanding = answered + written.yields.len() as u32;
         slot.card.outstanding.store(outstanding, Ordering::Relaxed);
         if let Some(pid) = token.pid() {
-            written.yields.drain(..).for_each(|request| self.dispatch(slot, pid, request));
+            for request in written.yields.drain(..) {
+                if let Some(timer) = self.dispatch(slot, pid, request) {
+                    self.keep_timer(token, timer);
+                }
+            }
         }
         if let Some(reason) = reason {
             // What the step wanted to be holds users' values, with drops of their own.
@@ -413,8 +417,20 @@ impl Context {
         }
     }
 
-    /// Hands out one yield; whatever goes wrong is its answer.
-    fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) {
+    /// Keeps the key of a timer, which is cancelled when the process ends.
+    fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
+        let timers = &mut token.make_extras().timers;
+        if timers.len() == timers.capacity() {
+            // Those that have fired are let go whenever the list would grow.
+            timers.retain(|&timer| self.host.timers.is_pending(timer));
+            // To at least twice as many as are left, so that this is seldom.
+            timers.reserve(timers.len());
+        }
+        timers.push(timer);
+    }
+
+    /// Hands out one yield; whatever goes wrong is its answer. Gives the timer that was set for it.
+    fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {
             Request::Command(command) => {
@@ -436,18 +452,16 @@ impl Context {
                 }
             }
             Request::Timer(duration) => {
-                let complete = move || complete(slot, generation, tag);
-                if duration.is_zero() {
-                    complete();
-                } else {
+                if !duration.is_zero() {
                     let due = Moment::now().after(duration);
                     // What is never due is not kept: nothing could take it back.
-                    if due < Moment::NEVER {
-                        self.host.set_timer(due, Box::new(complete));
-                    }
+                    let timer = (due < Moment::NEVER).then_some(Action::Complete { slot, generation, tag });
+                    return self.host.set_timer(due, timer?);
                 }
+                complete(slot, generation, tag);
             }
         }
+        None
     }
 }
 
@@ -467,10 +481,4 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
         token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
     }
     end
-}
-
-/// Answers a timer's yield.
-pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
-    let word = ptr::without_provenance_mut(tag as usize);
-    slot.post_control(pool::empty(), Kind::Completed, generation, word, Some(Payload::new(())));
 }

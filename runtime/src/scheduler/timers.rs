@@ -1,162 +1,270 @@
-//! What is to happen later: a heap of moments over a table of what is due then.
+//! What is to happen later: several wheels, each under a lock of its own, and when the first of all is due.
 //!
-//! The heap and the table are under one lock per host, which is taken to set, cancel and fire, never to send or to run.
-//! Cancelling takes the entry out of the table at once and leaves its moment in the heap until it comes or until half of
-//! the heap is such moments. Any thread may fire what is due: workers do between steps, the lookout when it wakes.
+//! A thread of the host sets timers in the wheel of its worker, any other thread in the last one, so that workers do not
+//! meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
+//! workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
+//!
+//! # When the first is due
+//!
+//! Each wheel tells when there is something to do in it (`next`, no later than its first timer is due), and so does the
+//! whole. The next of a wheel is written under its lock. The next of the whole is lowered by whoever sets a timer, and raised
+//! by whoever has found nothing due ([`Timers::raise`]):
+//!
+//! * S1 whoever sets a timer lowers the wheel's next; S2 then, if that is earlier, the whole's.
+//! * R1 whoever raises the whole's reads it; R2 reads all wheels'; R3 exchanges what it read at R1 for the least of them;
+//!   R4 reads all wheels' once more, and lowers the whole's to the least of them.
+//!
+//! A timer is not lost: if S2 comes before R3 and lowers, R3 fails. If it finds nothing to lower before R3, S1 came before
+//! R4, which sees it. If S2 comes after R3, it is compared with what R3 wrote. (All are sequentially consistent.) Whoever
+//! slept by the time that R3 wrote, and that R4 has lowered, is woken as if the timer were set at R4.
+//!
+//! # Order
+//!
+//! What is due is fired in the order of its moments: from the wheel that is due first, up to the moment that another is. At
+//! the same moment the order is that of setting, within a wheel. A host that goes by a manual clock has one wheel only. Two
+//! threads that fire at once may overtake each other.
 
+use super::wheel::{Key, Wheel};
 use crate::clock::{Moment, SharedMoment, TimerKey};
-use crate::sync::{Mutex, lock};
-use slab::Slab;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use crate::mailbox::node::Kind;
+use crate::mailbox::pool;
+use crate::payload::Payload;
+use crate::sync::{CachePadded, Mutex, lock};
+use crate::table::Slot;
+use std::ptr;
+
+/// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share one
+/// meet seldom.
+const WHEELS: usize = 16;
 
 /// What happens when a timer is due.
-pub(crate) type Action = Box<dyn FnOnce() + Send>;
+pub(crate) enum Action {
+    /// The yield `tag` of the process of that generation is answered.
+    Complete { slot: &'static Slot, generation: u64, tag: u64 },
+    /// Anything else.
+    Run(Box<dyn FnOnce() + Send>),
+}
+
+const _: () = assert!(size_of::<Action>() == 24);
+
+impl Action {
+    /// Does it.
+    pub(crate) fn perform(self) {
+        match self {
+            Self::Complete { slot, generation, tag } => complete(slot, generation, tag),
+            Self::Run(action) => action(),
+        }
+    }
+}
+
+/// Answers a timer's yield.
+pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
+    let word = ptr::without_provenance_mut(tag as usize);
+    slot.post_control(pool::empty(), Kind::Completed, generation, word, Some(Payload::new(())));
+}
 
 /// The timers of a host.
 pub(crate) struct Timers {
-    table: Mutex<Table>,
-    /// When the first is due; [`Moment::NEVER`] if there is none.
+    wheels: Box<[CachePadded<Shared>]>,
+    /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
     next: SharedMoment,
 }
 
-struct Table {
-    heap: BinaryHeap<Reverse<(Moment, u64, usize)>>,
-    entries: Slab<(u64, Action)>,
-    serial: u64,
+struct Shared {
+    wheel: Mutex<Wheel<Action>>,
+    next: SharedMoment,
 }
 
 impl Timers {
-    pub(crate) fn new() -> Self {
-        let table = Table { heap: BinaryHeap::new(), entries: Slab::new(), serial: 0 };
-        Self { table: Mutex::new(table), next: SharedMoment::new(Moment::NEVER) }
+    /// Timers for that many threads that set some, besides others.
+    pub(crate) fn new(threads: usize) -> Self {
+        let wheel = || Shared { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
+        let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
+        Self { wheels, next: SharedMoment::new(Moment::NEVER) }
     }
 
-    /// When the first is due; [`Moment::NEVER`] if there is none.
+    /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
+    #[inline]
     pub(crate) fn next(&self) -> Moment {
         self.next.load()
     }
 
-    /// Sets a timer. Gives its key, and whether it is due before all others, so that somebody must be told.
-    pub(crate) fn set(&self, due: Moment, action: Action) -> (TimerKey, bool) {
-        let mut table = lock(&self.table);
-        table.serial += 1;
-        let serial = table.serial;
-        let place = table.entries.insert((serial, action));
-        let first = due < self.next.load();
-        if due < Moment::NEVER {
-            table.heap.push(Reverse((due, serial, place)));
-        }
-        if first {
-            self.next.store(due);
-        }
-        (TimerKey { place, serial }, first)
+    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due before
+    /// all others, so that somebody must be told. `None` if there are too many.
+    pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: Action) -> Option<(TimerKey, bool)> {
+        let last = self.wheels.len() - 1;
+        let number = worker.map_or(last, |worker| if last == 0 { 0 } else { worker % last });
+        let shared = &self.wheels[number];
+        let mut wheel = lock(&shared.wheel);
+        let Key { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
+        let first = self.lower(shared, due);
+        drop(wheel);
+        Some((TimerKey { place: number << u32::BITS | index as usize, serial }, first))
     }
 
-    /// Cancels a timer. Gives whether it was still to come.
+    /// S1 and S2. Gives whether the moment is before all others. The lock of the wheel is held.
+    fn lower(&self, shared: &Shared, due: Moment) -> bool {
+        if due < shared.next.load() {
+            shared.next.store(due);
+        }
+        due < self.next.load() && self.next.lower(due)
+    }
+
+    /// Cancels a timer. Gives whether it was still to come: if so, it never fires, even if it was due.
     pub(crate) fn cancel(&self, key: TimerKey) -> bool {
-        let mut table = lock(&self.table);
-        if table.entries.get(key.place).is_none_or(|entry| entry.0 != key.serial) {
-            return false;
-        }
-        let action = table.entries.remove(key.place);
-        if table.heap.len() > 64 && table.heap.len() > 2 * table.entries.len() {
-            let Table { heap, entries, .. } = &mut *table;
-            heap.retain(|Reverse((_, serial, place))| entries.get(*place).is_some_and(|entry| entry.0 == *serial));
-        }
-        drop(table);
-        drop(action);
-        true
+        let Some((shared, key)) = self.find(key) else { return false };
+        let action = lock(&shared.wheel).cancel(key);
+        action.is_some()
     }
 
-    /// Takes out one that is due at `now`.
+    /// Makes a timer due at another moment. Gives whether it was still to come; and whether it is due before all others now.
+    pub(crate) fn reset(&self, key: TimerKey, due: Moment) -> (bool, bool) {
+        let Some((shared, key)) = self.find(key) else { return (false, false) };
+        let mut wheel = lock(&shared.wheel);
+        let was_there = wheel.reset(key, due.nanoseconds());
+        (was_there, was_there && self.lower(shared, due))
+    }
+
+    /// Whether it is still to come.
+    pub(crate) fn is_pending(&self, key: TimerKey) -> bool {
+        self.find(key).is_some_and(|(shared, key)| lock(&shared.wheel).contains(key))
+    }
+
+    fn find(&self, key: TimerKey) -> Option<(&Shared, Key)> {
+        let shared = self.wheels.get(key.place >> u32::BITS)?;
+        Some((shared, Key { index: key.place as u32, serial: key.serial }))
+    }
+
+    /// Takes out the first that is due at `now`.
     pub(crate) fn due(&self, now: Moment) -> Option<Action> {
-        if self.next.load() > now {
-            return None;
-        }
-        let mut table = lock(&self.table);
-        let mut found = None;
-        while let Some(&Reverse((due, serial, place))) = table.heap.peek() {
-            let cancelled = table.entries.get(place).is_none_or(|entry| entry.0 != serial);
-            if !cancelled && (found.is_some() || due > now) {
-                break;
+        loop {
+            // The wheel that is due first, and when another is.
+            let (mut first, mut until) = (None, now);
+            let mut earliest = Moment::NEVER;
+            for shared in &self.wheels {
+                let next = shared.next.load();
+                if next < earliest {
+                    (first, until, earliest) = (Some(shared), earliest.min(now), next);
+                } else {
+                    until = until.min(next);
+                }
             }
-            table.heap.pop();
-            if !cancelled {
-                found = Some(table.entries.remove(place).1);
+            let shared = first.filter(|_| earliest <= now)?;
+            let mut wheel = lock(&shared.wheel);
+            let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
+            shared.next.store(Moment::of_nanoseconds(wheel.next()));
+            if action.is_some() {
+                return action;
             }
         }
-        let next = table.heap.peek().map_or(Moment::NEVER, |Reverse((due, ..))| *due);
-        self.next.store(next);
-        found
+    }
+
+    /// R1 to R4: nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is
+    /// due before all others, so that somebody must be told.
+    pub(crate) fn raise(&self) -> bool {
+        let before = self.next.load();
+        let least = || self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER);
+        let next = least();
+        self.next.exchange(before, next) && self.next.lower(least())
     }
 
     /// How many are pending.
     pub(crate) fn len(&self) -> usize {
-        lock(&self.table).entries.len()
+        self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
     /// Drops all that is pending.
     pub(crate) fn clear(&self) {
-        let mut table = lock(&self.table);
-        let entries = std::mem::take(&mut table.entries);
-        table.heap.clear();
-        self.next.store(Moment::NEVER);
-        drop(table);
-        // A timer may hold a user's message.
-        entries.into_iter().for_each(|(_, entry)| drop(crate::panics::contain(|| drop(entry))));
+        for shared in &self.wheels {
+            let mut wheel = lock(&shared.wheel);
+            let actions = wheel.clear();
+            shared.next.store(Moment::NEVER);
+            drop(wheel);
+            // A timer may hold a user's message.
+            actions.into_iter().for_each(|action| drop(crate::panics::contain(|| drop(action))));
+        }
+        self.raise();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::Mutex as StdMutex;
+    use crate::sync::{Arc, AtomicU64, Ordering};
     use std::time::Duration;
 
     #[test]
-    fn what_is_due_fires_in_order_once_and_cancelled_timers_never() {
-        let timers = Timers::new();
-        let fired = Arc::new(StdMutex::new(Vec::new()));
+    fn what_is_due_fires_in_order_once_from_all_wheels_and_cancelled_timers_never() {
+        let timers = Timers::new(3);
+        let fired = Arc::new(Mutex::new(Vec::new()));
         let start = Moment::now();
-        let set = |milliseconds: u64| {
+        let set = |worker: Option<usize>, microseconds: u64| {
             let fired = fired.clone();
-            let due = start.after(Duration::from_millis(milliseconds));
-            timers.set(due, Box::new(move || fired.lock().unwrap().push(milliseconds)))
+            let due = start.after(Duration::from_micros(microseconds));
+            timers
+                .set(worker, due, Action::Run(Box::new(move || lock(&fired).push(microseconds))))
+                .expect("there is room")
         };
-        let (_, first) = set(30);
+        let (_, first) = set(Some(0), 30_000);
         assert!(first);
-        assert!(!set(40).1);
-        assert!(set(10).1);
-        let (cancelled, _) = set(20);
+        assert!(!set(Some(1), 40_000).1);
+        assert!(set(None, 10_000).1);
+        let (cancelled, _) = set(Some(2), 20_000);
+        let (later, _) = set(Some(2), 5_000);
+        assert!(timers.is_pending(cancelled));
         assert!(timers.cancel(cancelled));
-        assert!(!timers.cancel(cancelled));
+        assert!(!timers.cancel(cancelled) && !timers.is_pending(cancelled));
+        assert_eq!(timers.reset(later, start.after(Duration::from_micros(25_001))), (true, false));
+        for place in 0..100 {
+            set(Some(place as usize % 3), 25_000 + 7 * (place * 37 % 100));
+        }
         let now = start.after(Duration::from_millis(35));
         while let Some(action) = timers.due(now) {
-            action();
+            action.perform();
         }
-        assert_eq!(*fired.lock().unwrap(), [10, 30]);
+        let mut fired = lock(&fired).clone();
+        assert_eq!((fired.len(), fired[0], fired.last()), (103, 10_000, Some(&30_000)));
+        // The one that was reset goes by its old name, and comes where it is due now.
+        assert_eq!(fired.remove(2), 5_000);
+        assert!(fired.is_sorted(), "{fired:?}");
+        assert!(!timers.raise());
         assert_eq!((timers.len(), timers.next()), (1, start.after(Duration::from_millis(40))));
+        timers.clear();
+        assert_eq!((timers.len(), timers.next()), (0, Moment::NEVER));
     }
 
     #[test]
-    fn a_timer_for_never_is_kept_and_can_be_cancelled() {
-        let timers = Timers::new();
-        let (key, first) = timers.set(Moment::now().after(Duration::MAX), Box::new(|| ()));
-        assert!(!first);
-        assert!(timers.due(Moment::now().after(Duration::from_secs(1 << 30))).is_none());
-        assert!(timers.cancel(key));
-    }
-
-    #[test]
-    fn a_million_cancelled_timers_do_not_stay() {
-        let timers = Timers::new();
-        let due = Moment::now().after(Duration::from_secs(3600));
-        for _ in 0..100_000 {
-            let (key, _) = timers.set(due, Box::new(|| ()));
-            timers.cancel(key);
-        }
-        assert!(lock(&timers.table).heap.len() <= 65);
+    fn no_timer_is_overlooked_while_others_fire_and_say_when_the_next_is_due() {
+        const EACH: u64 = 20_000;
+        let timers = Timers::new(2);
+        let fired = Arc::new(AtomicU64::new(0));
+        let setters_left = AtomicU64::new(3);
+        std::thread::scope(|scope| {
+            for worker in [Some(0), Some(1), None] {
+                let (timers, fired, setters_left) = (&timers, &fired, &setters_left);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let fired = fired.clone();
+                        let action = Action::Run(Box::new(move || {
+                            fired.fetch_add(1, Ordering::Relaxed);
+                        }));
+                        let due = Moment::now().after(Duration::from_nanos(number % 50 * 1_000));
+                        timers.set(worker, due, action).expect("there is room");
+                    }
+                    setters_left.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+            // Goes by `next` alone: a timer that it does not tell of is never fired.
+            while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
+                let now = Moment::now();
+                while timers.next() <= now {
+                    match timers.due(now) {
+                        Some(action) => action.perform(),
+                        None => _ = timers.raise(),
+                    }
+                }
+            }
+        });
+        assert_eq!((fired.load(Ordering::Relaxed), timers.len()), (3 * EACH, 0));
     }
 }

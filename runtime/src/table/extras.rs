@@ -1,5 +1,6 @@
 //! What a slot keeps for its process: the process itself, and what only few processes have.
 
+use crate::clock::TimerKey;
 use crate::mailbox::lanes::Controls;
 use crate::pid::Pid;
 use crate::process::control::{EndWaiter, Join};
@@ -37,6 +38,8 @@ pub(crate) struct Extras {
     pub(crate) controls: Controls,
     /// Notices that were taken out of the data lane and not heard: something said before them was still to come.
     pub(crate) notices: VecDeque<Box<Bond>>,
+    /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
+    pub(crate) timers: Vec<TimerKey>,
     /// What binds it to others.
     pub(crate) bonds: Option<Box<Bonds<Pid>>>,
 }

@@ -26,9 +26,14 @@ use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 
 /// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
-pub(crate) trait Keeper: Sink + TimeKeeper {
+pub(crate) trait Keeper: Sink {
     /// Something arrived for a process that had laid its token down: here it is.
     fn wake(&'static self, token: Token);
+
+    /// Who does later what is sent later to what lives there, if anyone does.
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        None
+    }
 
     /// The bound of its mailboxes that have none of their own.
     fn bound(&self) -> Bound {

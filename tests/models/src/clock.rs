@@ -2,3 +2,7 @@
 
 /// Who keeps the time: nobody.
 pub(crate) trait TimeKeeper {}
+
+/// Names a timer that was set.
+#[derive(Clone, Copy)]
+pub(crate) struct TimerKey;

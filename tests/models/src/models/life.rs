@@ -11,7 +11,6 @@
 //! Not covered: the directory's lists (there is one slot, which everyone knows), callers in letters, more than two lives.
 
 use crate::check::{check, keep, reach};
-use crate::clock::TimeKeeper;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
@@ -85,8 +84,6 @@ impl Keeper for Host {
         self.turn(token);
     }
 }
-
-impl TimeKeeper for Host {}
 
 impl Host {
     fn enter(&self) {
