@@ -3,15 +3,20 @@
 use crate::block::Block;
 use crate::method::Method;
 use crate::naming::local;
+use crate::deliver::Whose;
+use crate::subject::respan;
 use crate::{client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::{Generics, parse_quote};
 
 pub(crate) fn items(block: &Block) -> TokenStream {
     let (subject, client, points) = (&block.subject, &block.client, &block.entry_points);
     let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
+    let served = served(block);
+    let (_, _, served_clause) = served.split_for_impl();
 
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
@@ -30,9 +35,27 @@ pub(crate) fn items(block: &Block) -> TokenStream {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
         quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
     });
-    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, subject));
+    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, &Whose::own(), &private));
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, subject));
     let constructor = client::constructor(block);
+    let handle_pid = client::pid(block, &handle);
+    let serves: Vec<TokenStream> =
+        block.protocols.iter().map(|path| quote!(<Self as #private::Serves<dyn #path>>)).collect();
+    let infos_of_protocols = block.protocols.iter().map(|path| quote!(<dyn #path as #private::Protocol>::INFO));
+    let listed = block.protocols.iter().map(|path| {
+        quote! {
+            #[automatically_derived]
+            impl #parameters #private::Lists<dyn #path> for #ty #clause {}
+        }
+    });
+    // The last one is asked without a look: whether a message is one of its own is found out by opening it.
+    let delivered = match serves.split_last() {
+        None => quote!(#private::Delivery::Unhandled),
+        Some((last, others)) => quote! {
+            #(if #others::understands(#mail) { return #others::deliver(self, #ctx, #mail); })*
+            #last::deliver(self, #ctx, #mail)
+        },
+    };
 
     // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
     // mismatched types instead of one about messages. It is this block's own, so that a second one for the same type is
@@ -47,24 +70,33 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             type Error = ::core::convert::Infallible;
         }
 
-        #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
-        impl #parameters #krate::Actor for #ty #clause {
-            type Client = #client #arguments;
-            type Entries = #points #arguments;
+        #(#listed)*
 
-            const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
-            const MESSAGES: &'static [&'static str] = &[#(#messages),*];
-            const SIGNALS: &'static [&'static str] = &[#(#signals),*];
-            const ASYNC: bool = #any_async;
+        #[automatically_derived]
+        impl #parameters #krate::Addressed for #ty #clause {
+            type Client = #client #arguments;
+            const LABEL: &'static str = <Self as #private::Declared>::NAME;
+            const IS_PROTOCOL: bool = false;
 
             fn client(#pid: #krate::Pid) -> Self::Client {
                 #constructor
             }
 
             fn pid(#handle: &#client #arguments) -> #krate::Pid {
-                #handle.pid
+                #handle_pid
             }
+        }
+
+        #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
+        impl #parameters #krate::Actor for #ty #served_clause {
+            type Entries = #points #arguments;
+
+            const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
+            const MESSAGES: &'static [&'static str] = &[#(#messages),*];
+            const PROTOCOLS: &'static [#private::ProtocolInfo] = &[#(#infos_of_protocols),*];
+            const SIGNALS: &'static [&'static str] = &[#(#signals),*];
+            const ASYNC: bool = #any_async #(|| #serves::ASYNC)*;
 
             fn entries(#spawn: #private::SpawnCore<Self>) -> Self::Entries {
                 #points { spawn: #spawn }
@@ -86,6 +118,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 
             fn is_async(#mail: &#private::Mail<'_>) -> bool {
                 #(#is_async)*
+                #(if #serves::ASYNC && #serves::is_async(#mail) { return true; })*
                 false
             }
 
@@ -96,7 +129,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 #mail: &mut #private::Mail<'_>,
             ) -> #private::Delivery<'a> {
                 #(#delivers)*
-                #private::Delivery::Unhandled
+                #delivered
             }
 
             fn signal<'a>(
@@ -109,6 +142,18 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             }
         }
     }
+}
+
+/// The parameters, under the condition that the process answers the protocols it names, which is asked where it names them.
+fn served(block: &Block) -> Generics {
+    let (private, ty) = (block.subject.private(), &block.subject.ty);
+    let mut generics = block.subject.generics.clone();
+    for path in &block.protocols {
+        let at = path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+        let bound = respan(quote!(#ty: #private::Serves<dyn #path>), at.resolved_at(Span::call_site()));
+        generics.make_where_clause().predicates.push(parse_quote!(#bound));
+    }
+    generics
 }
 
 /// Whether any method has a future to keep, conditional ones counted where they are there.

@@ -11,10 +11,13 @@ use crate::subject::Subject;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{GenericParam, Generics, parse_quote};
+use syn::{GenericParam, Generics, Ident, parse_quote};
 
 pub(crate) fn items(block: &Block) -> TokenStream {
     let (subject, client) = (&block.subject, &block.client);
+    if !block.protocols.is_empty() {
+        return over_protocols(block);
+    }
     let (krate, ident) = (&subject.krate, subject.ident.unraw());
     let unbounded = unbounded(&subject.generics);
     let (bare_parameters, arguments, _) = unbounded.split_for_impl();
@@ -22,7 +25,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let marker = marker(&subject.generics);
     let field = marker.map(|marker| quote!(, of: #marker));
     let doc = format!("The messages of `{ident}`, as methods of its address.");
-    let calls = block.messages.iter().map(|message| call(message, subject));
+    let calls = block.messages.iter().map(|message| call(message, subject, &quote!(self.pid)));
     let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
     quote! {
         #[doc = #doc]
@@ -44,8 +47,58 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     }
 }
 
+/// The handle of a process that answers protocols: its own methods, over those of the protocols.
+///
+/// What the protocols' handles are may depend on the parameters, so that the struct has their bounds too.
+fn over_protocols(block: &Block) -> TokenStream {
+    let (subject, client) = (&block.subject, &block.client);
+    let (private, ident) = (subject.private(), subject.ident.unraw());
+    let mut generics = subject.generics.clone();
+    generics.where_clause = generics
+        .where_clause
+        .and_then(|clause| syn::parse2(crate::generics::without_self(clause, &subject.ty)).ok());
+    let (parameters, arguments, clause) = generics.split_for_impl();
+    let field = marker(&generics).map(|marker| quote!(, of: #marker));
+    let doc = format!("The messages of `{ident}`, as methods of its address.");
+    let pid = quote!(#private::Link::pid(&self.rest));
+    let calls = block.messages.iter().map(|message| call(message, subject, &pid));
+    let rest = rest(block);
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
+        pub struct #client #generics #clause { rest: #rest #field }
+
+        #[automatically_derived]
+        impl #parameters ::core::clone::Clone for #client #arguments #clause {
+            fn clone(&self) -> Self { *self }
+        }
+
+        #[automatically_derived]
+        impl #parameters ::core::marker::Copy for #client #arguments #clause {}
+
+        #[automatically_derived]
+        impl #parameters ::core::ops::Deref for #client #arguments #clause {
+            type Target = #rest;
+            fn deref(&self) -> &Self::Target { &self.rest }
+        }
+
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
+        impl #parameters #client #arguments #clause {
+            #(#calls)*
+        }
+    }
+}
+
+/// The protocols' handles, one over the other.
+fn rest(block: &Block) -> TokenStream {
+    let private = block.subject.private();
+    block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
+        quote!(<dyn #protocol as #private::Protocol>::Linked<#rest>)
+    })
+}
+
 /// The parameters without bounds, defaults and lifetimes.
-fn unbounded(generics: &Generics) -> Generics {
+pub(crate) fn unbounded(generics: &Generics) -> Generics {
     let mut out = Generics::default();
     for param in &generics.params {
         match param {
@@ -65,13 +118,13 @@ fn unbounded(generics: &Generics) -> Generics {
 }
 
 /// A type that uses every type parameter and is `Send`, `Sync` and `Copy` whatever they are.
-fn marker(generics: &Generics) -> Option<TokenStream> {
+pub(crate) fn marker(generics: &Generics) -> Option<TokenStream> {
     let types: Vec<_> = generics.type_params().map(|param| &param.ident).collect();
     (!types.is_empty()).then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
 }
 
-/// The method that makes the call.
-fn call(message: &Message, subject: &Subject) -> TokenStream {
+/// The method that makes the call of `pid`.
+pub(crate) fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream {
     let (krate, method) = (&subject.krate, &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
     let label = format!("{}::{}", subject.ident.unraw(), name.unraw());
@@ -85,13 +138,13 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
             let make = if method.sound { quote!(move |#ident| #value) } else { quote!(|_| ::core::unreachable!()) };
             (
                 quote_spanned!(at=> #krate::Streaming<#ty, #item>),
-                quote!(#krate::Streaming::new(self.pid, #label, #make)),
+                quote!(#krate::Streaming::new(#pid, #label, #make)),
             )
         }
         _ => {
             // A faulty `#[message(Type)]` may have no argument, or several, to pass on.
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
-            (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(self.pid, #label, #value)))
+            (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(#pid, #label, #value)))
         }
     };
     let function = quote_spanned!(at=> #vis fn #name(&self, #inputs) -> #gives { #body });
@@ -102,9 +155,22 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
     }
 }
 
-/// `Actor::client`.
+/// `Addressed::pid`.
+pub(crate) fn pid(block: &Block, handle: &Ident) -> TokenStream {
+    if block.protocols.is_empty() {
+        return quote!(#handle.pid);
+    }
+    let private = block.subject.private();
+    quote!(#private::Link::pid(&#handle.rest))
+}
+
+/// `Addressed::client`.
 pub(crate) fn constructor(block: &Block) -> TokenStream {
     let (client, pid) = (&block.client, local("pid"));
     let of = marker(&block.subject.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
-    quote!(#client { pid: #pid #of })
+    if block.protocols.is_empty() {
+        return quote!(#client { pid: #pid #of });
+    }
+    let private = block.subject.private();
+    quote!(#client { rest: #private::Link::of(#pid) #of })
 }

@@ -77,7 +77,8 @@ pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     })
 }
 
-fn contains_self(tokens: &TokenStream) -> bool {
+/// Whether `Self` stands in `tokens`.
+pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == "Self",
         TokenTree::Group(group) => contains_self(&group.stream()),

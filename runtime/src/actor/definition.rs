@@ -1,12 +1,12 @@
 //! What the macro says of a struct: its names, its entries, its messages, and how each message is handled.
 
+use super::addressed::{Addressed, ProtocolInfo};
 use super::context::Context;
 use super::entry::{CheckedInputs, EntryInfo, Inputs, Start};
 use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
 use crate::mail::Mail;
-use crate::pid::Pid;
 use crate::process::unknown_entry;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -31,24 +31,20 @@ pub trait Declared {
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
-pub trait Actor: Declared + Sized + Send + 'static {
-    /// What `Address<Self>` derefs to: a method for each message.
-    type Client: Copy + Send + Sync + 'static;
+pub trait Actor: Declared + Addressed + Sized + Send + 'static {
     /// What `Spawn<Self>` derefs to: a method for each entry.
     type Entries;
     /// The entries, in the order of the source.
     const ENTRIES: &'static [EntryInfo];
-    /// The message methods.
+    /// The message methods of its own.
     const MESSAGES: &'static [&'static str];
+    /// The protocols that it answers, with their message methods.
+    const PROTOCOLS: &'static [ProtocolInfo];
     /// The kinds of signals that have a method.
     const SIGNALS: &'static [&'static str];
     /// Whether any method is async.
     const ASYNC: bool;
 
-    /// The handle for a PID. For generated code.
-    fn client(pid: Pid) -> Self::Client;
-    /// The PID of a handle. For generated code.
-    fn pid(client: &Self::Client) -> Pid;
     /// The entries of a spawn. For generated code.
     fn entries(spawn: SpawnCore<Self>) -> Self::Entries;
     /// The spawn of entries. For generated code.
@@ -63,13 +59,13 @@ pub trait Actor: Declared + Sized + Send + 'static {
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
 }
 
-/// A process that has a method for messages of type `M`.
+/// A process, or a protocol, that has a method for messages of type `M`.
 #[diagnostic::on_unimplemented(
     message = "process `{Self}` does not understand the message `{M}`",
     label = "no method for `{M}`",
     note = "add a method `#[message({M})] fn …(&mut self, message: {M})` to `#[process] impl {Self}`"
 )]
-pub trait Handles<M>: Actor {
+pub trait Handles<M>: Addressed {
     /// What the method answers; of a `Result`, what it is when all goes well.
     type Reply: Send + 'static;
     /// The error of the method; [`Infallible`](std::convert::Infallible) if it returns no `Result`.
