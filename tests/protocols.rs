@@ -1,7 +1,6 @@
 //! Several kinds of process that answer one protocol.
 //!
-//! What must not compile is in `ui`; what is not covered here is a protocol of one crate answered in another, which the
-//! guide's page does (its blocks are crates of their own).
+//! What must not compile is in `ui`.
 
 use postroom::prelude::*;
 use postroom::{AddressError, Machine, Protocol, ProtocolInfo};
@@ -396,6 +395,182 @@ mod generic {
             assert_eq!(runtime.address::<dyn Map<u8, u32>>(tree.pid()), Ok(tree.narrow()));
             assert!(runtime.address::<dyn Map<u8, u64>>(tree.pid()).is_err());
             runtime.send(tree, MapInsert { key: 1_u8, value: 1_u32 }).unwrap();
+        });
+    }
+}
+
+mod of_another_crate {
+    use super::*;
+    // Only the trait: what the macro makes beside it need not be imported.
+    use postroom_tests::ledger::{Ledger, Overdrawn};
+
+    #[process]
+    struct Cash(i64);
+
+    #[process(protocols(Ledger<i64>))]
+    impl Cash {
+        #[entry]
+        fn serve(&mut self) {}
+    }
+
+    #[process]
+    impl Ledger<i64> for Cash {
+        fn book(&mut self, amount: i64) -> Result<i64, Overdrawn> {
+            self.0 += amount;
+            if self.0 < 0 { Err(Overdrawn) } else { Ok(self.0) }
+        }
+
+        fn balance(&self) -> i64 {
+            self.0
+        }
+
+        fn note(&mut self, text: String) {
+            self.0 += text.len() as i64;
+        }
+    }
+
+    #[process]
+    struct Branch {
+        cash: Address<dyn Ledger<i64>>,
+    }
+
+    #[process(protocols(postroom_tests::ledger::Ledger<i64>))]
+    impl Branch {
+        #[entry]
+        fn serve(&mut self) {}
+    }
+
+    #[process]
+    impl postroom_tests::ledger::Ledger<i64> for Branch {
+        async fn book(&mut self, amount: i64) -> Result<i64, Overdrawn> {
+            self.cash.book(amount).await.map_err(|_| Overdrawn)
+        }
+
+        async fn balance(&mut self) -> i64 {
+            self.cash.balance().await.unwrap_or(-1)
+        }
+
+        fn note(&mut self, text: String) {
+            let _gone = self.cash.note(text).send();
+        }
+    }
+
+    #[test]
+    fn a_protocol_of_another_crate_is_answered() {
+        soon(|| {
+            let runtime = Runtime::new().unwrap();
+            let cash = runtime.spawn(Cash(0)).serve().unwrap();
+            let branch = runtime.spawn(Branch { cash: cash.narrow() }).serve().unwrap();
+            branch.note("three".into()).wait().unwrap();
+            assert_eq!(branch.book(4).wait(), Ok(9));
+            let ledger: Address<dyn Ledger<i64>> = branch.narrow();
+            assert_eq!(ledger.balance().wait(), Ok(9));
+            assert!(matches!(ledger.book(-10).wait(), Err(CallError::Failed(Overdrawn))));
+            runtime.send(branch, String::new()).unwrap();
+            runtime.send(branch, postroom_tests::ledger::LedgerBook { amount: 1_i64 }).unwrap();
+        });
+    }
+}
+
+/// What is there only under a condition, in a module, in a function, by another path.
+mod places {
+    pub mod inner {
+        use postroom::prelude::*;
+
+        #[protocol(crate = ::postroom)]
+        pub(crate) trait Switch {
+            /// First.
+            #[cfg(not(any()))]
+            fn on(&mut self) -> bool;
+            #[cfg(any())]
+            fn never(&mut self, nothing: Nothing) -> Nothing;
+            fn off(&mut self) -> u8;
+            #[deprecated]
+            #[message]
+            fn r#move(&mut self, #[doc = "Where to."] r#to: u8) -> u8;
+        }
+    }
+
+    use postroom::prelude::*;
+
+    #[process]
+    pub(super) struct Plain;
+
+    #[process(protocols(inner::Switch))]
+    impl Plain {
+        #[entry]
+        fn serve(&mut self) {}
+    }
+
+    #[process(crate = ::postroom)]
+    impl inner::Switch for Plain {
+        #[cfg(not(any()))]
+        fn on(&mut self) -> bool {
+            true
+        }
+
+        #[cfg(any())]
+        fn never(&mut self, nothing: Nothing) -> Nothing {
+            nothing
+        }
+
+        fn off(&mut self) -> u8 {
+            0
+        }
+
+        fn r#move(&mut self, to: u8) -> u8 {
+            to
+        }
+    }
+
+    #[test]
+    fn protocols_stand_anywhere_and_have_conditions_like_other_items() {
+        #[protocol]
+        trait Local {
+            fn seven(&self) -> u8;
+        }
+        #[process]
+        struct Odd;
+        #[process(protocols(Local, inner::Switch))]
+        impl Odd {
+            #[entry]
+            fn serve(&mut self) {}
+        }
+        #[process]
+        impl Local for Odd {
+            fn seven(&self) -> u8 {
+                7
+            }
+        }
+        #[process]
+        impl inner::Switch for Odd {
+            #[cfg(not(any()))]
+            async fn on(&mut self) -> bool {
+                false
+            }
+
+            #[cfg(any())]
+            async fn never(&mut self, nothing: Nothing) -> Nothing {
+                nothing
+            }
+
+            fn off(&mut self) -> u8 {
+                1
+            }
+
+            fn r#move(&mut self, to: u8) -> u8 {
+                to + 1
+            }
+        }
+        super::soon(|| {
+            let runtime = Runtime::new().unwrap();
+            let (odd, plain) = (runtime.spawn(Odd).serve().unwrap(), runtime.spawn(Plain).serve().unwrap());
+            assert_eq!(odd.narrow::<Address<dyn Local>>().seven().wait(), Ok(7));
+            let both: [Address<dyn inner::Switch>; 2] = [plain.narrow(), odd.narrow()];
+            assert_eq!(both.map(|switch| (switch.on().wait().unwrap(), switch.off().wait().unwrap())), [(true, 0), (false, 1)]);
+            #[allow(deprecated)]
+            let moved = both.map(|switch| switch.r#move(4).wait().unwrap());
+            assert_eq!(moved, [4, 5]);
         });
     }
 }

@@ -4,20 +4,17 @@ use crate::block::Block;
 use crate::method::Method;
 use crate::naming::local;
 use crate::deliver::Whose;
-use crate::subject::respan;
+use crate::subject::{place, respan};
 use crate::{client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Generics, parse_quote};
+use syn::parse_quote;
 
 pub(crate) fn items(block: &Block) -> TokenStream {
-    let (subject, client, points) = (&block.subject, &block.client, &block.entry_points);
+    let (subject, client, points) = (&block.subject, client::handle(block), &block.entry_points);
     let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
-    let served = served(block);
-    let (_, _, served_clause) = served.split_for_impl();
-
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
     let (ctx, signal) = (local("ctx"), local("signal"));
@@ -39,15 +36,14 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, subject));
     let constructor = client::constructor(block);
     let handle_pid = client::pid(block, &handle);
-    let serves: Vec<TokenStream> =
-        block.protocols.iter().map(|path| quote!(<Self as #private::Serves<dyn #path>>)).collect();
+    // At the protocol's name, so that the compiler says once if the process does not answer it.
+    let serves: Vec<TokenStream> = block
+        .protocols
+        .iter()
+        .map(|path| respan(quote!(<#ty as #private::Serves<(dyn #path + 'static)>>), place(path)))
+        .collect();
     let infos_of_protocols = block.protocols.iter().map(|path| quote!(<dyn #path as #private::Protocol>::INFO));
-    let listed = block.protocols.iter().map(|path| {
-        quote! {
-            #[automatically_derived]
-            impl #parameters #private::Lists<dyn #path> for #ty #clause {}
-        }
-    });
+    let listed = listed(block);
     // The last one is asked without a look: whether a message is one of its own is found out by opening it.
     let delivered = match serves.split_last() {
         None => quote!(#private::Delivery::Unhandled),
@@ -70,26 +66,12 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             type Error = ::core::convert::Infallible;
         }
 
-        #(#listed)*
-
-        #[automatically_derived]
-        impl #parameters #krate::Addressed for #ty #clause {
-            type Client = #client #arguments;
-            const LABEL: &'static str = <Self as #private::Declared>::NAME;
-            const IS_PROTOCOL: bool = false;
-
-            fn client(#pid: #krate::Pid) -> Self::Client {
-                #constructor
-            }
-
-            fn pid(#handle: &#client #arguments) -> #krate::Pid {
-                #handle_pid
-            }
-        }
+        #listed
 
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
-        impl #parameters #krate::Actor for #ty #served_clause {
+        impl #parameters #krate::Actor for #ty #clause {
+            type Client = #client;
             type Entries = #points #arguments;
 
             const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
@@ -97,6 +79,14 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             const PROTOCOLS: &'static [#private::ProtocolInfo] = &[#(#infos_of_protocols),*];
             const SIGNALS: &'static [&'static str] = &[#(#signals),*];
             const ASYNC: bool = #any_async #(|| #serves::ASYNC)*;
+
+            fn client(#pid: #krate::Pid) -> Self::Client {
+                #constructor
+            }
+
+            fn pid(#handle: &Self::Client) -> #krate::Pid {
+                #handle_pid
+            }
 
             fn entries(#spawn: #private::SpawnCore<Self>) -> Self::Entries {
                 #points { spawn: #spawn }
@@ -144,16 +134,23 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     }
 }
 
-/// The parameters, under the condition that the process answers the protocols it names, which is asked where it names them.
-fn served(block: &Block) -> Generics {
+/// That the process names these protocols. If they were named in a way that cannot be read, any one will do.
+fn listed(block: &Block) -> TokenStream {
     let (private, ty) = (block.subject.private(), &block.subject.ty);
-    let mut generics = block.subject.generics.clone();
-    for path in &block.protocols {
-        let at = path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
-        let bound = respan(quote!(#ty: #private::Serves<dyn #path>), at.resolved_at(Span::call_site()));
-        generics.make_where_clause().predicates.push(parse_quote!(#bound));
+    let (parameters, _, clause) = block.subject.generics.split_for_impl();
+    if block.names_any_protocol {
+        let mut generics = block.subject.generics.clone();
+        generics.params.push(parse_quote!(__Any: ?::core::marker::Sized));
+        let (parameters, _, clause) = generics.split_for_impl();
+        return quote!(impl #parameters #private::Lists<__Any> for #ty #clause {});
     }
-    generics
+    let each = block.protocols.iter().map(|path| {
+        quote! {
+            #[automatically_derived]
+            impl #parameters #private::Lists<dyn #path> for #ty #clause {}
+        }
+    });
+    each.collect()
 }
 
 /// Whether any method has a future to keep, conditional ones counted where they are there.

@@ -7,18 +7,20 @@
 
 use crate::argument::{self, Reply};
 use crate::deliver::{self, Whose};
+use crate::client;
 use crate::fault::Faults;
+use crate::generics;
 use crate::marker::{self, Marked, Role};
 use crate::method::Method;
 use crate::naming::{self, local};
 use crate::output::Output;
-use crate::protocol::{is_of_the_language, placed};
-use crate::subject::{Subject, respan};
+use crate::protocol::is_of_the_language;
+use crate::subject::{Subject, place, respan};
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Generics, ImplItem, ItemImpl, Path, ReturnType, Visibility, parse_quote};
+use syn::{Generics, Ident, ImplItem, ItemImpl, Path, ReturnType, Visibility, parse_quote};
 
 pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut faults: Faults) -> TokenStream {
     if is_of_the_language(&protocol) {
@@ -34,8 +36,9 @@ pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut f
         }
         _ => true,
     });
+    let asks_for_list = faults.count() == 0;
     let methods = read(&subject, &mut item, &mut faults);
-    let block = Answers { subject, protocol, methods, is_plain };
+    let block = Answers { subject, protocol, methods, is_plain, asks_for_list };
     let (handles, serves, faults) = (block.handles(), block.serves(), faults.to_tokens());
     if !is_plain {
         own(&mut item);
@@ -46,7 +49,7 @@ pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut f
         #faults
         #(#cfgs)*
         #[allow(trivial_bounds)]
-        const _: () = { #(#handles)* #serves };
+        const _: () = { #handles #serves };
     }
 }
 
@@ -83,69 +86,119 @@ fn own(item: &mut ItemImpl) {
     }
 }
 
+/// The alias for the messages from that place on.
+fn rest(place: usize) -> Ident {
+    format_ident!("__From{place}")
+}
+
 struct Answers {
     subject: Subject,
     protocol: Path,
     methods: Vec<Method>,
     /// The block is an ordinary `impl` of the trait.
     is_plain: bool,
+    /// Whether the process is to name the protocol; not if it was named in the wrong place, which is told already.
+    asks_for_list: bool,
 }
 
 impl Answers {
     /// Where the protocol is named, for what the compiler says of it as a whole.
     fn place(&self) -> Span {
-        self.protocol.segments.last().map_or_else(Span::call_site, |last| last.ident.span()).resolved_at(Span::call_site())
+        place(&self.protocol)
     }
 
-    /// How the message of a method is found, in the protocol.
-    fn finder(&self, at: usize) -> TokenStream {
-        let private = self.subject.private();
-        if self.is_plain {
-            let place = placed(self.methods[..at].iter());
-            quote!(#private::Nth<{ #place }>)
-        } else {
-            let hash = naming::hash(&self.methods[at].ident.unraw().to_string());
-            quote!(#private::Named<#hash>)
-        }
+    /// `dyn` and the protocol.
+    fn asked(&self) -> TokenStream {
+        let protocol = &self.protocol;
+        respan(quote!((dyn #protocol + 'static)), self.place())
     }
 
-    /// The type of the message of a method.
-    fn message(&self, at: usize) -> TokenStream {
-        let (protocol, finder) = (&self.protocol, self.finder(at));
-        let name = self.methods[at].ident.span().resolved_at(Span::call_site());
-        respan(quote!(<dyn #protocol as #finder>::Message), name)
+    /// What the protocol says of the method of that name. All of it stands at the name, so that the compiler says once if
+    /// there is none.
+    fn named(&self, method: &Method, what: &str) -> TokenStream {
+        let (private, protocol, ty) = (self.subject.private(), &self.protocol, &self.subject.ty);
+        let hash = naming::hash(&method.ident.unraw().to_string());
+        let name = method.ident.span().resolved_at(Span::call_site());
+        let what = format_ident!("{what}");
+        respan(quote!(<(dyn #protocol + 'static) as #private::Named<#hash, #ty>>::#what), name)
     }
 
     /// `Handles`, with the answers that the protocol says.
-    fn handles(&self) -> Vec<TokenStream> {
+    fn handles(&self) -> TokenStream {
+        if self.is_plain { self.handles_by_place() } else { self.handles_by_name() }
+    }
+
+    fn handles_by_name(&self) -> TokenStream {
         let Subject { krate, ty, generics, .. } = &self.subject;
         let (parameters, _, clause) = generics.split_for_impl();
-        let protocol = &self.protocol;
-        let each = (0..self.methods.len()).map(|at| {
-            let (message, cfgs) = (self.message(at), self.methods[at].cfgs());
-            let handled = quote!(<dyn #protocol as #krate::Handles<#message>>);
-            quote! {
+        let each = self.methods.iter().map(|method| {
+            let (cfgs, name, message) = (method.cfgs(), method.ident.span(), self.named(method, "Message"));
+            let (answer, error) = (self.named(method, "Reply"), self.named(method, "Error"));
+            quote_spanned! {name.resolved_at(Span::call_site())=>
                 #(#cfgs)*
                 #[automatically_derived]
                 impl #parameters #krate::Handles<#message> for #ty #clause {
-                    type Reply = #handled::Reply;
-                    type Error = #handled::Error;
+                    type Reply = #answer;
+                    type Error = #error;
                 }
             }
         });
         each.collect()
     }
 
+    /// In plain blocks the names are the compiler's to compare: it is enough that there are as many methods as messages.
+    fn handles_by_place(&self) -> TokenStream {
+        let Subject { krate, ty, generics, .. } = &self.subject;
+        let (private, asked) = (self.subject.private(), self.asked());
+        let (parameters, _, clause) = generics.split_for_impl();
+        // Of an alias the compiler asks nothing but that it uses its parameters.
+        let used = generics::names_used_in(generics, &quote!(#asked #ty));
+        let (declared, named) = (&used, client::arguments(&used));
+        let at = self.place();
+        let each = self.methods.iter().enumerate().map(|(place, method)| {
+            let (from, next) = (rest(place), rest(place + 1));
+            let of_chain = |what: &str| {
+                let what = format_ident!("{what}");
+                respan(quote!(<#from #named as #private::Chain<#ty>>::#what), at)
+            };
+            let (message, answer, error, others) =
+                (of_chain("Message"), of_chain("Reply"), of_chain("Error"), of_chain("Rest"));
+            let cfgs = method.cfgs();
+            let conditions: Vec<&TokenStream> =
+                cfgs.iter().filter_map(|cfg| cfg.meta.require_list().ok().map(|list| &list.tokens)).collect();
+            let without = (!conditions.is_empty())
+                .then(|| quote!(#[cfg(not(all(#(#conditions),*)))] type #next #declared = #from #named;));
+            quote_spanned! {at=>
+                #(#cfgs)*
+                type #next #declared = #others;
+                #without
+                #(#cfgs)*
+                #[automatically_derived]
+                impl #parameters #krate::Handles<#message> for #ty #clause {
+                    type Reply = #answer;
+                    type Error = #error;
+                }
+            }
+        });
+        let (first, all) = (rest(0), respan(quote!(<#asked as #private::MessagesFrom<0, #ty>>::Messages), at));
+        quote! {
+            type #first #declared = #all;
+            #(#each)*
+        }
+    }
+
     /// The parameters, under conditions that are asked where the protocol is named.
     fn conditions(&self) -> Generics {
-        let (private, ty, protocol) = (self.subject.private(), &self.subject.ty, &self.protocol);
+        let (private, ty, asked) = (self.subject.private(), &self.subject.ty, self.asked());
         let mut generics = self.subject.generics.clone();
-        let mut conditions = vec![quote!(#ty: #private::Lists<dyn #protocol>)];
-        conditions.push(if self.is_plain {
-            quote!(dyn #protocol: #private::Plain<#ty>)
+        let mut conditions = vec![if self.is_plain {
+            quote!(#asked: #private::Plain<#ty>)
         } else {
-            quote!(dyn #protocol: #private::Protocol)
-        });
+            quote!(#asked: #private::Protocol)
+        }];
+        if self.asks_for_list {
+            conditions.push(quote!(#ty: #private::Lists<#asked>));
+        }
         for condition in conditions {
             let condition = respan(condition, self.place());
             generics.make_where_clause().predicates.push(parse_quote!(#condition));
@@ -155,35 +208,29 @@ impl Answers {
 
     fn serves(&self) -> TokenStream {
         let Subject { krate, ty, .. } = &self.subject;
-        let (private, protocol) = (self.subject.private(), &self.protocol);
+        let (private, asked) = (self.subject.private(), self.asked());
         let generics = self.conditions();
         let (parameters, _, clause) = generics.split_for_impl();
         let (ctx, mail) = (local("ctx"), local("mail"));
-        let plain = quote!(<dyn #protocol as #private::Plain<Self>>);
+        let plain = quote!(<#asked as #private::Plain<Self>>);
         let (understands, delivers) = if self.is_plain {
             (quote!(#plain::understands(#mail)), quote!(#plain::deliver(self, #mail)))
         } else {
-            let knows = (0..self.methods.len()).map(|at| {
-                let (cfgs, message) = (self.methods[at].cfgs(), self.message(at));
-                quote!(#(#cfgs)* if #mail.is::<#message>() { return true; })
-            });
-            let delivers = (0..self.methods.len()).filter_map(|at| self.delivers(at));
+            let knows = self.methods.iter().map(|method| self.is_it(method, &mail));
+            let delivers = self.methods.iter().filter_map(|method| self.delivers(method));
             (quote!(#(#knows)* false), quote!(#(#delivers)* #private::Delivery::Unhandled))
         };
         let complete = (!self.is_plain).then(|| {
-            let check = quote_spanned!(self.place()=> #private::complete::<Self, dyn #protocol>());
+            let check = respan(quote!(#private::complete::<Self, #asked>()), self.place());
             quote!(const { #check };)
         });
-        let asyncs: Vec<usize> = (0..self.methods.len()).filter(|at| self.methods[*at].is_async).collect();
-        let is_async = asyncs.iter().map(|at| {
-            let (cfgs, message) = (self.methods[*at].cfgs(), self.message(*at));
-            quote!(#(#cfgs)* if #mail.is::<#message>() { return true; })
-        });
-        let any = asyncs.iter().map(|at| self.methods[*at].present().unwrap_or_else(|| quote!(true)));
+        let asyncs: Vec<&Method> = self.methods.iter().filter(|method| method.is_async).collect();
+        let is_async = asyncs.iter().map(|method| self.is_it(method, &mail));
+        let any = asyncs.iter().map(|method| method.present().unwrap_or_else(|| quote!(true)));
         quote! {
             #[automatically_derived]
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
-            impl #parameters #private::Serves<dyn #protocol> for #ty #clause {
+            impl #parameters #private::Serves<#asked> for #ty #clause {
                 const ASYNC: bool = false #(|| #any)*;
 
                 fn understands(#mail: &#private::Mail<'_>) -> bool {
@@ -208,39 +255,47 @@ impl Answers {
         }
     }
 
+    /// The statement that says yes if the message is that of this method.
+    fn is_it(&self, method: &Method, mail: &Ident) -> TokenStream {
+        let (cfgs, message) = (method.cfgs(), self.named(method, "Message"));
+        quote!(#(#cfgs)* if #mail.is::<#message>() { return true; })
+    }
+
     /// The statement that hands the mail to one of the process's own methods or passes it on.
-    fn delivers(&self, at: usize) -> Option<TokenStream> {
-        let method = &self.methods[at];
+    fn delivers(&self, method: &Method) -> Option<TokenStream> {
         if !method.sound {
             return None;
         }
-        let (private, protocol, krate) = (self.subject.private(), &self.protocol, &self.subject.krate);
+        let (private, message) = (self.subject.private(), self.named(method, "Message"));
+        let parts = self.named(method, "parts");
         let (mail, caller, given) = (local("mail"), local("caller"), local("message"));
-        let (message, finder, cfgs) = (self.message(at), self.finder(at), method.cfgs());
+        let cfgs = method.cfgs();
         let fields = method.arguments.fields();
         let (names, types): (Vec<_>, Vec<_>) = fields.iter().map(|(name, ty, _)| (*name, *ty)).unzip();
         let handled = deliver::handled(method, &Whose::own(), &private);
         // At the arguments and at the answer, for what the compiler says of types that differ from the protocol's.
         let carried = argument::typed_span(&fields).unwrap_or_else(|| method.ident.span()).resolved_at(Span::call_site());
-        let parts = quote_spanned!(carried=> <dyn #protocol as #finder>::parts(#given));
+        let expected = quote_spanned!(carried=> (#(#types,)*));
+        let parts = quote_spanned!(carried=> #parts(#given));
         let answer = match &method.arguments.reply {
             Some(Reply::Once { answer }) => answer,
             Some(Reply::Stream { .. }) => &Output::Unit,
             None => &method.output,
         };
         let (ok, error) = (answer.ok(), answer.error());
-        let said = quote!(<dyn #protocol as #krate::Handles<#message>>);
         let returned = match &method.returns {
             ReturnType::Type(_, ty) => ty.span(),
             ReturnType::Default => method.ident.span(),
         };
         let returned = returned.resolved_at(Span::call_site());
-        let found = quote_spanned!(returned=> #private::Answer::<#ok, #error>::THIS);
+        let found = respan(quote!(#private::Answer::<#ok, #error>::THIS), returned);
+        let (answered, failed) = (self.named(method, "Reply"), self.named(method, "Error"));
+        let said = respan(quote!(#private::Answer<#answered, #failed>), returned);
         Some(quote! {
             #(#cfgs)*
             if let ::core::option::Option::Some((#given, #caller)) = #private::open::<#message>(#mail) {
-                let (#(#names,)*): (#(#types,)*) = #parts;
-                let _: #private::Answer<#said::Reply, #said::Error> = #found;
+                let (#(#names,)*): #expected = #parts;
+                let _: #said = #found;
                 return #handled;
             }
         })

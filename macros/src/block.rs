@@ -6,6 +6,7 @@ use crate::marker::{self, Role};
 use crate::message::Message;
 use crate::method::Method;
 use crate::naming;
+use crate::options::OfImpl;
 use crate::signal::SignalMethod;
 use crate::subject::Subject;
 use syn::{Ident, ImplItem, ItemImpl, Path};
@@ -17,6 +18,8 @@ pub(crate) struct Block {
     pub(crate) signals: Vec<SignalMethod>,
     /// The protocols that the process answers, as its options name them.
     pub(crate) protocols: Vec<Path>,
+    /// The options name protocols in a way that cannot be read.
+    pub(crate) names_any_protocol: bool,
     /// The type that addresses deref to.
     pub(crate) client: Ident,
     /// The type that the spawn builder derefs to.
@@ -25,7 +28,7 @@ pub(crate) struct Block {
 
 impl Block {
     /// Reads the methods and takes our attributes off; one that is there already is taken out.
-    pub(crate) fn read(subject: Subject, protocols: Vec<Path>, item: &mut ItemImpl, faults: &mut Faults) -> Self {
+    pub(crate) fn read(subject: Subject, options: OfImpl, item: &mut ItemImpl, faults: &mut Faults) -> Self {
         let (mut entries, mut messages, mut signals) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen: Vec<(Ident, bool)> = Vec::new();
         item.items.retain_mut(|item| {
@@ -57,6 +60,7 @@ impl Block {
         }
         let client = naming::handle_type(&subject.ident, "Client");
         let entry_points = naming::handle_type(&subject.ident, "Entries");
-        Self { subject, entries, messages, signals, protocols, client, entry_points }
+        let OfImpl { protocols, names_any_protocol, .. } = options;
+        Self { subject, entries, messages, signals, protocols, names_any_protocol, client, entry_points }
     }
 }

@@ -7,7 +7,7 @@ use crate::block::Block;
 use crate::docs;
 use crate::message::Message;
 use crate::naming::local;
-use crate::subject::Subject;
+use crate::subject::{Subject, place, respan};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -16,7 +16,7 @@ use syn::{GenericParam, Generics, Ident, parse_quote};
 pub(crate) fn items(block: &Block) -> TokenStream {
     let (subject, client) = (&block.subject, &block.client);
     if !block.protocols.is_empty() {
-        return over_protocols(block);
+        return linked(subject, client, &block.messages);
     }
     let (krate, ident) = (&subject.krate, subject.ident.unraw());
     let unbounded = unbounded(&subject.generics);
@@ -47,26 +47,29 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     }
 }
 
-/// The handle of a process that answers protocols: its own methods, over those of the protocols.
-///
-/// What the protocols' handles are may depend on the parameters, so that the struct has their bounds too.
-fn over_protocols(block: &Block) -> TokenStream {
-    let (subject, client) = (&block.subject, &block.client);
-    let (private, ident) = (subject.private(), subject.ident.unraw());
-    let mut generics = subject.generics.clone();
-    generics.where_clause = generics
-        .where_clause
-        .and_then(|clause| syn::parse2(crate::generics::without_self(clause, &subject.ty)).ok());
-    let (parameters, arguments, clause) = generics.split_for_impl();
-    let field = marker(&generics).map(|marker| quote!(, of: #marker));
-    let doc = format!("The messages of `{ident}`, as methods of its address.");
-    let pid = quote!(#private::Link::pid(&self.rest));
-    let calls = block.messages.iter().map(|message| call(message, subject, &pid));
-    let rest = rest(block);
+/// A handle over another's: of a protocol, and of a process that answers protocols. Its own methods come first, then those
+/// of the `Rest`, which is a parameter: so it needs no bounds, and is as visible as what stands there.
+pub(crate) fn linked(subject: &Subject, client: &Ident, messages: &[Message]) -> TokenStream {
+    let (krate, private, ident) = (&subject.krate, subject.private(), subject.ident.unraw());
+    let (rest, pid) = (quote!(__Rest), local("pid"));
+    let mut unbounded = unbounded(&subject.generics);
+    unbounded.params.push(parse_quote!(#rest));
+    let mut bounded = subject.generics.clone();
+    bounded.params.push(parse_quote!(#rest: #private::Link));
+    let (field, filled) = match marker(&subject.generics) {
+        Some(marker) => (quote!(, of: #marker), quote!(, of: ::core::marker::PhantomData)),
+        None => (TokenStream::new(), TokenStream::new()),
+    };
+    let (bare, arguments, _) = unbounded.split_for_impl();
+    let (parameters, _, clause) = bounded.split_for_impl();
+    let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
+    let through = quote!(#private::Link::pid(&self.rest));
+    let calls = messages.iter().map(|message| call(message, subject, &through));
+    let doc = format!("The messages of `{ident}`, as methods of an address.");
     quote! {
         #[doc = #doc]
         #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
-        pub struct #client #generics #clause { rest: #rest #field }
+        pub struct #client #unbounded { rest: #rest #field }
 
         #[automatically_derived]
         impl #parameters ::core::clone::Clone for #client #arguments #clause {
@@ -77,9 +80,20 @@ fn over_protocols(block: &Block) -> TokenStream {
         impl #parameters ::core::marker::Copy for #client #arguments #clause {}
 
         #[automatically_derived]
-        impl #parameters ::core::ops::Deref for #client #arguments #clause {
+        impl #bare ::core::ops::Deref for #client #arguments {
             type Target = #rest;
-            fn deref(&self) -> &Self::Target { &self.rest }
+            fn deref(&self) -> &#rest { &self.rest }
+        }
+
+        #[automatically_derived]
+        impl #parameters #private::Link for #client #arguments #clause {
+            fn of(#pid: #krate::Pid) -> Self {
+                #client { rest: #private::Link::of(#pid) #filled }
+            }
+
+            fn pid(&self) -> #krate::Pid {
+                #private::Link::pid(&self.rest)
+            }
         }
 
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
@@ -89,16 +103,36 @@ fn over_protocols(block: &Block) -> TokenStream {
     }
 }
 
+/// The handle over `rest`.
+pub(crate) fn over(generics: &Generics, client: &Ident, rest: &TokenStream) -> TokenStream {
+    let own = generics.params.iter().filter_map(|param| match param {
+        GenericParam::Type(param) => Some(&param.ident),
+        GenericParam::Const(param) => Some(&param.ident),
+        GenericParam::Lifetime(_) => None,
+    });
+    quote!(#client<#(#own,)* #rest>)
+}
+
+/// `Actor::Client`.
+pub(crate) fn handle(block: &Block) -> TokenStream {
+    let (generics, client) = (&block.subject.generics, &block.client);
+    if block.protocols.is_empty() {
+        let (_, arguments, _) = generics.split_for_impl();
+        return quote!(#client #arguments);
+    }
+    over(generics, client, &rest(block))
+}
+
 /// The protocols' handles, one over the other.
 fn rest(block: &Block) -> TokenStream {
     let private = block.subject.private();
     block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
-        quote!(<dyn #protocol as #private::Protocol>::Linked<#rest>)
+        respan(quote!(<dyn #protocol as #private::Protocol>::Linked<#rest>), place(protocol))
     })
 }
 
 /// The parameters without bounds, defaults and lifetimes.
-pub(crate) fn unbounded(generics: &Generics) -> Generics {
+fn unbounded(generics: &Generics) -> Generics {
     let mut out = Generics::default();
     for param in &generics.params {
         match param {
@@ -117,14 +151,20 @@ pub(crate) fn unbounded(generics: &Generics) -> Generics {
     out
 }
 
+/// The names of parameters, as arguments.
+pub(crate) fn arguments(generics: &Generics) -> TokenStream {
+    let (_, arguments, _) = generics.split_for_impl();
+    quote!(#arguments)
+}
+
 /// A type that uses every type parameter and is `Send`, `Sync` and `Copy` whatever they are.
-pub(crate) fn marker(generics: &Generics) -> Option<TokenStream> {
+fn marker(generics: &Generics) -> Option<TokenStream> {
     let types: Vec<_> = generics.type_params().map(|param| &param.ident).collect();
     (!types.is_empty()).then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
 }
 
 /// The method that makes the call of `pid`.
-pub(crate) fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream {
+fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream {
     let (krate, method) = (&subject.krate, &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
     let label = format!("{}::{}", subject.ident.unraw(), name.unraw());
@@ -161,7 +201,7 @@ pub(crate) fn pid(block: &Block, handle: &Ident) -> TokenStream {
         return quote!(#handle.pid);
     }
     let private = block.subject.private();
-    quote!(#private::Link::pid(&#handle.rest))
+    quote!(#private::Link::pid(#handle))
 }
 
 /// `Addressed::client`.
@@ -172,5 +212,5 @@ pub(crate) fn constructor(block: &Block) -> TokenStream {
         return quote!(#client { pid: #pid #of });
     }
     let private = block.subject.private();
-    quote!(#client { rest: #private::Link::of(#pid) #of })
+    quote!(#private::Link::of(#pid))
 }

@@ -132,11 +132,13 @@ fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
 pub(crate) struct OfImpl {
     pub(crate) krate: Path,
     pub(crate) protocols: Vec<Path>,
+    /// The protocols are named in a way that cannot be read.
+    pub(crate) names_any_protocol: bool,
 }
 
 /// Reads them; `of_protocol` says that it is the block of a protocol.
 pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, faults: &mut Faults) -> OfImpl {
-    let (mut krate, mut protocols) = (default_crate(), Vec::new());
+    let (mut krate, mut protocols, mut names_any_protocol) = (default_crate(), Vec::new(), false);
     for setting in settings(tokens, faults) {
         match setting.key.to_string().as_str() {
             "crate" => krate = path(&setting, krate, faults),
@@ -148,12 +150,16 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, faults: &mut Fault
                 let what = "the option `protocols` belongs to the type's own `impl`";
                 faults.on(&setting.key, what, "move `protocols(…)` to the `#[process]` before the type's own `impl`");
             }
-            "protocols" => named_protocols(&setting, &mut protocols, faults),
+            "protocols" => {
+                let before = faults.count();
+                named_protocols(&setting, &mut protocols, faults);
+                names_any_protocol = faults.count() > before && protocols.is_empty();
+            }
             _ if of_protocol => unknown(&setting, "`#[process]` on an `impl` of a protocol", &["crate"], faults),
             _ => unknown(&setting, "`#[process]` on an `impl`", &["crate", "protocols"], faults),
         }
     }
-    OfImpl { krate, protocols }
+    OfImpl { krate, protocols, names_any_protocol }
 }
 
 /// The paths in `protocols(…)`.

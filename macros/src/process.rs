@@ -7,7 +7,6 @@
 use crate::block::Block;
 use crate::fault::Faults;
 use crate::subject::Subject;
-use crate::options::OfImpl;
 use crate::{actor, answers, client, entries, handles, marker, options};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -16,9 +15,9 @@ use syn::{ImplItem, ItemImpl};
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let mut faults = Faults::default();
-    let OfImpl { krate, protocols } = options::of_impl(options, item.trait_.is_some(), &mut faults);
+    let options = options::of_impl(options, item.trait_.is_some(), &mut faults);
     options::twice(&mut item.attrs, &mut faults);
-    let Some(subject) = Subject::read(krate, &item, &mut faults) else {
+    let Some(subject) = Subject::read(options.krate.clone(), &item, &mut faults) else {
         strip(&mut item);
         let faults = faults.to_tokens();
         return quote!(#item #faults);
@@ -26,7 +25,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     if let Some((path, _)) = item.trait_.clone() {
         return answers::expand(subject, path, item, faults);
     }
-    let block = Block::read(subject, protocols, &mut item, &mut faults);
+    let block = Block::read(subject, options, &mut item, &mut faults);
     let entry_points = entries::items(&block);
     let messages = block.messages.iter().map(|message| handles::items(message, &block.subject));
     let client = client::items(&block);

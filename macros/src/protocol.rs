@@ -16,7 +16,7 @@ use crate::{argument, client, deliver, generics, handles, options};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
-use syn::{GenericParam, ItemTrait, ReturnType, Signature, TraitItem, TraitItemFn, parse_quote};
+use syn::{FnArg, GenericParam, Generics, ItemTrait, ReturnType, Signature, TraitItem, TraitItemFn, parse_quote};
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     let mut faults = Faults::default();
@@ -25,8 +25,9 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     let subject = subject(krate, &item, &mut faults);
     (item.items, messages) = read(&item, &subject, &mut faults);
     let types = messages.iter().map(|message| handles::items(message, &subject));
-    let client = client(&subject, &messages);
-    let named = messages.iter().enumerate().map(|(place, message)| found(message, place, &messages, &subject));
+    let addressed = addressed(&subject, &messages);
+    let named = messages.iter().map(|message| found(message, &subject));
+    let chain = chain(&subject, &messages);
     let plain = plain(&item, &subject, &messages);
     if item.items.is_empty() {
         faults.on(&item.ident, "a protocol without methods asks nothing", "add `fn …(&mut self);` to the trait");
@@ -49,7 +50,8 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
                 type Error = ::core::convert::Infallible;
             }
 
-            #client
+            #addressed
+            #chain
             #(#named)*
             #plain
         };
@@ -130,18 +132,20 @@ fn only_asks(method: &mut TraitItemFn, faults: &mut Faults) {
         let what = "a protocol says what is answered, not when: a process that answers later takes the `Reply`";
         faults.on(whole, what, format!("remove it, and write `-> {answer}`"));
     });
-    for token in method.sig.inputs.iter().skip(1).map(ToTokens::to_token_stream).chain([returned(&method.sig)]) {
-        if generics::contains_self(&token) {
+    let carried = method.sig.inputs.iter_mut().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(&mut *typed.ty),
+        FnArg::Receiver(_) => None,
+    });
+    let answer = match &mut method.sig.output {
+        ReturnType::Type(_, ty) => Some(&mut **ty),
+        ReturnType::Default => None,
+    };
+    for ty in carried.chain(answer) {
+        if generics::contains_self(&ty.to_token_stream()) {
             let what = "`Self` is another type for each kind of process that answers";
-            faults.on(token, what, "name the type, or `Address<dyn …>` of this protocol");
+            faults.on(&*ty, what, "name the type, or `Address<dyn …>` of this protocol");
+            *ty = parse_quote!(());
         }
-    }
-}
-
-fn returned(signature: &Signature) -> TokenStream {
-    match &signature.output {
-        ReturnType::Default => TokenStream::new(),
-        ReturnType::Type(_, ty) => ty.to_token_stream(),
     }
 }
 
@@ -157,7 +161,7 @@ fn without(
     for pair in written.pairs() {
         let (input, after) = (pair.value(), pair.punct());
         match input {
-            syn::FnArg::Typed(typed) if wrong(typed) => tell(quote!(#comma #typed), &typed.ty),
+            FnArg::Typed(typed) if wrong(typed) => tell(quote!(#comma #typed), &typed.ty),
             other => kept.push((*other).clone()),
         }
         comma = after.copied();
@@ -167,91 +171,43 @@ fn without(
     }
 }
 
-/// The handle that addresses deref to, over another's.
-fn client(subject: &Subject, messages: &[Message]) -> TokenStream {
+/// The handle that addresses deref to, and what is known of the protocol.
+fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
     let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
+    let (pid, handle) = (local("pid"), local("handle"));
     let client = naming::handle_type(&subject.ident, "Client");
-    let (rest, pid, handle) = (quote!(__Rest), local("pid"), local("handle"));
-    let mut unbounded = client::unbounded(&subject.generics);
-    unbounded.params.push(parse_quote!(#rest));
-    let mut linked = subject.generics.clone();
-    linked.params.push(parse_quote!(#rest: #private::Link));
-    let of = client::marker(&subject.generics);
-    let (field, filled) = match &of {
-        Some(marker) => (quote!(, of: #marker), quote!(, of: ::core::marker::PhantomData)),
-        None => (TokenStream::new(), TokenStream::new()),
-    };
-    let (bare, arguments, _) = unbounded.split_for_impl();
-    let (with_rest, _, clause_of_rest) = linked.split_for_impl();
+    let linked = client::linked(subject, &client, messages);
+    let (last, over_rest) = (
+        client::over(&subject.generics, &client, &quote!(#private::End)),
+        client::over(&subject.generics, &client, &quote!(__Rest)),
+    );
     let (parameters, _, clause) = subject.generics.split_for_impl();
-    let own = subject.generics.params.iter().filter_map(|param| match param {
-        GenericParam::Type(param) => Some(param.ident.to_token_stream()),
-        GenericParam::Const(param) => Some(param.ident.to_token_stream()),
-        _ => None,
-    });
-    let own: Vec<TokenStream> = own.collect();
-    let through = quote!(#private::Link::pid(&self.rest));
-    let calls = messages.iter().map(|message| client::call(message, subject, &through));
-    let (name, types) = (subject.ident.unraw().to_string(), chain(messages));
+    let name = subject.ident.unraw().to_string();
     let names = messages.iter().map(|message| {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
     });
-    let doc = format!("The messages of `{name}`, as methods of an address.");
     quote! {
-        #[doc = #doc]
-        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
-        pub struct #client #unbounded { rest: #rest #field }
-
-        #[automatically_derived]
-        impl #with_rest ::core::clone::Clone for #client #arguments #clause_of_rest {
-            fn clone(&self) -> Self { *self }
-        }
-
-        #[automatically_derived]
-        impl #with_rest ::core::marker::Copy for #client #arguments #clause_of_rest {}
-
-        #[automatically_derived]
-        impl #bare ::core::ops::Deref for #client #arguments {
-            type Target = #rest;
-            fn deref(&self) -> &Self::Target { &self.rest }
-        }
-
-        #[automatically_derived]
-        impl #with_rest #private::Link for #client #arguments #clause_of_rest {
-            fn of(#pid: #krate::Pid) -> Self {
-                #client { rest: #private::Link::of(#pid) #filled }
-            }
-
-            fn pid(&self) -> #krate::Pid {
-                #private::Link::pid(&self.rest)
-            }
-        }
-
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
-        impl #with_rest #client #arguments #clause_of_rest {
-            #(#calls)*
-        }
+        #linked
 
         #[automatically_derived]
         impl #parameters #krate::Addressed for #ty #clause {
-            type Client = #client<#(#own,)* #private::End>;
+            type Handle = #last;
             const LABEL: &'static str = #name;
             const IS_PROTOCOL: bool = true;
 
-            fn client(#pid: #krate::Pid) -> Self::Client {
+            fn handle_of(#pid: #krate::Pid) -> Self::Handle {
                 #private::Link::of(#pid)
             }
 
-            fn pid(#handle: &Self::Client) -> #krate::Pid {
+            fn pid_of(#handle: &Self::Handle) -> #krate::Pid {
                 #private::Link::pid(#handle)
             }
         }
 
         #[automatically_derived]
         impl #parameters #private::Protocol for #ty #clause {
-            type Linked<#rest: #private::Link> = #client<#(#own,)* #rest>;
-            type Messages = #types;
+            type Linked<__Rest: #private::Link> = #over_rest;
             const INFO: #private::ProtocolInfo = #private::ProtocolInfo {
                 name: #name,
                 messages: &[#(#names),*],
@@ -261,41 +217,61 @@ fn client(subject: &Subject, messages: &[Message]) -> TokenStream {
     }
 }
 
-/// The types of the messages, as a chain of pairs.
-fn chain(messages: &[Message]) -> TokenStream {
-    messages.iter().rev().filter(|message| !message.repeated && message.method.present().is_none()).fold(
-        quote!(()),
-        |rest, message| {
-            let ty = message.ty();
-            quote!((#ty, #rest))
-        },
-    )
+/// The parameters, and one for the process that asks: see the runtime's `protocol`.
+fn asking(subject: &Subject) -> Generics {
+    let mut generics = subject.generics.clone();
+    generics.params.push(parse_quote!(__Asking));
+    generics
 }
 
-/// How a message is found without its name: by its place, and by its method's name.
-fn found(message: &Message, place: usize, messages: &[Message], subject: &Subject) -> TokenStream {
+/// The messages as a chain: each one, before those that follow it.
+fn chain(subject: &Subject, messages: &[Message]) -> TokenStream {
+    let (private, ty) = (subject.private(), &subject.ty);
+    let asking = asking(subject);
+    let (parameters, _, clause) = asking.split_for_impl();
+    let from = |place: usize, cfgs: TokenStream, messages: TokenStream| {
+        quote! {
+            #cfgs
+            #[automatically_derived]
+            impl #parameters #private::MessagesFrom<#place, __Asking> for #ty #clause {
+                type Messages = #messages;
+            }
+        }
+    };
+    let messages: Vec<&Message> = messages.iter().filter(|message| !message.repeated).collect();
+    let mut out = from(messages.len(), TokenStream::new(), quote!(()));
+    for (place, message) in messages.into_iter().enumerate() {
+        let (ty, (ok, error), cfgs, next) = (message.ty(), message.answer(), message.method.cfgs(), place + 1);
+        let rest = quote!(<Self as #private::MessagesFrom<#next, __Asking>>::Messages);
+        out.extend(from(place, quote!(#(#cfgs)*), quote!(((#ty, #ok, #error), #rest))));
+        if !cfgs.is_empty() {
+            let conditions = cfgs.iter().filter_map(|cfg| cfg.meta.require_list().ok().map(|list| &list.tokens));
+            out.extend(from(place, quote!(#[cfg(not(all(#(#conditions),*)))]), rest));
+        }
+    }
+    out
+}
+
+/// How a message is found by its method's name.
+fn found(message: &Message, subject: &Subject) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
     }
     let (private, ty, message_ty) = (subject.private(), &subject.ty, message.ty());
-    let (parameters, _, clause) = subject.generics.split_for_impl();
+    let asking = asking(subject);
+    let (parameters, _, clause) = asking.split_for_impl();
     let (cfgs, hash) = (message.method.cfgs(), naming::hash(&message.method.ident.unraw().to_string()));
-    let place = placed(messages[..place].iter().map(|message| &message.method));
     let fields: Vec<_> = message.method.arguments.fields();
     let (types, names) =
         (fields.iter().map(|(_, ty, _)| ty).collect::<Vec<_>>(), fields.iter().map(|(name, ..)| name).collect::<Vec<_>>());
-    let (value, given) = (message.value(), local("message"));
+    let (value, given, (ok, error)) = (message.value(), local("message"), message.answer());
     quote! {
         #(#cfgs)*
         #[automatically_derived]
-        impl #parameters #private::Nth<{ #place }> for #ty #clause {
+        impl #parameters #private::Named<#hash, __Asking> for #ty #clause {
             type Message = #message_ty;
-        }
-
-        #(#cfgs)*
-        #[automatically_derived]
-        impl #parameters #private::Named<#hash> for #ty #clause {
-            type Message = #message_ty;
+            type Reply = #ok;
+            type Error = #error;
             type Parts = (#(#types,)*);
 
             #[inline(always)]
@@ -305,18 +281,6 @@ fn found(message: &Message, place: usize, messages: &[Message], subject: &Subjec
             }
         }
     }
-}
-
-/// The place after these methods, which `#[cfg]` on them may move.
-pub(crate) fn placed<'a>(before: impl Iterator<Item = &'a Method>) -> TokenStream {
-    let (mut certain, mut conditional) = (0_usize, Vec::new());
-    for method in before {
-        match method.present() {
-            Some(condition) => conditional.push(condition),
-            None => certain += 1,
-        }
-    }
-    quote!(#certain #(+ #conditional as usize)*)
 }
 
 /// What is sent, handed to the methods of a process that has them as the trait says.

@@ -89,6 +89,11 @@ pub(crate) fn respan(tokens: TokenStream, at: Span) -> TokenStream {
         .collect()
 }
 
+/// Where a protocol is named.
+pub(crate) fn place(path: &Path) -> Span {
+    path.segments.last().map_or_else(Span::call_site, |last| last.ident.span()).resolved_at(Span::call_site())
+}
+
 /// What is said of a lifetime, on the type or on its block.
 pub(crate) fn lifetime_fault(lifetime: impl ToTokens) -> String {
     format!("a process outlives whoever spawned it: it cannot borrow for `{}`", text(lifetime))

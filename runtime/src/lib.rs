@@ -133,7 +133,7 @@ pub mod __private {
         InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
     };
     pub use crate::actor::protocol::{
-        Answer, HandlesAll, Lists, Named, Nth, Plain, Protocol, Serves, complete,
+        Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
     pub use crate::actor::reply::{Asked, open};
     pub use crate::actor::seed::SpawnCore;

@@ -22,17 +22,17 @@ use std::ops::Deref;
 /// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done with
 /// its [`Pid`].
 pub struct Address<P: Addressed + ?Sized> {
-    client: P::Client,
+    handle: P::Handle,
 }
 
 impl<P: Addressed + ?Sized> Address<P> {
     pub(crate) fn new(pid: Pid) -> Self {
-        Self { client: P::client(pid) }
+        Self { handle: P::handle_of(pid) }
     }
 
     /// The PID of the process.
     pub fn pid(self) -> Pid {
-        P::pid(&self.client)
+        P::pid_of(&self.handle)
     }
 
     /// An address for less: for one protocol, as `Address<dyn Storage>`, or for one type of message, as
@@ -44,10 +44,10 @@ impl<P: Addressed + ?Sized> Address<P> {
 }
 
 impl<P: Addressed + ?Sized> Deref for Address<P> {
-    type Target = P::Client;
+    type Target = P::Handle;
 
-    fn deref(&self) -> &P::Client {
-        &self.client
+    fn deref(&self) -> &P::Handle {
+        &self.handle
     }
 }
 

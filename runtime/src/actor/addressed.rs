@@ -3,7 +3,7 @@
 use crate::pid::Pid;
 use std::any::TypeId;
 
-/// What an [`Address`](crate::Address) can be of: a process, or `dyn` and a protocol. The macros implement it.
+/// What an [`Address`](crate::Address) can be of: a process, or `dyn` and a protocol.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no process and no protocol",
     label = "not a process",
@@ -12,16 +12,16 @@ use std::any::TypeId;
 )]
 pub trait Addressed: 'static {
     /// What `Address<Self>` derefs to: a method for each message.
-    type Client: Copy + Send + Sync + 'static;
+    type Handle: Copy + Send + Sync + 'static;
     /// The name of the process or protocol.
     const LABEL: &'static str;
     /// Whether it is a protocol.
     const IS_PROTOCOL: bool;
 
     /// The handle for a PID. For generated code.
-    fn client(pid: Pid) -> Self::Client;
+    fn handle_of(pid: Pid) -> Self::Handle;
     /// The PID of a handle. For generated code.
-    fn pid(client: &Self::Client) -> Pid;
+    fn pid_of(handle: &Self::Handle) -> Pid;
 }
 
 /// What is known of a protocol.

@@ -7,6 +7,7 @@ use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
 use crate::mail::Mail;
+use crate::pid::Pid;
 use crate::process::unknown_entry;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -31,7 +32,9 @@ pub trait Declared {
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
-pub trait Actor: Declared + Addressed + Sized + Send + 'static {
+pub trait Actor: Declared + Sized + Send + 'static {
+    /// What `Address<Self>` derefs to: a method for each message.
+    type Client: Copy + Send + Sync + 'static;
     /// What `Spawn<Self>` derefs to: a method for each entry.
     type Entries;
     /// The entries, in the order of the source.
@@ -45,6 +48,10 @@ pub trait Actor: Declared + Addressed + Sized + Send + 'static {
     /// Whether any method is async.
     const ASYNC: bool;
 
+    /// The handle for a PID. For generated code.
+    fn client(pid: Pid) -> Self::Client;
+    /// The PID of a handle. For generated code.
+    fn pid(client: &Self::Client) -> Pid;
     /// The entries of a spawn. For generated code.
     fn entries(spawn: SpawnCore<Self>) -> Self::Entries;
     /// The spawn of entries. For generated code.
@@ -57,6 +64,22 @@ pub trait Actor: Declared + Addressed + Sized + Send + 'static {
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Delivery<'a>;
     /// Hands a signal to its method; one without a method comes back. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
+}
+
+impl<P: Actor> Addressed for P {
+    type Handle = P::Client;
+    const LABEL: &'static str = P::NAME;
+    const IS_PROTOCOL: bool = false;
+
+    #[inline]
+    fn handle_of(pid: Pid) -> P::Client {
+        P::client(pid)
+    }
+
+    #[inline]
+    fn pid_of(handle: &P::Client) -> Pid {
+        P::pid(handle)
+    }
 }
 
 /// A process, or a protocol, that has a method for messages of type `M`.

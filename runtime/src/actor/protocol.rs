@@ -2,12 +2,17 @@
 //!
 //! `#[protocol]` writes everything about the messages for the type `dyn Storage`; `#[process] impl Storage for Disk` says
 //! how a `Disk` handles them. Neither macro sees the other's text: what the second needs of the first it finds by types,
-//! the methods by their place ([`Nth`]) and by their name ([`Named`]).
+//! the messages as a [`Chain`], and the method of a name by [`Named`].
+//!
+//! These have a parameter `L`, for the process that asks, and are implemented for all of them. It says nothing; but a type
+//! of the asking crate must stand there, or the compiler, when it looks whether two `impl`s for the process overlap, takes
+//! it that the protocol's crate may yet change its mind about the message types.
 
 use super::addressed::{Addressed, Link, ProtocolInfo};
 use super::context::Context;
 use super::definition::{Delivery, Handles};
 use crate::mail::Mail;
+use std::convert::Infallible;
 use std::marker::PhantomData;
 
 /// A protocol: `dyn` and a trait with `#[protocol]`. The macro implements it.
@@ -19,8 +24,6 @@ use std::marker::PhantomData;
 pub trait Protocol: Addressed {
     /// The handle for its messages, over that for others: what addresses deref to. For generated code.
     type Linked<Rest: Link>: Link;
-    /// The types of its messages, as a chain of pairs. For generated code.
-    type Messages;
     /// Its name and its messages.
     const INFO: ProtocolInfo;
 }
@@ -64,22 +67,67 @@ pub trait Plain<P>: Protocol {
     fn deliver<'a>(process: &'a mut P, mail: &mut Mail<'_>) -> Delivery<'a>;
 }
 
-/// The message number `I` of a protocol. For generated code.
-#[diagnostic::on_unimplemented(message = "`{Self}` has fewer methods", label = "more methods than the protocol has")]
-pub trait Nth<const I: usize> {
-    /// Its type.
+/// The messages of a protocol, in their order: pairs of the first one and the others. For generated code.
+pub trait Chain<L> {
+    /// The type of the first one.
     type Message;
+    /// What it is answered with.
+    type Reply: Send + 'static;
+    /// The error of the answer.
+    type Error: Send + 'static;
+    /// The others.
+    type Rest: Chain<L>;
+}
+
+impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((M, T, E), Rest) {
+    type Message = M;
+    type Reply = T;
+    type Error = E;
+    type Rest = Rest;
+}
+
+/// What follows the last one: an `impl` with more methods than the protocol is told so by the compiler, and by it alone.
+impl<L> Chain<L> for () {
+    type Message = Beyond<()>;
+    type Reply = ();
+    type Error = Infallible;
+    type Rest = Beyond<()>;
+}
+
+/// What follows that. For generated code.
+pub struct Beyond<T>(PhantomData<T>);
+
+impl<L, T> Chain<L> for Beyond<T> {
+    type Message = Beyond<Self>;
+    type Reply = ();
+    type Error = Infallible;
+    type Rest = Beyond<Self>;
+}
+
+/// The messages of a protocol from number `I` on. For generated code.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no protocol",
+    label = "not a protocol",
+    note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
+)]
+pub trait MessagesFrom<const I: usize, L> {
+    /// They.
+    type Messages: Chain<L>;
 }
 
 /// The message of the method whose name has the hash `H`. For generated code.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no method of this name",
+    message = "`{Self}` is no protocol with a method of this name",
     label = "no method of the protocol",
     note = "name it as the protocol does, or move it to an `impl` of its own"
 )]
-pub trait Named<const H: u64> {
+pub trait Named<const H: u64, L> {
     /// Its type.
     type Message;
+    /// What it is answered with.
+    type Reply: Send + 'static;
+    /// The error of the answer.
+    type Error: Send + 'static;
     /// What it carries.
     type Parts;
     /// Takes the message apart.
@@ -95,7 +143,7 @@ pub trait HandlesAll<Messages> {}
 
 impl<P> HandlesAll<()> for P {}
 
-impl<P: Handles<M> + HandlesAll<Rest>, M, Rest> HandlesAll<(M, Rest)> for P {}
+impl<P: Handles<M> + HandlesAll<Rest>, M, T, E, Rest> HandlesAll<((M, T, E), Rest)> for P {}
 
 /// That a method answers as the protocol says: two of these are of one type. For generated code.
 pub struct Answer<T, E>(PhantomData<fn() -> (T, E)>);
@@ -106,4 +154,4 @@ impl<T, E> Answer<T, E> {
 }
 
 /// Checks at compile time, in generated code, that a process handles all messages of a protocol.
-pub const fn complete<P: HandlesAll<Q::Messages>, Q: Protocol + ?Sized>() {}
+pub const fn complete<P: HandlesAll<Q::Messages>, Q: MessagesFrom<0, P> + ?Sized>() {}
