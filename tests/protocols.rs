@@ -230,7 +230,8 @@ fn message_types_are_named_for_the_protocol_and_serve_every_process_of_it() {
         let storage: Address<dyn Storage> = memory.narrow();
         runtime.send(storage, put).unwrap();
         let get = StorageGet { key: "a".into() };
-        let recipients: [Recipient<StorageGet, Option<String>>; 3] = [memory.narrow(), storage.narrow(), storage.into()];
+        let recipients: [Recipient<StorageGet, Option<String>>; 3] =
+            [memory.narrow(), storage.narrow(), storage.into()];
         assert_eq!(recipients[0], recipients[1]);
         assert_eq!(recipients[2].call(get).wait(), Ok(Some("1".into())));
         assert_eq!(storage.tick(Tick(6)).wait(), Ok(7));
@@ -567,7 +568,10 @@ mod places {
             let (odd, plain) = (runtime.spawn(Odd).serve().unwrap(), runtime.spawn(Plain).serve().unwrap());
             assert_eq!(odd.narrow::<Address<dyn Local>>().seven().wait(), Ok(7));
             let both: [Address<dyn inner::Switch>; 2] = [plain.narrow(), odd.narrow()];
-            assert_eq!(both.map(|switch| (switch.on().wait().unwrap(), switch.off().wait().unwrap())), [(true, 0), (false, 1)]);
+            assert_eq!(
+                both.map(|switch| (switch.on().wait().unwrap(), switch.off().wait().unwrap())),
+                [(true, 0), (false, 1)]
+            );
             #[allow(deprecated)]
             let moved = both.map(|switch| switch.r#move(4).wait().unwrap());
             assert_eq!(moved, [4, 5]);

@@ -1,9 +1,9 @@
 //! `impl Actor`: what the runtime asks of a process.
 
 use crate::block::Block;
+use crate::deliver::Whose;
 use crate::method::Method;
 use crate::naming::local;
-use crate::deliver::Whose;
 use crate::subject::{place, respan};
 use crate::{client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
@@ -84,7 +84,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 #constructor
             }
 
-            fn pid(#handle: &Self::Client) -> #krate::Pid {
+            fn pid(#handle: &#client) -> #krate::Pid {
                 #handle_pid
             }
 

@@ -6,8 +6,8 @@
 //! each is found to be one of the protocol by the hash of its name.
 
 use crate::argument::{self, Reply};
-use crate::deliver::{self, Whose};
 use crate::client;
+use crate::deliver::{self, Whose};
 use crate::fault::Faults;
 use crate::generics;
 use crate::marker::{self, Marked, Role};
@@ -32,7 +32,8 @@ pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut f
     let is_plain = item.items.iter().all(|item| match item {
         ImplItem::Fn(method) => {
             method.sig.asyncness.is_none()
-                && !argument::typed(&method.sig).any(|input| argument::is_context(input) || argument::is_reply_once(input))
+                && !argument::typed(&method.sig)
+                    .any(|input| argument::is_context(input) || argument::is_reply_once(input))
         }
         _ => true,
     });
@@ -48,7 +49,7 @@ pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut f
         #item
         #faults
         #(#cfgs)*
-        #[allow(trivial_bounds)]
+        #[allow(trivial_bounds, unused_parens)]
         const _: () = { #handles #serves };
     }
 }
@@ -114,13 +115,13 @@ impl Answers {
     }
 
     /// What the protocol says of the method of that name. All of it stands at the name, so that the compiler says once if
-    /// there is none.
+    /// there is none. In parentheses: next to another `<` its own would be one sign with it, at another place.
     fn named(&self, method: &Method, what: &str) -> TokenStream {
         let (private, protocol, ty) = (self.subject.private(), &self.protocol, &self.subject.ty);
         let hash = naming::hash(&method.ident.unraw().to_string());
         let name = method.ident.span().resolved_at(Span::call_site());
         let what = format_ident!("{what}");
-        respan(quote!(<(dyn #protocol + 'static) as #private::Named<#hash, #ty>>::#what), name)
+        respan(quote!((<(dyn #protocol + 'static) as #private::Named<#hash, #ty>>::#what)), name)
     }
 
     /// `Handles`, with the answers that the protocol says.
@@ -134,10 +135,12 @@ impl Answers {
         let each = self.methods.iter().map(|method| {
             let (cfgs, name, message) = (method.cfgs(), method.ident.span(), self.named(method, "Message"));
             let (answer, error) = (self.named(method, "Reply"), self.named(method, "Error"));
-            quote_spanned! {name.resolved_at(Span::call_site())=>
+            let name = name.resolved_at(Span::call_site());
+            let handles = respan(quote!(#krate::Handles<#message>), name);
+            quote_spanned! {name=>
                 #(#cfgs)*
                 #[automatically_derived]
-                impl #parameters #krate::Handles<#message> for #ty #clause {
+                impl #parameters #handles for #ty #clause {
                     type Reply = #answer;
                     type Error = #error;
                 }
@@ -159,13 +162,14 @@ impl Answers {
             let (from, next) = (rest(place), rest(place + 1));
             let of_chain = |what: &str| {
                 let what = format_ident!("{what}");
-                respan(quote!(<#from #named as #private::Chain<#ty>>::#what), at)
+                respan(quote!((<#from #named as #private::Chain<#ty>>::#what)), at)
             };
             let (message, answer, error, others) =
                 (of_chain("Message"), of_chain("Reply"), of_chain("Error"), of_chain("Rest"));
             let cfgs = method.cfgs();
             let conditions: Vec<&TokenStream> =
                 cfgs.iter().filter_map(|cfg| cfg.meta.require_list().ok().map(|list| &list.tokens)).collect();
+            let handles = respan(quote!(#krate::Handles<#message>), at);
             let without = (!conditions.is_empty())
                 .then(|| quote!(#[cfg(not(all(#(#conditions),*)))] type #next #declared = #from #named;));
             quote_spanned! {at=>
@@ -174,7 +178,7 @@ impl Answers {
                 #without
                 #(#cfgs)*
                 #[automatically_derived]
-                impl #parameters #krate::Handles<#message> for #ty #clause {
+                impl #parameters #handles for #ty #clause {
                     type Reply = #answer;
                     type Error = #error;
                 }
@@ -191,11 +195,14 @@ impl Answers {
     fn conditions(&self) -> Generics {
         let (private, ty, asked) = (self.subject.private(), &self.subject.ty, self.asked());
         let mut generics = self.subject.generics.clone();
-        let mut conditions = vec![if self.is_plain {
-            quote!(#asked: #private::Plain<#ty>)
-        } else {
-            quote!(#asked: #private::Protocol)
-        }];
+        let mut conditions = Vec::new();
+        if generics.params.is_empty() {
+            // Of a generic process the compiler would take the condition for all that it knows of the messages.
+            conditions.push(quote!(#asked: #private::MessagesFrom<0, #ty>));
+        }
+        if self.is_plain {
+            conditions.push(quote!(#asked: #private::Plain<#ty>));
+        }
         if self.asks_for_list {
             conditions.push(quote!(#ty: #private::Lists<#asked>));
         }
@@ -268,13 +275,16 @@ impl Answers {
         }
         let (private, message) = (self.subject.private(), self.named(method, "Message"));
         let parts = self.named(method, "parts");
-        let (mail, caller, given) = (local("mail"), local("caller"), local("message"));
+        let open = respan(quote!(#private::open::<#message>), method.ident.span().resolved_at(Span::call_site()));
+        let (mail, caller, mut given) = (local("mail"), local("caller"), local("message"));
+        given.set_span(given.span().located_at(method.ident.span()));
         let cfgs = method.cfgs();
         let fields = method.arguments.fields();
         let (names, types): (Vec<_>, Vec<_>) = fields.iter().map(|(name, ty, _)| (*name, *ty)).unzip();
         let handled = deliver::handled(method, &Whose::own(), &private);
         // At the arguments and at the answer, for what the compiler says of types that differ from the protocol's.
-        let carried = argument::typed_span(&fields).unwrap_or_else(|| method.ident.span()).resolved_at(Span::call_site());
+        let carried =
+            argument::typed_span(&fields).unwrap_or_else(|| method.ident.span()).resolved_at(Span::call_site());
         let expected = quote_spanned!(carried=> (#(#types,)*));
         let parts = quote_spanned!(carried=> #parts(#given));
         let answer = match &method.arguments.reply {
@@ -293,7 +303,7 @@ impl Answers {
         let said = respan(quote!(#private::Answer<#answered, #failed>), returned);
         Some(quote! {
             #(#cfgs)*
-            if let ::core::option::Option::Some((#given, #caller)) = #private::open::<#message>(#mail) {
+            if let ::core::option::Option::Some((#given, #caller)) = #open(#mail) {
                 let (#(#names,)*): #expected = #parts;
                 let _: #said = #found;
                 return #handled;
@@ -310,7 +320,7 @@ mod tests {
     fn a_block_with_an_async_method_is_the_types_own() {
         let mut item: ItemImpl = parse_quote!(impl Storage for Disk { async fn get(&mut self) {} });
         own(&mut item);
-        assert_eq!(crate::text::text(&item.items[0]), "pub async fn get(&mut self) { }");
+        assert_eq!(crate::text::text(&item.items[0]), "pub async fn get(&mut self) {  }");
         assert!(item.trait_.is_none());
         assert_eq!(crate::text::text(&item.self_ty), "Disk");
     }

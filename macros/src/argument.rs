@@ -141,7 +141,7 @@ fn generics(signature: &Signature, role: Role, faults: &mut Faults) -> Vec<Ident
     match names.first() {
         Some(name) => {
             let what = format!("{} has one type: it cannot be generic by itself", role.what());
-            faults.on(quote!(#params), what, format!("name the type, or move `{name}` to the `impl`"));
+            faults.on(quote!(#params), what, format!("name the type, or write `{name}` at the head of the block"));
         }
         None => {
             let what = format!("{} outlives the caller: it cannot have lifetimes", role.what());

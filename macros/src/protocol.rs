@@ -22,7 +22,11 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     let mut faults = Faults::default();
     let krate = options::of_protocol(options, &mut faults);
     let messages;
-    let subject = subject(krate, &item, &mut faults);
+    let Some(subject) = subject(krate, &item, &mut faults) else {
+        strip(&mut item);
+        let faults = faults.to_tokens();
+        return quote!(#item #faults);
+    };
     (item.items, messages) = read(&item, &subject, &mut faults);
     let types = messages.iter().map(|message| handles::items(message, &subject));
     let addressed = addressed(&subject, &messages);
@@ -58,10 +62,21 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     }
 }
 
-/// Whom everything generated is about: `dyn` and the trait.
-fn subject(krate: syn::Path, item: &ItemTrait, faults: &mut Faults) -> Subject {
+/// Without a subject nothing is generated: the methods stay, our attributes go.
+fn strip(item: &mut ItemTrait) {
+    let krate = parse_quote!(postroom);
+    for item in &mut item.items {
+        if let TraitItem::Fn(method) = item {
+            marker::take_message(&mut method.attrs, &krate, &mut Faults::default());
+        }
+    }
+}
+
+/// Whom everything generated is about: `dyn` and the trait. Nothing if that cannot be.
+fn subject(krate: syn::Path, item: &ItemTrait, faults: &mut Faults) -> Option<Subject> {
     if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
-        faults.on(lifetime, lifetime_fault(lifetime), "remove it");
+        faults.on(&item.generics, lifetime_fault(lifetime), "remove it");
+        return None;
     }
     if let Some(unsafety) = &item.unsafety {
         faults.on(unsafety, "a protocol is called by the runtime: it cannot be `unsafe`", "remove it");
@@ -76,7 +91,7 @@ fn subject(krate: syn::Path, item: &ItemTrait, faults: &mut Faults) -> Subject {
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
     let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-    Subject { krate, ident, ty, generics, cfgs }
+    Some(Subject { krate, ident, ty, generics, cfgs })
 }
 
 /// The items of the trait as they go out, and its messages.
@@ -107,6 +122,10 @@ fn read(item: &ItemTrait, subject: &Subject, faults: &mut Faults) -> (Vec<TraitI
         }
         let mut asked = Method::read(&mut method.sig, &item.vis, marked, subject, faults);
         asked.sound &= faults.count() == before;
+        if !method.sig.generics.params.is_empty() {
+            // So that the compiler need not say it again.
+            method.sig.generics.make_where_clause().predicates.push(parse_quote!(Self: ::core::marker::Sized));
+        }
         messages.push(Message::check(asked, subject, &messages, faults));
         items.push(TraitItem::Fn(method));
     }
@@ -121,7 +140,8 @@ fn only_asks(method: &mut TraitItemFn, faults: &mut Faults) {
         method.semi_token = Some(parse_quote!(;));
     }
     if let Some(asyncness) = method.sig.asyncness.take() {
-        let what = "a protocol says what is asked and what is answered; whether to wait before that is up to each process";
+        let what =
+            "a protocol says what is asked and what is answered; whether to wait before that is up to each process";
         faults.on(asyncness, what, "remove it");
     }
     without(&mut method.sig, argument::is_context, |whole, _| {
@@ -262,12 +282,15 @@ fn found(message: &Message, subject: &Subject) -> TokenStream {
     let (parameters, _, clause) = asking.split_for_impl();
     let (cfgs, hash) = (message.method.cfgs(), naming::hash(&message.method.ident.unraw().to_string()));
     let fields: Vec<_> = message.method.arguments.fields();
-    let (types, names) =
-        (fields.iter().map(|(_, ty, _)| ty).collect::<Vec<_>>(), fields.iter().map(|(name, ..)| name).collect::<Vec<_>>());
+    let (types, names) = (
+        fields.iter().map(|(_, ty, _)| ty).collect::<Vec<_>>(),
+        fields.iter().map(|(name, ..)| name).collect::<Vec<_>>(),
+    );
     let (value, given, (ok, error)) = (message.value(), local("message"), message.answer());
     quote! {
         #(#cfgs)*
         #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
         impl #parameters #private::Named<#hash, __Asking> for #ty #clause {
             type Message = #message_ty;
             type Reply = #ok;
@@ -292,11 +315,8 @@ fn plain(item: &ItemTrait, subject: &Subject, messages: &[Message]) -> TokenStre
     let mut generics = subject.generics.clone();
     generics.params.push(parse_quote!(#process: #name #arguments + #private::Declared));
     let (parameters, _, clause) = generics.split_for_impl();
-    let whose = Whose {
-        this: this.to_token_stream(),
-        path: quote!(<#process as #name #arguments>),
-        process: process.clone(),
-    };
+    let whose =
+        Whose { this: this.to_token_stream(), path: quote!(<#process as #name #arguments>), process: process.clone() };
     let delivers = messages.iter().filter_map(|message| deliver::message(message, &whose, &private));
     let knows = messages.iter().map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
@@ -323,9 +343,38 @@ fn plain(item: &ItemTrait, subject: &Subject, messages: &[Message]) -> TokenStre
 /// What a trait of the standard library is told that has `#[process]` on one of its `impl`s.
 pub(crate) fn is_of_the_language(path: &syn::Path) -> bool {
     const KNOWN: &[&str] = &[
-        "AsMut", "AsRef", "Borrow", "BorrowMut", "Clone", "Copy", "Debug", "Default", "Deref", "DerefMut", "Display",
-        "Drop", "Eq", "Error", "Extend", "From", "FromIterator", "FromStr", "Future", "Hash", "Index", "IndexMut",
-        "Into", "IntoIterator", "Iterator", "Ord", "PartialEq", "PartialOrd", "Send", "Sync", "ToString", "TryFrom",
+        "AsMut",
+        "AsRef",
+        "Borrow",
+        "BorrowMut",
+        "Clone",
+        "Copy",
+        "Debug",
+        "Default",
+        "Deref",
+        "DerefMut",
+        "Display",
+        "Drop",
+        "Eq",
+        "Error",
+        "Extend",
+        "From",
+        "FromIterator",
+        "FromStr",
+        "Future",
+        "Hash",
+        "Index",
+        "IndexMut",
+        "Into",
+        "IntoIterator",
+        "Iterator",
+        "Ord",
+        "PartialEq",
+        "PartialOrd",
+        "Send",
+        "Sync",
+        "ToString",
+        "TryFrom",
         "TryInto",
     ];
     path.segments.last().is_some_and(|last| KNOWN.contains(&text(&last.ident).as_str()))

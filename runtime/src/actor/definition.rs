@@ -66,6 +66,7 @@ pub trait Actor: Declared + Sized + Send + 'static {
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<P: Actor> Addressed for P {
     type Handle = P::Client;
     const LABEL: &'static str = P::NAME;

@@ -34,7 +34,7 @@ pub trait Protocol: Addressed {
     label = "no `#[process] impl` of `{Q}` for `{Self}`",
     note = "write `#[process]` before the `impl` of the protocol for `{Self}`, or remove it from `protocols(…)`"
 )]
-pub trait Serves<Q: Protocol + ?Sized>: Addressed + Sized {
+pub trait Serves<Q: ?Sized>: Addressed + Sized {
     /// Whether any of its methods for the protocol is async.
     const ASYNC: bool;
 
@@ -60,7 +60,7 @@ pub trait Lists<Q: ?Sized> {}
     label = "not a protocol",
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
-pub trait Plain<P>: Protocol {
+pub trait Plain<P> {
     /// See [`Serves::understands`].
     fn understands(mail: &Mail<'_>) -> bool;
     /// See [`Serves::deliver`].

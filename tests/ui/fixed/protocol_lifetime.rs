@@ -1,8 +1,0 @@
-use postroom::prelude::*;
-
-#[protocol]
-trait Storage {
-    fn get(&self, key: String) -> usize;
-}
-
-fn main() {}
