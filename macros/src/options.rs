@@ -3,8 +3,8 @@
 use crate::fault::Faults;
 use crate::suggest;
 use crate::text::text;
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -15,15 +15,17 @@ struct Setting {
     value: Option<Expr>,
     /// In parentheses: `protocols(Storage, Audit)`.
     list: Option<TokenStream>,
+    /// Where the parentheses end.
+    end: Span,
 }
 
 impl Parse for Setting {
     fn parse(input: ParseStream) -> syn::Result<Self> {
         let key = input.call(Ident::parse_any)?;
-        let mut list = None;
+        let (mut list, mut end) = (None, key.span());
         if input.peek(token::Paren) {
             let inside;
-            let _parentheses = parenthesized!(inside in input);
+            end = parenthesized!(inside in input).span.close();
             list = Some(inside.parse()?);
         }
         let value = if input.parse::<Option<Token![=]>>()?.is_none() {
@@ -35,7 +37,7 @@ impl Parse for Setting {
         } else {
             Some(input.parse()?)
         };
-        Ok(Self { key, value, list })
+        Ok(Self { key, value, list, end })
     }
 }
 
@@ -177,7 +179,8 @@ fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, faults: &mut Fa
         return faults.on(&list, what, "write `Storage`");
     };
     if paths.is_empty() {
-        return faults.on(key, "`protocols()` names no protocol", "write `protocols(Storage)`");
+        let whole = quote_spanned!(setting.end=> #key ());
+        return faults.on(whole, "`protocols()` names no protocol", "write `protocols(Storage)`");
     }
     for path in paths {
         if protocols.iter().any(|other| text(other) == text(&path)) {
