@@ -1,18 +1,20 @@
 //! `impl Actor`: what the runtime asks of a process.
 
 use crate::block::Block;
+use crate::deliver::Whose;
 use crate::method::Method;
 use crate::naming::local;
+use crate::subject::{place, respan};
 use crate::{client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::parse_quote;
 
 pub(crate) fn items(block: &Block) -> TokenStream {
-    let (subject, client, points) = (&block.subject, &block.client, &block.entry_points);
+    let (subject, client, points) = (&block.subject, client::handle(block), &block.entry_points);
     let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
-
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
     let (ctx, signal) = (local("ctx"), local("signal"));
@@ -30,9 +32,26 @@ pub(crate) fn items(block: &Block) -> TokenStream {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
         quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
     });
-    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, subject));
+    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, &Whose::own(), &private));
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, subject));
     let constructor = client::constructor(block);
+    let handle_pid = client::pid(block, &handle);
+    // At the protocol's name, so that the compiler says once if the process does not answer it.
+    let serves: Vec<TokenStream> = block
+        .protocols
+        .iter()
+        .map(|path| respan(quote!(<#ty as #private::Serves<(dyn #path + 'static)>>), place(path)))
+        .collect();
+    let infos_of_protocols = block.protocols.iter().map(|path| quote!(<dyn #path as #private::Protocol>::INFO));
+    let listed = listed(block);
+    // The last one is asked without a look: whether a message is one of its own is found out by opening it.
+    let delivered = match serves.split_last() {
+        None => quote!(#private::Delivery::Unhandled),
+        Some((last, others)) => quote! {
+            #(if #others::understands(#mail) { return #others::deliver(self, #ctx, #mail); })*
+            #last::deliver(self, #ctx, #mail)
+        },
+    };
 
     // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
     // mismatched types instead of one about messages. It is this block's own, so that a second one for the same type is
@@ -47,23 +66,26 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             type Error = ::core::convert::Infallible;
         }
 
+        #listed
+
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
         impl #parameters #krate::Actor for #ty #clause {
-            type Client = #client #arguments;
+            type Client = #client;
             type Entries = #points #arguments;
 
             const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
             const MESSAGES: &'static [&'static str] = &[#(#messages),*];
+            const PROTOCOLS: &'static [#private::ProtocolInfo] = &[#(#infos_of_protocols),*];
             const SIGNALS: &'static [&'static str] = &[#(#signals),*];
-            const ASYNC: bool = #any_async;
+            const ASYNC: bool = #any_async #(|| #serves::ASYNC)*;
 
             fn client(#pid: #krate::Pid) -> Self::Client {
                 #constructor
             }
 
-            fn pid(#handle: &#client #arguments) -> #krate::Pid {
-                #handle.pid
+            fn pid(#handle: &#client) -> #krate::Pid {
+                #handle_pid
             }
 
             fn entries(#spawn: #private::SpawnCore<Self>) -> Self::Entries {
@@ -86,6 +108,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 
             fn is_async(#mail: &#private::Mail<'_>) -> bool {
                 #(#is_async)*
+                #(if #serves::ASYNC && #serves::is_async(#mail) { return true; })*
                 false
             }
 
@@ -96,7 +119,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 #mail: &mut #private::Mail<'_>,
             ) -> #private::Delivery<'a> {
                 #(#delivers)*
-                #private::Delivery::Unhandled
+                #delivered
             }
 
             fn signal<'a>(
@@ -109,6 +132,25 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             }
         }
     }
+}
+
+/// That the process names these protocols. If they were named in a way that cannot be read, any one will do.
+fn listed(block: &Block) -> TokenStream {
+    let (private, ty) = (block.subject.private(), &block.subject.ty);
+    let (parameters, _, clause) = block.subject.generics.split_for_impl();
+    if block.names_any_protocol {
+        let mut generics = block.subject.generics.clone();
+        generics.params.push(parse_quote!(__Any: ?::core::marker::Sized));
+        let (parameters, _, clause) = generics.split_for_impl();
+        return quote!(impl #parameters #private::Lists<__Any> for #ty #clause {});
+    }
+    let each = block.protocols.iter().map(|path| {
+        quote! {
+            #[automatically_derived]
+            impl #parameters #private::Lists<dyn #path> for #ty #clause {}
+        }
+    });
+    each.collect()
 }
 
 /// Whether any method has a future to keep, conditional ones counted where they are there.

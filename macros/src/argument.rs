@@ -10,7 +10,7 @@ use crate::output::{self, Output};
 use crate::owned;
 use crate::subject::Subject;
 use crate::text::text;
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::{Attribute, FnArg, Ident, Pat, PatType, ReceiverKind, Signature, Type};
 
@@ -141,7 +141,7 @@ fn generics(signature: &Signature, role: Role, faults: &mut Faults) -> Vec<Ident
     match names.first() {
         Some(name) => {
             let what = format!("{} has one type: it cannot be generic by itself", role.what());
-            faults.on(quote!(#params), what, format!("name the type, or move `{name}` to the `impl`"));
+            faults.on(quote!(#params), what, format!("name the type, or write `{name}` at the head of the block"));
         }
         None => {
             let what = format!("{} outlives the caller: it cannot have lifetimes", role.what());
@@ -160,6 +160,35 @@ fn kind(input: &PatType) -> Kind {
         _ if named_ctx && borrowed => Kind::Context,
         _ => Kind::Carried,
     }
+}
+
+/// The arguments besides `self`.
+pub(crate) fn typed(signature: &Signature) -> impl Iterator<Item = &PatType> {
+    signature.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(typed),
+        FnArg::Receiver(_) => None,
+    })
+}
+
+/// Whether it is the context.
+pub(crate) fn is_context(input: &PatType) -> bool {
+    kind(input) == Kind::Context
+}
+
+/// Whether it is a reply for one answer.
+pub(crate) fn is_reply_once(input: &PatType) -> bool {
+    last_segment(&input.ty).as_deref() == Some("Reply")
+}
+
+/// The answer that a reply is for, as it is written.
+pub(crate) fn answer_of(ty: &Type) -> Option<String> {
+    let Type::Path(path) = ty else { return None };
+    output::arguments(path).first().map(text)
+}
+
+/// Where the first of the types stands.
+pub(crate) fn typed_span(fields: &[(&Ident, &TokenStream, &[Attribute])]) -> Option<Span> {
+    fields.first().map(|(_, ty, _)| syn::spanned::Spanned::span(ty))
 }
 
 /// The name of a type, through references.

@@ -6,15 +6,20 @@ use crate::marker::{self, Role};
 use crate::message::Message;
 use crate::method::Method;
 use crate::naming;
+use crate::options::OfImpl;
 use crate::signal::SignalMethod;
 use crate::subject::Subject;
-use syn::{Ident, ImplItem, ItemImpl};
+use syn::{Ident, ImplItem, ItemImpl, Path};
 
 pub(crate) struct Block {
     pub(crate) subject: Subject,
     pub(crate) entries: Vec<Entry>,
     pub(crate) messages: Vec<Message>,
     pub(crate) signals: Vec<SignalMethod>,
+    /// The protocols that the process answers, as its options name them.
+    pub(crate) protocols: Vec<Path>,
+    /// The options name protocols in a way that cannot be read.
+    pub(crate) names_any_protocol: bool,
     /// The type that addresses deref to.
     pub(crate) client: Ident,
     /// The type that the spawn builder derefs to.
@@ -23,12 +28,12 @@ pub(crate) struct Block {
 
 impl Block {
     /// Reads the methods and takes our attributes off; one that is there already is taken out.
-    pub(crate) fn read(subject: Subject, item: &mut ItemImpl, faults: &mut Faults) -> Self {
+    pub(crate) fn read(subject: Subject, options: OfImpl, item: &mut ItemImpl, faults: &mut Faults) -> Self {
         let (mut entries, mut messages, mut signals) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen: Vec<(Ident, bool)> = Vec::new();
         item.items.retain_mut(|item| {
             let ImplItem::Fn(method) = item else { return true };
-            let Some(marked) = marker::take(method, &subject.krate, faults) else { return true };
+            let Some(marked) = marker::take(&mut method.attrs, &subject.krate, faults) else { return true };
             let (name, conditional) = (method.sig.ident.clone(), !marked.cfgs.is_empty());
             // Two methods of one name may exist under two conditions.
             if seen.iter().any(|(other, there)| *other == name && !(conditional && *there)) {
@@ -41,7 +46,7 @@ impl Block {
             }
             seen.push((name, conditional));
             let role = marked.role;
-            let method = Method::read(method, marked, &subject, faults);
+            let method = Method::read(&mut method.sig, &method.vis, marked, &subject, faults);
             match role {
                 Role::Entry => entries.push(Entry::check(method, faults)),
                 Role::Message => messages.push(Message::check(method, &subject, &messages, faults)),
@@ -55,6 +60,7 @@ impl Block {
         }
         let client = naming::handle_type(&subject.ident, "Client");
         let entry_points = naming::handle_type(&subject.ident, "Entries");
-        Self { subject, entries, messages, signals, client, entry_points }
+        let OfImpl { protocols, names_any_protocol, .. } = options;
+        Self { subject, entries, messages, signals, protocols, names_any_protocol, client, entry_points }
     }
 }

@@ -7,14 +7,17 @@ use crate::block::Block;
 use crate::docs;
 use crate::message::Message;
 use crate::naming::local;
-use crate::subject::Subject;
+use crate::subject::{Subject, place, respan};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{GenericParam, Generics, parse_quote};
+use syn::{GenericParam, Generics, Ident, parse_quote};
 
 pub(crate) fn items(block: &Block) -> TokenStream {
     let (subject, client) = (&block.subject, &block.client);
+    if !block.protocols.is_empty() {
+        return linked(subject, client, &block.messages);
+    }
     let (krate, ident) = (&subject.krate, subject.ident.unraw());
     let unbounded = unbounded(&subject.generics);
     let (bare_parameters, arguments, _) = unbounded.split_for_impl();
@@ -22,7 +25,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let marker = marker(&subject.generics);
     let field = marker.map(|marker| quote!(, of: #marker));
     let doc = format!("The messages of `{ident}`, as methods of its address.");
-    let calls = block.messages.iter().map(|message| call(message, subject));
+    let calls = block.messages.iter().map(|message| call(message, subject, &quote!(self.pid)));
     let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
     quote! {
         #[doc = #doc]
@@ -42,6 +45,90 @@ pub(crate) fn items(block: &Block) -> TokenStream {
             #(#calls)*
         }
     }
+}
+
+/// A handle over another's: of a protocol, and of a process that answers protocols. Its own methods come first, then those
+/// of the `Rest`, which is a parameter: so it needs no bounds, and is as visible as what stands there.
+pub(crate) fn linked(subject: &Subject, client: &Ident, messages: &[Message]) -> TokenStream {
+    let (krate, private, ident) = (&subject.krate, subject.private(), subject.ident.unraw());
+    let (rest, pid) = (quote!(__Rest), local("pid"));
+    let mut unbounded = unbounded(&subject.generics);
+    unbounded.params.push(parse_quote!(#rest));
+    let mut bounded = subject.generics.clone();
+    bounded.params.push(parse_quote!(#rest: #private::Link));
+    let (field, filled) = match marker(&subject.generics) {
+        Some(marker) => (quote!(, of: #marker), quote!(, of: ::core::marker::PhantomData)),
+        None => (TokenStream::new(), TokenStream::new()),
+    };
+    let (bare, arguments, _) = unbounded.split_for_impl();
+    let (parameters, _, clause) = bounded.split_for_impl();
+    let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
+    let through = quote!(#private::Link::pid(&self.rest));
+    let calls = messages.iter().map(|message| call(message, subject, &through));
+    let doc = format!("The messages of `{ident}`, as methods of an address.");
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
+        pub struct #client #unbounded { rest: #rest #field }
+
+        #[automatically_derived]
+        impl #parameters ::core::clone::Clone for #client #arguments #clause {
+            fn clone(&self) -> Self { *self }
+        }
+
+        #[automatically_derived]
+        impl #parameters ::core::marker::Copy for #client #arguments #clause {}
+
+        #[automatically_derived]
+        impl #bare ::core::ops::Deref for #client #arguments {
+            type Target = #rest;
+            fn deref(&self) -> &#rest { &self.rest }
+        }
+
+        #[automatically_derived]
+        impl #parameters #private::Link for #client #arguments #clause {
+            fn of(#pid: #krate::Pid) -> Self {
+                #client { rest: #private::Link::of(#pid) #filled }
+            }
+
+            fn pid(&self) -> #krate::Pid {
+                #private::Link::pid(&self.rest)
+            }
+        }
+
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
+        impl #parameters #client #arguments #clause {
+            #(#calls)*
+        }
+    }
+}
+
+/// The handle over `rest`.
+pub(crate) fn over(generics: &Generics, client: &Ident, rest: &TokenStream) -> TokenStream {
+    let own = generics.params.iter().filter_map(|param| match param {
+        GenericParam::Type(param) => Some(&param.ident),
+        GenericParam::Const(param) => Some(&param.ident),
+        GenericParam::Lifetime(_) => None,
+    });
+    quote!(#client<#(#own,)* #rest>)
+}
+
+/// `Actor::Client`.
+pub(crate) fn handle(block: &Block) -> TokenStream {
+    let (generics, client) = (&block.subject.generics, &block.client);
+    if block.protocols.is_empty() {
+        let (_, arguments, _) = generics.split_for_impl();
+        return quote!(#client #arguments);
+    }
+    over(generics, client, &rest(block))
+}
+
+/// The protocols' handles, one over the other.
+fn rest(block: &Block) -> TokenStream {
+    let private = block.subject.private();
+    block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
+        respan(quote!(<dyn #protocol as #private::Protocol>::Linked<#rest>), place(protocol))
+    })
 }
 
 /// The parameters without bounds, defaults and lifetimes.
@@ -64,14 +151,20 @@ fn unbounded(generics: &Generics) -> Generics {
     out
 }
 
+/// The names of parameters, as arguments.
+pub(crate) fn arguments(generics: &Generics) -> TokenStream {
+    let (_, arguments, _) = generics.split_for_impl();
+    quote!(#arguments)
+}
+
 /// A type that uses every type parameter and is `Send`, `Sync` and `Copy` whatever they are.
 fn marker(generics: &Generics) -> Option<TokenStream> {
     let types: Vec<_> = generics.type_params().map(|param| &param.ident).collect();
     (!types.is_empty()).then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
 }
 
-/// The method that makes the call.
-fn call(message: &Message, subject: &Subject) -> TokenStream {
+/// The method that makes the call of `pid`.
+fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream {
     let (krate, method) = (&subject.krate, &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
     let label = format!("{}::{}", subject.ident.unraw(), name.unraw());
@@ -83,15 +176,12 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {
             let make = if method.sound { quote!(move |#ident| #value) } else { quote!(|_| ::core::unreachable!()) };
-            (
-                quote_spanned!(at=> #krate::Streaming<#ty, #item>),
-                quote!(#krate::Streaming::new(self.pid, #label, #make)),
-            )
+            (quote_spanned!(at=> #krate::Streaming<#ty, #item>), quote!(#krate::Streaming::new(#pid, #label, #make)))
         }
         _ => {
             // A faulty `#[message(Type)]` may have no argument, or several, to pass on.
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
-            (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(self.pid, #label, #value)))
+            (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(#pid, #label, #value)))
         }
     };
     let function = quote_spanned!(at=> #vis fn #name(&self, #inputs) -> #gives { #body });
@@ -102,9 +192,22 @@ fn call(message: &Message, subject: &Subject) -> TokenStream {
     }
 }
 
-/// `Actor::client`.
+/// `Addressed::pid`.
+pub(crate) fn pid(block: &Block, handle: &Ident) -> TokenStream {
+    if block.protocols.is_empty() {
+        return quote!(#handle.pid);
+    }
+    let private = block.subject.private();
+    quote!(#private::Link::pid(#handle))
+}
+
+/// `Addressed::client`.
 pub(crate) fn constructor(block: &Block) -> TokenStream {
     let (client, pid) = (&block.client, local("pid"));
     let of = marker(&block.subject.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
-    quote!(#client { pid: #pid #of })
+    if block.protocols.is_empty() {
+        return quote!(#client { pid: #pid #of });
+    }
+    let private = block.subject.private();
+    quote!(#private::Link::of(#pid))
 }

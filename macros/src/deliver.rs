@@ -10,15 +10,32 @@ use crate::subject::Subject;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
+/// Whose method it is.
+pub(crate) struct Whose {
+    /// The process, as a value: `self`.
+    pub(crate) this: TokenStream,
+    /// What its methods are found on: `Self`.
+    pub(crate) path: TokenStream,
+    /// Its type: `Self`.
+    pub(crate) process: TokenStream,
+}
+
+impl Whose {
+    /// Inside an `impl` of the process.
+    pub(crate) fn own() -> Self {
+        Self { this: quote!(self), path: quote!(Self), process: quote!(Self) }
+    }
+}
+
 /// The statement that hands the mail to one message method or passes it on.
-pub(crate) fn message(message: &Message, subject: &Subject) -> Option<TokenStream> {
+pub(crate) fn message(message: &Message, whose: &Whose, private: &TokenStream) -> Option<TokenStream> {
     let method = &message.method;
     if !method.sound {
         return None;
     }
-    let (private, mail, caller) = (subject.private(), local("mail"), local("caller"));
+    let (mail, caller) = (local("mail"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
-    let handled = handled(message, subject);
+    let handled = handled(method, whose, private);
     Some(quote! {
         #(#cfgs)*
         if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#ty>(#mail) {
@@ -28,12 +45,12 @@ pub(crate) fn message(message: &Message, subject: &Subject) -> Option<TokenStrea
 }
 
 /// The delivery: done at once, or pending until the method's future is.
-fn handled(message: &Message, subject: &Subject) -> TokenStream {
-    let (method, private) = (&message.method, subject.private());
+pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> TokenStream {
+    let Whose { this, path, process } = whose;
     let (ctx, caller, out) = (local("ctx"), local("caller"), local("out"));
     let (name, names, passed) = (&method.ident, method.names(), method.ctx(&ctx));
     let dot_await = method.is_async.then(|| quote!(.await));
-    let run = |reply: Option<TokenStream>| quote!(Self::#name(self, #passed #(#names,)* #reply) #dot_await);
+    let run = |reply: Option<TokenStream>| quote!(#path::#name(#this, #passed #(#names,)* #reply) #dot_await);
     let body = match &method.arguments.reply {
         Some(Reply::Once { answer }) => {
             let reply = if answer.is_fallible() {
@@ -52,10 +69,10 @@ fn handled(message: &Message, subject: &Subject) -> TokenStream {
         }
         None if method.output.is_fallible() => {
             let (run, error) = (run(None), local("error"));
-            let text = describe(&private, &error);
+            let text = describe(private, &error);
             quote!({
                 let #out = #run;
-                #caller.answer_result::<Self, _, _>(#out, |#error| #text)
+                #caller.answer_result::<#process, _, _>(#out, |#error| #text)
             })
         }
         None => {

@@ -40,6 +40,20 @@ pub(crate) fn used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
     out
 }
 
+/// The parameters that occur in `tokens`, without any bounds.
+pub(crate) fn names_used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
+    let mut out = used_in(generics, tokens);
+    out.where_clause = None;
+    for param in &mut out.params {
+        match param {
+            GenericParam::Type(param) => (param.colon_token, param.bounds) = (None, Punctuated::new()),
+            GenericParam::Const(param) => param.default = None,
+            GenericParam::Lifetime(_) => {}
+        }
+    }
+    out
+}
+
 fn retain(
     bounds: &Punctuated<TypeParamBound, Token![+]>,
     keep: impl Fn(&TypeParamBound) -> bool,
@@ -77,7 +91,8 @@ pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     })
 }
 
-fn contains_self(tokens: &TokenStream) -> bool {
+/// Whether `Self` stands in `tokens`.
+pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == "Self",
         TokenTree::Group(group) => contains_self(&group.stream()),

@@ -3,9 +3,10 @@
 //! From reading to writing: `subject` is the type, `marker` finds the methods that matter, `argument`, `owned` and
 //! `output` check their signatures, put together in `method`. `message`, `entry` and `signal` check what is special to
 //! each, and `block` is all that was read. `handles`, `client`, `entries`, `deliver` and `actor` write it out, put
-//! together in `process`. `declare` is the struct half, `main_fn` is `#[postroom::main]`.
+//! together in `process`. `protocol` is the trait of `#[protocol]`, `answers` an `impl` of one. `declare` is the struct half, `main_fn` is `#[postroom::main]`.
 
 mod actor;
+mod answers;
 mod argument;
 mod block;
 mod client;
@@ -26,6 +27,7 @@ mod options;
 mod output;
 mod owned;
 mod process;
+mod protocol;
 mod signal;
 mod subject;
 mod suggest;
@@ -75,6 +77,24 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     );
     let faults = faults.to_tokens();
     quote!(#original #faults).into()
+}
+
+/// Makes a protocol of a trait: messages that several kinds of process answer.
+///
+/// Each method is a message; what stands under `#[message]` goes to its type, and `#[message(Type)]` takes a type that
+/// exists. The trait stays an ordinary one. A kind of process answers it by `#[process] impl Storage for Disk`, and names
+/// it at its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
+#[proc_macro_attribute]
+pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
+    match syn::parse(item.clone()) {
+        Ok(item) => protocol::expand(options.into(), item).into(),
+        Err(_) => {
+            let mut faults = Faults::default();
+            faults.at(Span::call_site(), "`#[protocol]` goes on a trait", "remove it");
+            let (item, faults) = (TokenStream2::from(item), faults.to_tokens());
+            quote!(#item #faults).into()
+        }
+    }
 }
 
 /// Marks a method, inside a `#[process] impl`, that the process can be started at.

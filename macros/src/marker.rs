@@ -5,7 +5,7 @@
 //! `#[message]`, stays with the method.
 
 use crate::fault::Faults;
-use syn::{Attribute, ImplItemFn, Meta, Path};
+use syn::{Attribute, Meta, Path, parse_quote};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -24,7 +24,8 @@ impl Role {
         }
     }
 
-    fn of(attribute: &Attribute, krate: &Path) -> Option<Self> {
+    /// What the attribute says that a method is, if it is one of ours.
+    pub(crate) fn of(attribute: &Attribute, krate: &Path) -> Option<Self> {
         let segments = &attribute.path().segments;
         let named_here = segments.len() == 1
             || segments.len() == 2
@@ -51,15 +52,15 @@ pub(crate) struct Marked {
 }
 
 /// Takes marker and message attributes off a method; nothing if it is a plain method.
-pub(crate) fn take(method: &mut ImplItemFn, krate: &Path, faults: &mut Faults) -> Option<Marked> {
+pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults) -> Option<Marked> {
     let (position, role) =
-        method.attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
-    let marker = method.attrs.remove(position);
+        attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
+    let marker = attrs.remove(position);
     let owns_type = role == Role::Message && matches!(marker.meta, Meta::Path(_));
     let mut marked =
         Marked { role, marker, cfgs: Vec::new(), docs: Vec::new(), deprecated: Vec::new(), of_message: Vec::new() };
     let mut own = Vec::new();
-    for (at, attribute) in method.attrs.drain(..).enumerate() {
+    for (at, attribute) in attrs.drain(..).enumerate() {
         if let Some(second) = Role::of(&attribute, krate) {
             let what = if second == role { "this is said twice" } else { "a method is one thing" };
             faults.on(&attribute, format!("{what}: this one is {} already", role.what()), "remove it");
@@ -91,8 +92,19 @@ pub(crate) fn take(method: &mut ImplItemFn, krate: &Path, faults: &mut Faults) -
         }
         own.push(attribute);
     }
-    method.attrs = own;
+    *attrs = own;
     Some(marked)
+}
+
+/// The same for a method that is a message unless it says otherwise, as all methods of a protocol are.
+pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults) -> Marked {
+    if !attrs.iter().any(|attribute| Role::of(attribute, krate).is_some()) {
+        attrs.push(parse_quote!(#[message]));
+    }
+    match take(attrs, krate, faults) {
+        Some(marked) => marked,
+        None => unreachable!("a marker is there"),
+    }
 }
 
 /// Attributes that mean something on a function and nothing on a struct.

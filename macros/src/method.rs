@@ -8,7 +8,7 @@ use crate::subject::Subject;
 use crate::text::text;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Attribute, Ident, ImplItemFn, ReturnType, Safety, Visibility};
+use syn::{Attribute, Ident, ReturnType, Safety, Signature, Visibility};
 
 pub(crate) struct Method {
     pub(crate) ident: Ident,
@@ -23,10 +23,15 @@ pub(crate) struct Method {
 }
 
 impl Method {
-    pub(crate) fn read(item: &mut ImplItemFn, marked: Marked, subject: &Subject, faults: &mut Faults) -> Self {
+    pub(crate) fn read(
+        signature: &mut Signature,
+        vis: &Visibility,
+        marked: Marked,
+        subject: &Subject,
+        faults: &mut Faults,
+    ) -> Self {
         let role = marked.role;
         let before = faults.count();
-        let signature = &mut item.sig;
         let modifiers: [Option<TokenStream>; 3] = [
             signature.constness.map(ToTokens::into_token_stream),
             (!matches!(signature.safety, Safety::Default)).then(|| signature.safety.to_token_stream()),
@@ -41,7 +46,7 @@ impl Method {
         let output = Output::read(&signature.output, answer, &subject.krate, &subject.ty, faults);
         Self {
             ident: signature.ident.clone(),
-            vis: item.vis.clone(),
+            vis: vis.clone(),
             marked,
             is_async: signature.asyncness.is_some(),
             arguments,

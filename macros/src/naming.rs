@@ -20,6 +20,11 @@ pub(crate) fn local(name: &str) -> Ident {
     format_ident!("{name}", span = Span::mixed_site())
 }
 
+/// What a method's name comes to where only a number can stand: FNV-1a.
+pub(crate) fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 fn camel_case(snake: &str) -> String {
     snake
         .split('_')

@@ -2,21 +2,32 @@
 
 use crate::fault::Faults;
 use crate::suggest;
-use proc_macro2::TokenStream;
-use quote::quote;
+use crate::text::text;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, Ident, Lit, LitStr, Path, Token, parse_quote};
+use syn::{Attribute, Expr, Ident, Lit, LitStr, Path, Token, parenthesized, parse_quote, token};
 
 struct Setting {
     key: Ident,
     value: Option<Expr>,
+    /// In parentheses: `protocols(Storage, Audit)`.
+    list: Option<TokenStream>,
+    /// Where the parentheses end.
+    end: Span,
 }
 
 impl Parse for Setting {
     fn parse(input: ParseStream) -> syn::Result<Self> {
         let key = input.call(Ident::parse_any)?;
+        let (mut list, mut end) = (None, key.span());
+        if input.peek(token::Paren) {
+            let inside;
+            end = parenthesized!(inside in input).span.close();
+            list = Some(inside.parse()?);
+        }
         let value = if input.parse::<Option<Token![=]>>()?.is_none() {
             None
         } else if key == "crate" && !input.peek(syn::LitStr) {
@@ -26,7 +37,7 @@ impl Parse for Setting {
         } else {
             Some(input.parse()?)
         };
-        Ok(Self { key, value })
+        Ok(Self { key, value, list, end })
     }
 }
 
@@ -41,7 +52,7 @@ fn settings(tokens: TokenStream, faults: &mut Faults) -> Vec<Setting> {
 }
 
 fn unknown(setting: &Setting, attribute: &str, known: &[&str], faults: &mut Faults) {
-    let Setting { key, value } = setting;
+    let Setting { key, value, .. } = setting;
     let what = format!("{attribute} has no option `{key}`; it has {}", suggest::list(known));
     match suggest::nearest(&key.to_string(), known) {
         Some(meant) => faults.on(key, what, format!("write `{meant}`")),
@@ -75,6 +86,10 @@ impl Declaration {
                 "crate" => out.krate = path(&setting, out.krate, faults),
                 "name" => out.name = name(&setting, faults),
                 "on_error" => out.ends_on_error = ends_on_error(&setting, faults),
+                "protocols" => {
+                    let what = "the option `protocols` belongs to `#[process]` on the `impl`";
+                    faults.on(&setting.key, what, "move `protocols(…)` to the `impl`'s `#[process]`");
+                }
                 _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error"], faults),
             }
         }
@@ -115,9 +130,17 @@ fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
     }
 }
 
-/// Options of `#[process]` on an impl block: the path of the crate.
-pub(crate) fn of_impl(tokens: TokenStream, faults: &mut Faults) -> Path {
-    let mut krate = default_crate();
+/// Options of `#[process]` on an impl block.
+pub(crate) struct OfImpl {
+    pub(crate) krate: Path,
+    pub(crate) protocols: Vec<Path>,
+    /// The protocols are named in a way that cannot be read.
+    pub(crate) names_any_protocol: bool,
+}
+
+/// Reads them; `of_protocol` says that it is the block of a protocol.
+pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, faults: &mut Faults) -> OfImpl {
+    let (mut krate, mut protocols, mut names_any_protocol) = (default_crate(), Vec::new(), false);
     for setting in settings(tokens, faults) {
         match setting.key.to_string().as_str() {
             "crate" => krate = path(&setting, krate, faults),
@@ -125,7 +148,56 @@ pub(crate) fn of_impl(tokens: TokenStream, faults: &mut Faults) -> Path {
                 let what = format!("the option `{key}` belongs to `#[process]` on the struct");
                 faults.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
             }
-            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate"], faults),
+            "protocols" if of_protocol => {
+                let what = "the option `protocols` belongs to the type's own `impl`";
+                faults.on(&setting.key, what, "move `protocols(…)` to the `#[process]` before the type's own `impl`");
+            }
+            "protocols" => {
+                let before = faults.count();
+                named_protocols(&setting, &mut protocols, faults);
+                names_any_protocol = faults.count() > before && protocols.is_empty();
+            }
+            _ if of_protocol => unknown(&setting, "`#[process]` on an `impl` of a protocol", &["crate"], faults),
+            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate", "protocols"], faults),
+        }
+    }
+    OfImpl { krate, protocols, names_any_protocol }
+}
+
+/// The paths in `protocols(…)`.
+fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, faults: &mut Faults) {
+    let (key, value) = (&setting.key, &setting.value);
+    let what = "`protocols` names the protocols that the process answers";
+    let Some(list) = setting.list.clone() else {
+        let (written, shown) = match value {
+            Some(value) => (quote!(#key #value), text(value)),
+            None => (quote!(#key), "Storage".to_owned()),
+        };
+        return faults.on(written, what, format!("write `protocols({shown})`"));
+    };
+    let Ok(paths) = Punctuated::<Path, Token![,]>::parse_terminated.parse2(list.clone()) else {
+        return faults.on(&list, what, "write `Storage`");
+    };
+    if paths.is_empty() {
+        let whole = quote_spanned!(setting.end=> #key ());
+        return faults.on(whole, "`protocols()` names no protocol", "write `protocols(Storage)`");
+    }
+    for path in paths {
+        if protocols.iter().any(|other| text(other) == text(&path)) {
+            faults.on(&path, format!("`{}` is named twice", text(&path)), "remove it");
+        } else {
+            protocols.push(path);
+        }
+    }
+}
+
+/// Options of `#[protocol]`: the path of the crate.
+pub(crate) fn of_protocol(tokens: TokenStream, faults: &mut Faults) -> Path {
+    let mut krate = default_crate();
+    for setting in settings(tokens, faults) {
+        match setting.key.to_string().as_str() {
+            "crate" => krate = path(&setting, krate, faults),
+            _ => unknown(&setting, "`#[protocol]`", &["crate"], faults),
         }
     }
     krate

@@ -7,7 +7,7 @@
 use crate::block::Block;
 use crate::fault::Faults;
 use crate::subject::Subject;
-use crate::{actor, client, entries, handles, marker, options};
+use crate::{actor, answers, client, entries, handles, marker, options};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
@@ -15,14 +15,17 @@ use syn::{ImplItem, ItemImpl};
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let mut faults = Faults::default();
-    let krate = options::of_impl(options, &mut faults);
+    let options = options::of_impl(options, item.trait_.is_some(), &mut faults);
     options::twice(&mut item.attrs, &mut faults);
-    let Some(subject) = Subject::read(krate, &item, &mut faults) else {
+    let Some(subject) = Subject::read(options.krate.clone(), &item, &mut faults) else {
         strip(&mut item);
         let faults = faults.to_tokens();
         return quote!(#item #faults);
     };
-    let block = Block::read(subject, &mut item, &mut faults);
+    if let Some((path, _)) = item.trait_.clone() {
+        return answers::expand(subject, path, item, faults);
+    }
+    let block = Block::read(subject, options, &mut item, &mut faults);
     let entry_points = entries::items(&block);
     let messages = block.messages.iter().map(|message| handles::items(message, &block.subject));
     let client = client::items(&block);
@@ -57,7 +60,7 @@ fn strip(item: &mut ItemImpl) {
     let krate = syn::parse_quote!(postroom);
     for item in &mut item.items {
         if let ImplItem::Fn(method) = item {
-            marker::take(method, &krate, &mut Faults::default());
+            marker::take(&mut method.attrs, &krate, &mut Faults::default());
         }
     }
 }

@@ -23,14 +23,6 @@ pub(crate) struct Subject {
 impl Subject {
     /// Reads the head of the block. Nothing if its type can be no process.
     pub(crate) fn read(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Self> {
-        if item.trait_.is_some() {
-            faults.at(
-                Span::call_site(),
-                "`#[process]` goes on the type's own `impl`, not on that of a trait",
-                "remove it",
-            );
-            return None;
-        }
         let ident = match &*item.self_ty {
             Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|last| last.ident.clone()),
             _ => None,
@@ -84,7 +76,7 @@ fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
 }
 
 /// The tokens, all of them in one place.
-fn respan(tokens: TokenStream, at: Span) -> TokenStream {
+pub(crate) fn respan(tokens: TokenStream, at: Span) -> TokenStream {
     tokens
         .into_iter()
         .map(|mut token| {
@@ -95,6 +87,11 @@ fn respan(tokens: TokenStream, at: Span) -> TokenStream {
             token
         })
         .collect()
+}
+
+/// Where a protocol is named.
+pub(crate) fn place(path: &Path) -> Span {
+    path.segments.last().map_or_else(Span::call_site, |last| last.ident.span()).resolved_at(Span::call_site())
 }
 
 /// What is said of a lifetime, on the type or on its block.

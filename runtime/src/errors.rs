@@ -445,6 +445,16 @@ pub enum AddressError {
         /// What it is.
         found: &'static str,
     },
+    /// The process does not answer the protocol.
+    #[error("{pid} is a `{found}`, which does not answer the protocol `{protocol}`")]
+    Protocol {
+        /// The PID.
+        pid: Pid,
+        /// What it was asked for.
+        protocol: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
 }
 
 /// Why a runtime could not be built.

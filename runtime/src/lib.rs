@@ -80,7 +80,8 @@ mod table;
 mod timekeeper;
 mod topology;
 
-pub use actor::address::{Address, Recipient};
+pub use actor::address::{Address, NarrowOf, Recipient};
+pub use actor::addressed::{Addressed, ProtocolInfo};
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{CallThen, Context, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};
@@ -89,6 +90,7 @@ pub use actor::interval::{Interval, Missed};
 pub use actor::later::Timer;
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
+pub use actor::protocol::{Protocol, Serves};
 pub use actor::reply::Reply;
 pub use actor::spawn::{Running, Spawn, SpawnProcess};
 pub use actor::stream::{Replies, ReplyStream, Streaming};
@@ -120,7 +122,7 @@ pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, Wo
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 
-pub use postroom_macros::{entry, main, message, process, signal};
+pub use postroom_macros::{entry, main, message, process, protocol, signal};
 
 /// What a program that uses processes wants in scope.
 pub mod prelude {
@@ -130,18 +132,22 @@ pub mod prelude {
         ExitReason, Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process, ProcessError, Recipient,
         Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
     };
-    pub use crate::{entry, message, process, signal};
+    pub use crate::{entry, message, process, protocol, signal};
 }
 
 /// For generated code only: no promise is made about what is here.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::actor::addressed::{Addressed, End, Link, ProtocolInfo};
     pub use crate::actor::definition::{Actor, Declared, Delivery, Handles, no_such_entry};
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
         ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, InitOutcome, InputInfo,
         InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+    };
+    pub use crate::actor::protocol::{
+        Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
     pub use crate::actor::reply::{Asked, open};
     pub use crate::actor::seed::SpawnCore;

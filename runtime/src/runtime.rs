@@ -2,10 +2,10 @@
 
 use crate::actor::active::outside;
 use crate::actor::address::{Address, Recipient};
+use crate::actor::addressed::Addressed;
 use crate::actor::call::send;
 use crate::actor::definition::Actor;
 use crate::actor::entry::Inputs;
-use crate::actor::machine::KindOf;
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
@@ -24,6 +24,7 @@ use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
 use crate::sync::{OnceLock, PoisonError, RwLock, lock};
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -162,16 +163,19 @@ impl Host {
         self.0.registry.start(self.0.scheduler, Location::caller(), process, entry, Inputs::json(inputs))
     }
 
-    /// The typed address of the process with that PID.
+    /// The typed address of the process with that PID: `address::<Disk>(pid)` if it is a `Disk`,
+    /// `address::<dyn Storage>(pid)` if it answers the protocol `Storage`.
     ///
     /// # Errors
-    /// If no such process lives in this program, or if it is of another type.
-    pub fn address<P: Actor>(self, pid: Pid) -> Result<Address<P>, AddressError> {
+    /// If no such process lives in this program, if it is of another type, or if it does not answer the protocol.
+    pub fn address<P: Addressed + ?Sized>(self, pid: Pid) -> Result<Address<P>, AddressError> {
         let kind = pointing::kind(pid).ok_or(AddressError::Gone(pid))?;
-        if kind.type_id == KindOf::<P>::KIND.type_id {
-            Ok(Address::new(pid))
-        } else {
-            Err(AddressError::Type { pid, expected: P::NAME, found: (kind.name)() })
+        let (wanted, found) = (TypeId::of::<P>(), (kind.name)());
+        match P::IS_PROTOCOL {
+            true if (kind.answers)(wanted) => Ok(Address::new(pid)),
+            true => Err(AddressError::Protocol { pid, protocol: P::LABEL, found }),
+            false if kind.type_id == wanted => Ok(Address::new(pid)),
+            false => Err(AddressError::Type { pid, expected: P::LABEL, found }),
         }
     }
 

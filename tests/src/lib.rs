@@ -9,6 +9,7 @@ pub mod desk;
 pub mod face;
 pub mod hooks;
 pub mod latch;
+pub mod ledger;
 pub mod watchdog;
 
 pub use act::{Act, act, counts_to, idle_for_ever};

@@ -348,7 +348,7 @@ fn main() {
     account.client().wait().unwrap();
     account.either(1).wait().unwrap();
     account.deliver().wait().unwrap();
-    let _ = account.narrow::<Tick>();
+    let _ = account.narrow::<Recipient<Tick>>();
 
     let bank = runtime.spawn(Bank::Shut).open().unwrap();
     assert!(account.audit(bank).wait().is_ok());

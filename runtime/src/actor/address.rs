@@ -1,7 +1,9 @@
 //! Typed addresses.
 
+use super::addressed::Addressed;
 use super::call::{Call, send};
-use super::definition::{Actor, Handles};
+use super::definition::Handles;
+use super::protocol::{Protocol, Serves};
 use super::target::SendTo;
 use crate::errors::SendError;
 use crate::pid::Pid;
@@ -11,82 +13,100 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The address of a process of type `P`: its PID, with a method for each of its messages.
+/// The address of a process of type `P`, or of one that answers the protocol `P`: its PID, with a method for each of the
+/// messages.
 ///
 /// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended comes back. The type is checked again at
 /// delivery, so that no address, however it was made, can be wrong about a process in a way that matters.
 ///
 /// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done with
 /// its [`Pid`].
-pub struct Address<P: Actor> {
-    client: P::Client,
+pub struct Address<P: Addressed + ?Sized> {
+    handle: P::Handle,
 }
 
-impl<P: Actor> Address<P> {
+impl<P: Addressed + ?Sized> Address<P> {
     pub(crate) fn new(pid: Pid) -> Self {
-        Self { client: P::client(pid) }
+        Self { handle: P::handle_of(pid) }
     }
 
     /// The PID of the process.
     pub fn pid(self) -> Pid {
-        P::pid(&self.client)
+        P::pid_of(&self.handle)
     }
 
-    /// An address for one type of message, whatever else the process understands.
-    pub fn narrow<M: Send + 'static>(self) -> Recipient<M, P::Reply, P::Error>
-    where
-        P: Handles<M>,
-    {
-        Recipient { pid: self.pid(), types: PhantomData }
-    }
-}
-
-impl<P: Actor> Deref for Address<P> {
-    type Target = P::Client;
-
-    fn deref(&self) -> &P::Client {
-        &self.client
+    /// An address for less: for one protocol, as `Address<dyn Storage>`, or for one type of message, as
+    /// `Recipient<Tick>`, whatever else the process understands. Which one is said where it goes, or as
+    /// `narrow::<Address<dyn Storage>>()`.
+    pub fn narrow<N: NarrowOf<P>>(self) -> N {
+        N::narrow_of(self)
     }
 }
 
-impl<P: Actor> Clone for Address<P> {
+impl<P: Addressed + ?Sized> Deref for Address<P> {
+    type Target = P::Handle;
+
+    fn deref(&self) -> &P::Handle {
+        &self.handle
+    }
+}
+
+impl<P: Addressed + ?Sized> Clone for Address<P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Actor> Copy for Address<P> {}
+impl<P: Addressed + ?Sized> Copy for Address<P> {}
 
-impl<P: Actor> PartialEq for Address<P> {
+impl<P: Addressed + ?Sized> PartialEq for Address<P> {
     fn eq(&self, other: &Self) -> bool {
         self.pid() == other.pid()
     }
 }
 
-impl<P: Actor> Eq for Address<P> {}
+impl<P: Addressed + ?Sized> Eq for Address<P> {}
 
-impl<P: Actor> Hash for Address<P> {
+impl<P: Addressed + ?Sized> Hash for Address<P> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.pid().hash(state);
     }
 }
 
-impl<P: Actor> From<Address<P>> for Pid {
+impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
     fn from(address: Address<P>) -> Self {
         address.pid()
     }
 }
 
-impl<P: Actor> fmt::Debug for Address<P> {
+impl<P: Addressed + ?Sized> fmt::Debug for Address<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", P::NAME, self.pid())
+        write!(f, "{}{}", P::LABEL, self.pid())
     }
 }
 
 /// The same as the PID.
-impl<P: Actor> fmt::Display for Address<P> {
+impl<P: Addressed + ?Sized> fmt::Display for Address<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pid().fmt(f)
+    }
+}
+
+/// What an address of a `P` can be [narrowed](Address::narrow) to.
+pub trait NarrowOf<P: Addressed + ?Sized> {
+    /// The narrower address.
+    fn narrow_of(address: Address<P>) -> Self;
+}
+
+impl<P: Serves<Q>, Q: Protocol + ?Sized> NarrowOf<P> for Address<Q> {
+    fn narrow_of(address: Address<P>) -> Self {
+        Self::new(address.pid())
+    }
+}
+
+impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::Reply, P::Error> {
+    fn narrow_of(address: Address<P>) -> Self {
+        Self::of(address.pid())
     }
 }
 
@@ -150,13 +170,13 @@ impl<M, T, E> fmt::Debug for Recipient<M, T, E> {
     }
 }
 
-impl<P: Handles<M>, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
+impl<P: Handles<M> + ?Sized, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
     fn from(address: Address<P>) -> Self {
         address.narrow()
     }
 }
 
-impl<M, P: Handles<M>> SendTo<M> for Address<P> {
+impl<M, P: Handles<M> + ?Sized> SendTo<M> for Address<P> {
     fn target(&self) -> Pid {
         self.pid()
     }

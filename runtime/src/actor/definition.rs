@@ -1,5 +1,6 @@
 //! What the macro says of a struct: its names, its entries, its messages, and how each message is handled.
 
+use super::addressed::{Addressed, ProtocolInfo};
 use super::context::Context;
 use super::entry::{CheckedInputs, EntryInfo, Inputs, Start};
 use super::seed::SpawnCore;
@@ -38,8 +39,10 @@ pub trait Actor: Declared + Sized + Send + 'static {
     type Entries;
     /// The entries, in the order of the source.
     const ENTRIES: &'static [EntryInfo];
-    /// The message methods.
+    /// The message methods of its own.
     const MESSAGES: &'static [&'static str];
+    /// The protocols that it answers, with their message methods.
+    const PROTOCOLS: &'static [ProtocolInfo];
     /// The kinds of signals that have a method.
     const SIGNALS: &'static [&'static str];
     /// Whether any method is async.
@@ -63,13 +66,30 @@ pub trait Actor: Declared + Sized + Send + 'static {
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
 }
 
-/// A process that has a method for messages of type `M`.
+#[diagnostic::do_not_recommend]
+impl<P: Actor> Addressed for P {
+    type Handle = P::Client;
+    const LABEL: &'static str = P::NAME;
+    const IS_PROTOCOL: bool = false;
+
+    #[inline]
+    fn handle_of(pid: Pid) -> P::Client {
+        P::client(pid)
+    }
+
+    #[inline]
+    fn pid_of(handle: &P::Client) -> Pid {
+        P::pid(handle)
+    }
+}
+
+/// A process, or a protocol, that has a method for messages of type `M`.
 #[diagnostic::on_unimplemented(
     message = "process `{Self}` does not understand the message `{M}`",
     label = "no method for `{M}`",
     note = "add a method `#[message({M})] fn …(&mut self, message: {M})` to `#[process] impl {Self}`"
 )]
-pub trait Handles<M>: Actor {
+pub trait Handles<M>: Addressed {
     /// What the method answers; of a `Result`, what it is when all goes well.
     type Reply: Send + 'static;
     /// The error of the method; [`Infallible`](std::convert::Infallible) if it returns no `Result`.

@@ -91,7 +91,11 @@ pub struct Machine<P: Actor> {
 pub(crate) struct KindOf<P>(std::marker::PhantomData<P>);
 
 impl<P: Actor> KindOf<P> {
-    pub(crate) const KIND: &'static ProcessKind = &ProcessKind { name: || P::NAME, type_id: TypeId::of::<P>() };
+    pub(crate) const KIND: &'static ProcessKind = &ProcessKind {
+        name: || P::NAME,
+        type_id: TypeId::of::<P>(),
+        answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
+    };
 }
 
 impl<P: Actor> Machine<P> {

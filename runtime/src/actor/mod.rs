@@ -7,12 +7,15 @@
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
 //! * [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is known;
-//! * [`definition`]: what the macro says of a struct, in terms of all these;
+//! * [`addressed`]: what can be the type of an address;
+//! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
+//!   of a struct that answers one;
 //! * [`serving`]: how a struct serves what arrives;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
 pub(crate) mod active;
 pub(crate) mod address;
+pub(crate) mod addressed;
 pub(crate) mod awaits;
 pub(crate) mod beside;
 pub(crate) mod call;
@@ -24,6 +27,7 @@ pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;
+pub(crate) mod protocol;
 pub(crate) mod reply;
 pub(crate) mod seed;
 mod sending;

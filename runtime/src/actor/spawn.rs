@@ -318,7 +318,8 @@ impl<P: Process> SpawnProcess<P> {
 struct KindOfProcess<P>(PhantomData<P>);
 
 impl<P: Process> KindOfProcess<P> {
-    const KIND: &'static ProcessKind = &ProcessKind { name: std::any::type_name::<P>, type_id: TypeId::of::<P>() };
+    const KIND: &'static ProcessKind =
+        &ProcessKind { name: std::any::type_name::<P>, type_id: TypeId::of::<P>(), answers: |_| false };
 }
 
 impl<P: Actor> fmt::Debug for Spawn<P> {

@@ -17,6 +17,8 @@ pub(crate) struct ProcessKind {
     pub(crate) name: fn() -> &'static str,
     /// The type whose address may be made from a PID.
     pub(crate) type_id: TypeId,
+    /// Whether it answers the protocol of that type.
+    pub(crate) answers: fn(TypeId) -> bool,
 }
 
 /// Values that a process hands on to what it spawns.

@@ -17,7 +17,7 @@ impl Job {
 }
 
 pub fn aim(job: Address<Job>) {
-    let _ = job.narrow::<Tock>();
+    let _ = job.narrow::<Recipient<Tock>>();
 }
 
 fn main() {}

@@ -1,0 +1,29 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    fn get(&self, key: String) -> usize;
+    fn put(&mut self, key: String, value: u32);
+}
+
+#[process]
+struct Disk;
+
+#[process(protocols(Storage))]
+impl Disk {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+#[process]
+impl Storage for Disk {
+    async fn get(&mut self, key: String) -> usize {
+        key.len()
+    }
+
+    fn put(&mut self, key: String, value: u64) {
+        let _ = (key, value);
+    }
+}
+
+fn main() {}

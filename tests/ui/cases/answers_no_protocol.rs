@@ -1,0 +1,28 @@
+use postroom::prelude::*;
+
+trait Storage {
+    fn get(&self, key: String) -> usize;
+    fn put(&mut self, key: String, value: u32);
+}
+
+#[process]
+struct Disk;
+
+#[process]
+impl Disk {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+#[process]
+impl Storage for Disk {
+    fn get(&self, key: String) -> usize {
+        key.len()
+    }
+
+    fn put(&mut self, key: String, value: u32) {
+        let _ = (key, value);
+    }
+}
+
+fn main() {}

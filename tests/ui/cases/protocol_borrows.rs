@@ -1,0 +1,8 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    fn get(&self, key: &str) -> usize;
+}
+
+fn main() {}

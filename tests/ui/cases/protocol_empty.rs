@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    fn pid(&self) -> usize;
+}
+
+fn main() {}

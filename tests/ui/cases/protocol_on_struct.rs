@@ -1,0 +1,6 @@
+use postroom::prelude::*;
+
+#[protocol]
+struct Job;
+
+fn main() {}

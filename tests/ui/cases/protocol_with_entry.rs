@@ -1,0 +1,9 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    #[entry]
+    fn get(&self, key: String) -> usize;
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    fn clear(&mut self);
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use postroom::prelude::*;
+
+struct Tick;
+
+#[protocol]
+trait Storage {
+    #[message(Tick)]
+    fn one(&mut self, tick: Tick);
+    #[message]
+    fn two(&mut self, tick: Tick);
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    fn get(&self) -> usize;
+}
+
+fn aim(disk: Address<dyn Storage>) {
+    let _ = disk;
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use postroom::prelude::*;
+
+#[protocol]
+trait Storage {
+    fn copy(&self, from: Address<dyn Storage>) -> usize;
+}
+
+fn main() {}
