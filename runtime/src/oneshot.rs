@@ -149,7 +149,8 @@ pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Optio
         }
     }
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
-    let waiter = WAITER.with_borrow(Clone::clone);
+    // Not there any more in the destructors of a thread's own variables, when nobody sees it either.
+    let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
     let outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
     let seen = Seen(waiter, outer);
     let waker = Waker::from(unpark.clone());

@@ -2,7 +2,7 @@
 
 use super::{Sink, Source};
 use postroom::prelude::*;
-use postroom::{Bound, ProcessState};
+use postroom::{Bound, Clock, ProcessState};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
 
@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_up() {
     for workers in [1, 2] {
         soon(move || {
-            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            let runtime = Runtime::builder().workers(workers).clock(Clock::manual()).build().unwrap();
             let (done, all) = channel();
             let gate = Latch::new();
             let sink = Sink { next: vec![0], left: 100_000, gate: Some(gate.clone()), done };
@@ -131,7 +131,8 @@ impl Flooder {
 
 /// Has each of `count` flood those that `next` says.
 fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(usize) -> Vec<usize>) {
-    let runtime = Runtime::builder().workers(workers).build().unwrap();
+    // By this clock no hold ends because it has lasted long.
+    let runtime = Runtime::builder().workers(workers).clock(Clock::manual()).build().unwrap();
     let flooder = || Flooder { a_step, rounds, ..Flooder::default() };
     let all: Vec<_> = (0..count).map(|_| runtime.spawn(flooder()).serve().unwrap()).collect();
     let mut hits = vec![0; count];

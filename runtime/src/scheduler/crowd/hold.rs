@@ -237,7 +237,7 @@ pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
 }
 
 /// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.
-/// Gives whether it has: not while it could wait for itself, nor without a thread for the worker.
+/// Gives whether there may be room now: not if it would wait for itself, nor without a thread for the worker.
 pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     if !may_be_held(own, at) {
         return false;
@@ -250,14 +250,16 @@ pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     own.note_held(true);
     host.holds.add_shared(1);
     let waiting = Waiting::Process { slot: own, generation: own.last(), number };
-    let waited = wait_at(at, generation, waiting)
-        && while_lent(|| room.wait(Some(instant_now() + VALVE)))
-            .inspect(|told| {
-                if told.is_none() {
-                    host.valves.add_shared(1);
-                }
-            })
-            .is_some();
+    // Not on a list: there is room by now.
+    let waited = if wait_at(at, generation, waiting) {
+        let told = while_lent(|| room.wait(Some(instant_now() + VALVE)));
+        if told.is_some_and(|told| told.is_none()) {
+            host.valves.add_shared(1);
+        }
+        told.is_some()
+    } else {
+        true
+    };
     lift(own, Why::Room);
     waited
 }
