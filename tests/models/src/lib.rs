@@ -21,6 +21,9 @@ mod caller;
 #[cfg(test)]
 mod clock;
 #[cfg(test)]
+#[allow(dead_code)]
+mod oneshot;
+#[cfg(test)]
 mod package;
 
 // The production modules. What no model uses of them is no concern here.
@@ -56,3 +59,6 @@ mod scheduler;
 #[cfg(test)]
 #[allow(dead_code)]
 mod table;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub)]
+mod topology;

@@ -4,6 +4,8 @@ use std::cell::Cell;
 
 #[path = "../../../../runtime/src/table/card.rs"]
 pub(crate) mod card;
+#[path = "../../../../runtime/src/table/ear.rs"]
+mod ear;
 #[path = "../../../../runtime/src/table/extras.rs"]
 pub(crate) mod extras;
 #[allow(unused_imports)]

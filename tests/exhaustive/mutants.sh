@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Plants one fault at a time in a copy of `bonds.rs` and searches: each must be found.
+# Usage: tests/exhaustive/mutants.sh [word]    (only the mutants whose name has the word; all take some minutes)
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+# One act less than in CI: that finds them all, in a tenth of the time.
+export RUST_BACKTRACE=0 POSTROOM_EXHAUSTIVE_MORE=${POSTROOM_EXHAUSTIVE_MORE:--1}
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/tests/exhaustive/target}/mutants
+mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/topology"
+cp -r "$root"/tests/exhaustive/{Cargo.toml,Cargo.lock,src} "$copy/tests/exhaustive"
+bonds=runtime/src/topology/bonds.rs
+missed=0
+
+# mutant NAME SED-EXPRESSION
+mutant() {
+    [[ $1 == *${word:-}* ]] || return 0
+    sed -E "$2" "$root/$bonds" >"$copy/$bonds"
+    if cmp -s "$root/$bonds" "$copy/$bonds"; then
+        echo "STALE   $1: the line is not in bonds.rs any more"; missed=1
+    elif ! (cd "$copy/tests/exhaustive" && cargo test -q --no-run) >"$copy/log" 2>&1; then
+        echo "BROKEN  $1: does not compile"; missed=1
+    else
+        local found
+        found=$(cd "$copy/tests/exhaustive" && timeout 600 cargo test -q -- --skip fault_ 2>&1 |
+            sed -nE 's/^Unexpected (".*") counterexample.*$/\1/p' | sort -u | tr '\n' ' ')
+        if [[ $found ]]; then echo "caught  $1: $found"; else echo "MISSED  $1"; missed=1; fi
+    fi
+}
+
+word=${1:-}
+
+mutant unlinking-has-no-number          's/if self\.links\.get\(\&from\) == Some\(\&Link::Unlinking\(number\)\)/if matches!(self.links.get(\&from), Some(Link::Unlinking(_)))/'
+mutant unlinking-is-not-answered        's/Heard::Answer\(Said::Unlinked\(number\)\)/{ let _ = number; Heard::Nothing }/'
+mutant unlinking-forgets-at-once        's/self\.links\.insert\(other, Link::Unlinking\(number\)\);/self.links.remove(\&other);/'
+mutant unlinking-hears-of-links         's/self\.links\.entry\(from\)\.or_insert\(Link::Linked\);/self.links.insert(from, Link::Linked);/'
+mutant unlinked-ends-a-new-link         's/if self\.links\.get\(\&from\) == Some\(\&Link::Unlinking\(number\)\)/if number > 0/'
+mutant of-two-unlinkings-one-is-enough  '/Of two that unlink/,/^ *\}$/ s/== Some\(\&Link::Linked\)/.is_some()/'
+mutant linking-again-says-nothing       's/Some\(Link::Linked\) => None,/Some(_) => None,/; s/None \| Some\(Link::Unlinking\(_\)\) =>/None =>/'
+mutant dead-do-not-answer-links         's/Self::Link => Some\(Self::Exit\(Why::gone\(\)\)\)/Self::Link => None/'
+mutant dead-do-not-answer-unlinkings    's/Self::Unlink\(number\) => Some\(Self::Unlinked\(\*number\)\)/Self::Unlink(_) => None/'
+mutant dead-do-not-answer-watches       's/Self::Watch\(number\) => Some\(Self::Down\(\*number, Why::gone\(\)\)\)/Self::Watch(_) => None/'
+mutant down-is-not-checked              's/Said::Down\(number, why\) if .* => \{/Said::Down(number, why) => {/; s/^ *Said::Down\(\.\.\) => Heard::Nothing,//'
+mutant down-is-not-forgotten            's/self\.watched\.remove\(\&number\);//'
+mutant unwatching-is-not-said-at-the-end 's/chain\(unwatched\)\.//; s/let unwatched = .*$/let _ = \&self.watched;/'
+mutant unwatching-is-not-heard          's/self\.watchers\.remove\(\&\(from, number\)\);/let _ = number;/'
+mutant normal-end-is-not-told           's/\.chain\(\[\(other, Said::Exit\(why\.clone\(\)\)\)\]\)/.chain((!why.is_quiet()).then(|| (other, Said::Exit(why.clone()))))/'
+mutant normal-end-is-given              's/Some\(Link::Linked\) if why\.is_quiet\(\) => Heard::Nothing,//'
+mutant failure-is-told-to-normal-ends   's/\(\!why\.is_quiet\(\)\)\.then\(/true.then(/'
+mutant failure-pokes-those-who-trap     's/Some\(Link::Linked\) if !self\.traps => Heard::End/Some(Link::Linked) => Heard::End/'
+mutant exit-ends-those-who-trap         's/Some\(Link::Linked\) if self\.traps => Heard::Exit\(why\),//'
+mutant exit-of-what-was-unlinked        's/Some\(Link::Unlinking\(_\)\) \| None => Heard::Nothing,/Some(Link::Unlinking(_)) if self.traps => Heard::Exit(why), Some(Link::Unlinking(_)) | None => Heard::Nothing,/'
+mutant exit-does-not-end-the-link       's/match self\.links\.remove\(\&from\) \{/match self.links.get(\&from).copied() {/'
+mutant downs-are-not-told               's/exits\.chain\(downs\)/exits/; s/let downs = .*$//'
+mutant owned-does-not-tell-its-owner    's/\.chain\(disowned\)//; s/let disowned = .*$/let _ = \&self.owner;/'
+mutant owned-outlives-its-owner         's/\(self\.owned, said\)/(BTreeSet::new(), said)/'
+
+exit $missed
