@@ -167,6 +167,10 @@ impl Mailbox {
                 lock(&self.owner.hand).token = Some(token);
                 continue;
             }
+            if letter.kind == Kind::Notice {
+                self.take_notice(token, letter.payload);
+                continue;
+            }
             lock(&self.owner.hand).token = Some(token);
             if letter.kind == Kind::Message
                 && let Some(payload) = letter.payload
@@ -176,6 +180,18 @@ impl Mailbox {
                 return Poll::Ready(Package::from_parts(self.pid, payload, caller));
             }
         }
+    }
+
+    /// A process that had linked with the mailbox has ended: the mailbox forgets it, and lives on.
+    #[cold]
+    fn take_notice(&mut self, mut token: Token, notice: Option<Payload>) {
+        // What was said before the notice.
+        self.take_controls(&mut token);
+        if let Some(Ok(Control::Bond(bond))) = notice.map(Payload::take::<Control>) {
+            // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
+            let _heard = unsafe { token.slot().hear(*bond) };
+        }
+        lock(&self.owner.hand).token = Some(token);
     }
 
     /// A mailbox is not stopped, cancelled or killed, only joined.
@@ -193,6 +209,8 @@ impl Mailbox {
                     // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
                     let _heard = unsafe { token.slot().hear(*bond) };
                 }
+                // SAFETY: as above.
+                Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
                 _ => {}
             }
         }

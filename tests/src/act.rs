@@ -14,11 +14,12 @@ pub struct Act {
     step: Step,
     close: Option<Box<dyn FnOnce() + Send>>,
     handles_cancel: bool,
+    traps_exits: bool,
 }
 
 /// A process whose steps are `step`.
 pub fn act(step: impl FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send + 'static) -> Act {
-    Act { init: None, step: Box::new(step), close: None, handles_cancel: false }
+    Act { init: None, step: Box::new(step), close: None, handles_cancel: false, traps_exits: false }
 }
 
 /// A process that takes whatever comes and does nothing with it.
@@ -61,6 +62,12 @@ impl Act {
         self
     }
 
+    /// The failure of a partner goes to `step`.
+    pub fn traps_exits(mut self) -> Self {
+        self.traps_exits = true;
+        self
+    }
+
     /// From here on a cancel signal goes to `step`.
     pub fn handles_cancel(mut self) -> Self {
         self.handles_cancel = true;
@@ -89,5 +96,9 @@ impl Process for Act {
 
     fn handles_cancel(&self) -> bool {
         self.handles_cancel
+    }
+
+    fn traps_exits(&self) -> bool {
+        self.traps_exits
     }
 }

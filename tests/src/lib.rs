@@ -10,6 +10,7 @@ pub mod face;
 pub mod hooks;
 pub mod latch;
 pub mod ledger;
+pub mod partner;
 pub mod watchdog;
 
 pub use act::{Act, act, counts_to, idle_for_ever};

@@ -244,9 +244,7 @@ impl Feed {
                 continue;
             }
             pool::recycle(node);
-            if let Some(Ok(Control::Cancel(reason))) = letter.payload.map(Payload::take)
-                && !self.ended
-            {
+            if let Some(Ok(Control::Cancel(reason))) = letter.payload.map(Payload::take) {
                 self.end(reason);
             }
         }
@@ -321,7 +319,7 @@ impl Feed {
         self.controlled = true;
     }
 
-    /// Notices that the last step took and did not hear; something has come into the control lane since.
+    /// Notices that the last step took and did not hear. They come before what is in the data lane.
     pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<Bond>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
@@ -333,10 +331,11 @@ impl Feed {
         self.rare.get_or_insert_default()
     }
 
+    /// The process is to end. Of several reasons the first counts: a kill stays a kill.
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
         self.budget = 0;
-        self.rare().end = Some(reason);
+        self.rare().end.get_or_insert(reason);
     }
 
     /// How much the turn has spent.

@@ -261,9 +261,9 @@ impl World {
         match heard {
             Heard::Nothing => {}
             Heard::Answer(answer) => self.say(who, from, answer),
-            Heard::End(_) if lives => {
-                if self.traps[who] {
-                    self.blame("a process that traps exits was ended by one");
+            Heard::End(why) if lives => {
+                if self.traps[who] || why.is_quiet() {
+                    self.blame("a failure ended a process that it should not");
                 }
                 self.leave(who, Why::Failed);
             }
@@ -317,6 +317,9 @@ impl World {
                     _ => false,
                 };
             }
+        }
+        for other in 0..COUNT {
+            self.condemned[other] |= self.owns[who][other];
         }
         let (owned, said) = bonds.end(&why);
         for other in owned {

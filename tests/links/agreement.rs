@@ -1,0 +1,72 @@
+//! Both halves of a link agree when everything that was said has been heard.
+
+use super::partners;
+use postroom::prelude::*;
+use postroom_tests::face::with_runtime;
+use postroom_tests::partner::Partner;
+use std::thread;
+
+/// What both know when each has heard all that the other has said: a first look finds what was said to it, and what it
+/// answers is said before the second.
+fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid>) {
+    let links = |partner: Address<Partner>| partner.pid().bindings().wait().unwrap().links;
+    links(one);
+    links(other);
+    (links(one), links(other))
+}
+
+/// Whether each of the many rounds ends in agreement, where both link and unlink by `links` at once.
+fn agree(rounds: u64, links: fn(u64) -> Vec<bool>) {
+    with_runtime(move |runtime| {
+        let pair = partners(runtime, 2);
+        let (one, other) = (pair[0], pair[1]);
+        let mut linked = 0;
+        for round in 0..rounds {
+            thread::scope(|scope| {
+                for (who, whom, seed) in [(one, other, round * 2), (other, one, round * 2 + 1)] {
+                    scope.spawn(move || who.waver(whom.pid(), links(seed)).wait().unwrap());
+                }
+            });
+            let (first, second) = settled(one, other);
+            let known = (first == [other.pid()], second == [one.pid()]);
+            assert_eq!(known.0, known.1, "round {round}: {first:?} and {second:?}");
+            assert_eq!((first.len(), second.len()), (known.0.into(), known.1.into()));
+            linked += u64::from(known.0);
+        }
+        println!("{linked} of {rounds} rounds ended linked");
+        if linked > 0 {
+            one.link(other.pid()).wait().unwrap();
+            let end = other.pid().join();
+            one.pid().kill();
+            end.wait();
+        }
+    });
+}
+
+#[test]
+fn both_link_at_once() {
+    agree(300, |_| vec![true]);
+}
+
+#[test]
+fn both_unlink_at_once() {
+    agree(300, |_| vec![true, false]);
+}
+
+#[test]
+fn one_links_while_the_other_unlinks() {
+    agree(300, |seed| if seed % 2 == 0 { vec![true, false, true] } else { vec![false, true, false] });
+}
+
+/// Bits of a number that has nothing to do with its neighbours (SplitMix64).
+fn bits(seed: u64) -> Vec<bool> {
+    let mut word = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (0..16).map(|bit| (word >> (bit + 16)) & 1 == 1).collect()
+}
+
+#[test]
+fn both_link_and_unlink_at_random_at_once() {
+    agree(1_000, bits);
+}

@@ -1,0 +1,239 @@
+//! Who traps exits hears of them instead of ending.
+
+use super::{linked_pair, partners};
+use postroom::prelude::*;
+use postroom_tests::face::{Gate, with_runtime};
+use postroom_tests::partner::{Begin, Bound, LONG, Partner, Said, Trapper, fell_with};
+use postroom_tests::{Act, act};
+use std::sync::mpsc::{Sender, channel};
+
+#[test]
+fn who_has_a_method_for_exits_hears_of_each_once_and_lives() {
+    with_runtime(|runtime| {
+        let (trapper, told) = Trapper::heard();
+        let trapper = runtime.spawn(trapper).serve().unwrap();
+        let node = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
+        assert_eq!(node.bindings().wait().unwrap().links, [trapper.pid()]);
+        node.kill();
+        let exit = told.exit();
+        assert_eq!((exit.pid, exit.reason), (node, ExitReason::Killed));
+        assert_eq!(trapper.pid().bindings().wait().unwrap().count(), 0);
+        trapper.say("lives").wait().unwrap();
+        assert_eq!(told.next(), Said::Word("lives"));
+    });
+}
+
+#[test]
+fn a_normal_end_is_not_told_to_a_partner_even_if_it_traps_exits_and_a_shutdown_is() {
+    with_runtime(|runtime| {
+        let (trapper, told) = Trapper::heard();
+        let trapper = runtime.spawn(trapper).serve().unwrap();
+        let done = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
+        let cancelled = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
+        let end = done.join();
+        done.stop();
+        end.wait_timeout(LONG).unwrap();
+        cancelled.cancel(ExitReason::Shutdown);
+        assert_eq!(told.exit(), Exit { pid: cancelled, reason: ExitReason::Shutdown });
+    });
+}
+
+#[test]
+fn trapping_by_the_context_swallows_exits_without_a_method_and_ends_when_it_is_taken_back() {
+    with_runtime(|runtime| {
+        let (one, other) = linked_pair(runtime);
+        one.trap(true).wait().unwrap();
+        let end = other.pid().join();
+        other.pid().kill();
+        end.wait_timeout(LONG).unwrap();
+        one.ping().wait().unwrap();
+        assert_eq!(one.pid().bindings().wait().unwrap().count(), 0);
+
+        one.trap(false).wait().unwrap();
+        let another = partners(runtime, 1)[0];
+        one.link(another.pid()).wait().unwrap();
+        let end = one.pid().join();
+        another.pid().kill();
+        assert!(fell_with(&end.wait_timeout(LONG).unwrap(), another.pid()));
+    });
+}
+
+#[test]
+fn one_with_a_method_for_exits_can_stop_trapping_them() {
+    with_runtime(|runtime| {
+        let (trapper, told) = Trapper::heard();
+        let trapper = runtime.spawn(trapper).serve().unwrap();
+        trapper.trap(false).wait().unwrap();
+        let node = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
+        let end = trapper.pid().join();
+        node.kill();
+        assert!(fell_with(&end.wait_timeout(LONG).unwrap(), node));
+        assert_eq!(told.rest(), []);
+    });
+}
+
+#[test]
+fn a_kill_cannot_be_trapped() {
+    with_runtime(|runtime| {
+        let (trapper, told) = Trapper::heard();
+        let trapper = runtime.spawn(trapper).serve().unwrap();
+        let end = trapper.pid().join();
+        trapper.pid().kill();
+        assert_eq!(end.wait_timeout(LONG), Some(ExitReason::Killed));
+        assert_eq!(told.rest(), []);
+    });
+}
+
+/// Both are there when its step begins: it was killed first.
+#[test]
+fn one_that_is_killed_and_whose_partner_fails_was_killed() {
+    with_runtime(|runtime| {
+        let (one, told) = Partner::heard();
+        let one = runtime.spawn(one).serve().unwrap();
+        let other = partners(runtime, 1)[0];
+        one.link(other.pid()).wait().unwrap();
+        let gate = Gate::new();
+        one.hold(gate.clone()).send().unwrap();
+        assert_eq!(told.next(), Said::Word("holds"));
+        let (end, others) = (one.pid().join(), other.pid().join());
+        one.pid().kill();
+        other.pid().kill();
+        others.wait_timeout(LONG).unwrap();
+        gate.open();
+        assert_eq!(end.wait_timeout(LONG), Some(ExitReason::Killed));
+    });
+}
+
+/// The exit has been said when it unlinks; it has not been given to it.
+#[test]
+fn who_unlinks_does_not_hear_of_an_exit_that_is_on_its_way() {
+    with_runtime(|runtime| {
+        let (trapper, told) = Trapper::heard();
+        let trapper = runtime.spawn(trapper).serve().unwrap();
+        let node = partners(runtime, 1)[0].pid();
+        trapper.link(node).wait().unwrap();
+        let gate = Gate::new();
+        trapper.hold_and_unlink(gate.clone(), node).send().unwrap();
+        assert_eq!(told.next(), Said::Word("holds"));
+        let end = node.join();
+        node.kill();
+        end.wait_timeout(LONG).unwrap();
+        gate.open();
+        trapper.say("and").wait().unwrap();
+        assert_eq!(told.until_word(), []);
+    });
+}
+
+#[test]
+fn the_last_message_comes_before_the_exit() {
+    #[process]
+    struct Keeper(Sender<String>);
+
+    #[process]
+    impl Keeper {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn note(&mut self, what: &'static str) {
+            let _over = self.0.send(what.to_string());
+        }
+        #[message]
+        fn link(&mut self, other: Pid) {
+            other.link().unwrap();
+        }
+        #[signal]
+        fn exit(&mut self, exit: Exit) {
+            let _over = self.0.send(exit.reason.to_string());
+        }
+    }
+
+    #[process]
+    struct Dying(Address<Keeper>);
+
+    #[process]
+    impl Dying {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn die(&mut self) -> Result<(), String> {
+            for _ in 0..100 {
+                self.0.note("words").send().unwrap();
+            }
+            panic!("last words are said");
+        }
+    }
+
+    with_runtime(|runtime| {
+        for _ in 0..50 {
+            let (told, heard) = channel();
+            let keeper = runtime.spawn(Keeper(told)).serve().unwrap();
+            let dying = runtime.spawn(Dying(keeper)).serve().unwrap();
+            keeper.link(dying.pid()).wait().unwrap();
+            dying.die().send().unwrap();
+            let heard: Vec<_> = (0..101).map(|_| heard.recv_timeout(LONG).unwrap()).collect();
+            assert!(heard[..100].iter().all(|word| word == "words"));
+            assert!(heard[100].starts_with("panic: last words are said"), "{}", heard[100]);
+        }
+    });
+}
+
+/// A hand-written process that links with all PIDs that it is sent, and says what it gets.
+fn by_hand(told: Sender<String>) -> Act {
+    act(move |events, out| {
+        while let Some(event) = events.next() {
+            let said = match event {
+                Event::Message(package) => match package.take::<Pid>() {
+                    Ok(pid) => {
+                        pid.link().unwrap();
+                        pid.monitor().unwrap();
+                        "linked".to_string()
+                    }
+                    Err(other) => other.take::<&'static str>().ok().unwrap_or("?").to_string(),
+                },
+                Event::Signal(Signal::Down(down)) => format!("down {} {}", down.pid, down.reason),
+                Event::Signal(Signal::Exit(exit)) => format!("exit {} {}", exit.pid, exit.reason),
+                other => format!("{other:?}"),
+            };
+            let _over = told.send(said);
+        }
+        out.idle();
+        Ok(())
+    })
+}
+
+#[test]
+fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let pid = runtime.spawn_process(by_hand(told).traps_exits()).start().unwrap();
+        let dying = partners(runtime, 1)[0].pid();
+        let next = || heard.recv_timeout(LONG).unwrap();
+        runtime.send(pid, dying).unwrap();
+        assert_eq!(next(), "linked");
+        // Sent before the end and after it, so that the notices are between the two, whichever of them comes first.
+        runtime.send(pid, "before").unwrap();
+        let end = dying.join();
+        dying.kill();
+        end.wait_timeout(LONG).unwrap();
+        runtime.send(pid, "after").unwrap();
+        assert_eq!(next(), "before");
+        let mut notices = [next(), next()];
+        notices.sort();
+        assert_eq!(notices, [format!("down {dying} killed"), format!("exit {dying} killed")]);
+        assert_eq!(next(), "after");
+    });
+}
+
+#[test]
+fn a_hand_written_process_that_does_not_trap_exits_falls() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let pid = runtime.spawn_process(by_hand(told)).start().unwrap();
+        let dying = partners(runtime, 1)[0].pid();
+        runtime.send(pid, dying).unwrap();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), "linked");
+        let end = pid.join();
+        dying.kill();
+        assert!(fell_with(&end.wait_timeout(LONG).unwrap(), dying));
+    });
+}

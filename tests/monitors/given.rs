@@ -1,0 +1,196 @@
+//! When a `Down` is given to a process: in its place among the messages, when the process takes messages.
+
+use super::{partner, watcher};
+use postroom::prelude::*;
+use postroom_tests::act;
+use postroom_tests::face::{Gate, with_runtime};
+use postroom_tests::partner::{LONG, Said};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::mpsc::{Sender, channel};
+use std::task::Poll;
+
+#[test]
+fn the_last_message_comes_before_the_down() {
+    with_runtime(|runtime| {
+        for _ in 0..100 {
+            let (watcher, told) = watcher(runtime);
+            let dying = partner(runtime);
+            watcher.watch(dying.pid()).wait().unwrap();
+            watcher.watch(dying.pid()).wait().unwrap();
+            dying.say_to_and_fail("last words", watcher).send().unwrap();
+            assert_eq!(told.next(), Said::Word("last words"));
+            assert_eq!((told.down().pid, told.down().pid), (dying.pid(), dying.pid()));
+        }
+    });
+}
+
+#[test]
+fn a_down_waits_for_an_async_method_as_messages_do() {
+    with_runtime(|runtime| {
+        let (watcher, told) = watcher(runtime);
+        let dying = partner(runtime).pid();
+        watcher.watch(dying).wait().unwrap();
+        let gate = Gate::new();
+        watcher.pass(gate.clone()).send().unwrap();
+        gate.wait_for_arrival();
+        watcher.say("before").send().unwrap();
+        let end = dying.join();
+        dying.kill();
+        end.wait_timeout(LONG).unwrap();
+        watcher.say("after").send().unwrap();
+        gate.open();
+        assert_eq!(told.next(), Said::Word("before"));
+        assert_eq!(told.down().pid, dying);
+        assert_eq!(told.next(), Said::Word("after"));
+    });
+}
+
+/// Two of its bodies: one serves, one first awaits something else.
+#[process]
+struct Awaits {
+    told: Sender<Pid>,
+}
+
+#[process]
+impl Awaits {
+    #[entry]
+    async fn serve(&mut self, ctx: &mut Context<Self>, watched: Pid) {
+        watched.monitor().expect("a process");
+        ctx.serve(self).await;
+    }
+
+    #[entry]
+    async fn serve_later(&mut self, ctx: &mut Context<Self>, watched: Pid, gate: Gate) {
+        watched.monitor().expect("a process");
+        gate.passed().await;
+        ctx.serve(self).await;
+    }
+
+    /// Waits for a message and, at once, for the death of `watched`. When that is known it takes the monitor back.
+    #[entry]
+    async fn take_back(&mut self, ctx: &mut Context<Self>, watched: Pid, gate: Gate) -> bool {
+        let monitor = watched.monitor().expect("a process");
+        gate.passed().await;
+        {
+            // The notice wakes the process since it waits for messages. The other wait is looked at first, and nothing wakes
+            // that one: so the notice has been heard, and is not given to anyone.
+            let mut served = pin!(ctx.serve_next(self));
+            poll_fn(|context| {
+                if !watched.is_alive() {
+                    return Poll::Ready(());
+                }
+                assert!(served.as_mut().poll(context).is_pending(), "nothing comes but the notice");
+                Poll::Pending
+            })
+            .await;
+        }
+        let taken_back = monitor.demonitor();
+        ctx.serve_ready(self).await;
+        taken_back
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        let _over = self.told.send(down.pid);
+    }
+}
+
+#[test]
+fn an_async_entry_that_serves_is_told() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let watched = partner(runtime).pid();
+        let running = runtime.spawn(Awaits { told }).serve(watched).unwrap();
+        // It has begun when it is known.
+        while watched.bindings().wait().unwrap().monitored_by.is_empty() {}
+        watched.kill();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), watched);
+        running.pid().stop();
+        assert!(matches!(running.wait(), Err(RunError::Ended(ExitReason::Normal))));
+    });
+}
+
+#[test]
+fn an_async_entry_that_awaits_something_else_is_told_when_it_serves() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let watched = partner(runtime).pid();
+        let gate = Gate::new();
+        let running = runtime.spawn(Awaits { told }).serve_later(watched, gate.clone()).unwrap();
+        gate.wait_for_arrival();
+        let end = watched.join();
+        watched.kill();
+        end.wait_timeout(LONG).unwrap();
+        // Had it been woken for it, it would have told by the time that this answer has come and gone.
+        assert_eq!(running.pid().bindings().wait().unwrap().monitors, [watched]);
+        assert!(heard.try_recv().is_err());
+        gate.open_elsewhere();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), watched);
+        running.pid().stop();
+        assert!(matches!(running.wait(), Err(RunError::Ended(ExitReason::Normal))));
+    });
+}
+
+#[test]
+fn a_down_that_was_heard_and_not_given_can_be_taken_back() {
+    with_runtime(|runtime| {
+        for _ in 0..20 {
+            let (told, heard) = channel();
+            let watched = partner(runtime).pid();
+            let gate = Gate::new();
+            let running = runtime.spawn(Awaits { told }).take_back(watched, gate.clone()).unwrap();
+            gate.wait_for_arrival();
+            gate.open_elsewhere();
+            watched.kill();
+            assert!(running.wait().unwrap(), "the monitor was there to be taken back");
+            assert!(heard.recv_timeout(LONG).is_err(), "and its Down is not given");
+        }
+    });
+}
+
+/// It takes one event a step: what it leaves stays for the next.
+#[test]
+fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let watched: Vec<_> = (0..200).map(|_| partner(runtime).pid()).collect();
+        let theirs = watched.clone();
+        let pid = runtime
+            .spawn_process(act(move |events, out| {
+                match events.next() {
+                    Some(Event::Message(package)) => match package.take::<u32>() {
+                        Ok(number) => {
+                            let _over = told.send((Some(number), None));
+                        }
+                        Err(_begin) => {
+                            for pid in &theirs {
+                                pid.monitor().expect("a process");
+                            }
+                        }
+                    },
+                    Some(Event::Signal(Signal::Down(down))) => {
+                        let _over = told.send((None, Some(down.pid)));
+                    }
+                    _ => {}
+                }
+                out.idle();
+                Ok(())
+            }))
+            .start()
+            .unwrap();
+        runtime.send(pid, ()).unwrap();
+        for (number, watched) in watched.iter().enumerate() {
+            runtime.send(pid, number as u32).unwrap();
+            let end = watched.join();
+            watched.kill();
+            // Something in the control lane, at any time around the notice.
+            let _asked = pid.bindings();
+            end.wait_timeout(LONG).unwrap();
+        }
+        for (number, watched) in watched.iter().enumerate() {
+            assert_eq!(heard.recv_timeout(LONG).unwrap(), (Some(number as u32), None));
+            assert_eq!(heard.recv_timeout(LONG).unwrap(), (None, Some(*watched)));
+        }
+    });
+}

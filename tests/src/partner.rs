@@ -1,0 +1,377 @@
+//! A process that binds itself to others, and ends, as it is told; it says what it hears of their ends.
+
+use crate::face::Gate;
+use postroom::prelude::*;
+use postroom::{Monitor, TopologyError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// After how long a test counts as hanging.
+pub const LONG: Duration = Duration::from_secs(30);
+
+/// What a [`Partner`] says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// One that it monitors has ended.
+    Down(Down),
+    /// One that it is linked to has failed.
+    Exit(Exit),
+    /// It was told to say so.
+    Word(&'static str),
+}
+
+/// See the module. It does not trap exits.
+#[process]
+#[derive(Default)]
+pub struct Partner {
+    told: Option<Sender<Said>>,
+    /// How many times it was told to [`count`](Partner::count).
+    counted: u64,
+}
+
+impl Partner {
+    /// One that says what it hears.
+    pub fn heard() -> (Self, Heard) {
+        let (told, heard) = channel();
+        (Self { told: Some(told), counted: 0 }, Heard(heard))
+    }
+
+    fn tell(&self, said: Said) {
+        if let Some(told) = &self.told {
+            // The test may have heard enough.
+            let _over = told.send(said);
+        }
+    }
+}
+
+/// What a partner has said.
+pub struct Heard(Receiver<Said>);
+
+impl Heard {
+    /// Blocks until it has said something.
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn next(&self) -> Said {
+        self.0.recv_timeout(LONG).expect("the process says something")
+    }
+
+    /// The same, for a [`Down`].
+    ///
+    /// # Panics
+    /// If it is something else.
+    pub fn down(&self) -> Down {
+        match self.next() {
+            Said::Down(down) => down,
+            other => panic!("{other:?} where a Down was expected"),
+        }
+    }
+
+    /// The same, for an [`Exit`].
+    ///
+    /// # Panics
+    /// If it is something else.
+    pub fn exit(&self) -> Exit {
+        match self.next() {
+            Said::Exit(exit) => exit,
+            other => panic!("{other:?} where an Exit was expected"),
+        }
+    }
+
+    /// All that it has said up to the next word, which the caller has sent it to say.
+    pub fn until_word(&self) -> Vec<Said> {
+        std::iter::from_fn(|| Some(self.next())).take_while(|said| !matches!(said, Said::Word(_))).collect()
+    }
+
+    /// All that it has said, when it is over.
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn rest(self) -> Vec<Said> {
+        let mut all = Vec::new();
+        loop {
+            match self.0.recv_timeout(LONG) {
+                Ok(said) => all.push(said),
+                Err(RecvTimeoutError::Disconnected) => return all,
+                Err(RecvTimeoutError::Timeout) => panic!("the process lives on"),
+            }
+        }
+    }
+}
+
+#[process]
+impl Partner {
+    /// Serves until it is stopped.
+    #[entry]
+    pub fn serve(&mut self) {}
+
+    /// Ends before its first message.
+    #[entry]
+    pub fn end_at_once(&mut self, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+
+    /// Does not start.
+    #[entry]
+    pub fn refuse(&mut self) -> Result<(), String> {
+        Err("it does not start".to_string())
+    }
+
+    /// Binds itself, and does not start.
+    #[entry]
+    pub fn bind_and_refuse(&mut self, linked: Pid, monitored: Pid) -> Result<(), String> {
+        linked.link().and_then(|()| monitored.monitor()).map_err(|error| error.to_string())?;
+        Err("it does not start".to_string())
+    }
+
+    /// Runs on to its end at once.
+    #[entry]
+    pub async fn run(&mut self) {}
+
+    /// Fails at once.
+    #[entry]
+    pub async fn run_and_fail(&mut self) -> Result<(), String> {
+        Err("failed at once".to_string())
+    }
+
+    /// Links with `other`.
+    #[message]
+    pub fn link(&mut self, other: Pid) -> Result<(), TopologyError> {
+        other.link()
+    }
+
+    /// Takes it back.
+    #[message]
+    pub fn unlink(&mut self, other: Pid) -> Result<(), TopologyError> {
+        other.unlink()
+    }
+
+    /// Links with all of them.
+    #[message]
+    pub fn link_all(&mut self, others: Vec<Pid>) -> Result<(), TopologyError> {
+        others.into_iter().try_for_each(Pid::link)
+    }
+
+    /// Links (`true`) and unlinks, and lets other threads run in between.
+    #[message]
+    pub fn waver(&mut self, other: Pid, links: Vec<bool>) -> Result<(), TopologyError> {
+        links.into_iter().try_for_each(|link| {
+            std::thread::yield_now();
+            if link { other.link() } else { other.unlink() }
+        })
+    }
+
+    /// Monitors `other`.
+    #[message]
+    pub fn watch(&mut self, other: Pid) -> Result<Monitor, TopologyError> {
+        other.monitor()
+    }
+
+    /// Takes it back.
+    #[message]
+    pub fn unwatch(&mut self, monitor: Monitor) -> bool {
+        monitor.demonitor()
+    }
+
+    /// Traps exits from here on, or not any more.
+    #[message]
+    pub fn trap(&mut self, ctx: &mut Context<Self>, traps: bool) {
+        ctx.trap_exits(traps);
+    }
+
+    /// Answers when all that came before has been handled.
+    #[message]
+    pub fn ping(&mut self) {}
+
+    /// Counts, and says how often it has.
+    #[message]
+    pub fn count(&mut self) -> u64 {
+        self.counted += 1;
+        self.counted
+    }
+
+    /// Says so.
+    #[message]
+    pub fn say(&mut self, word: &'static str) {
+        self.tell(Said::Word(word));
+    }
+
+    /// Says so to another, then fails.
+    #[message]
+    pub fn say_to_and_fail(&mut self, word: &'static str, to: Address<Partner>) {
+        to.say(word).send().expect("it lives");
+        panic!("failed as it was told");
+    }
+
+    /// Fails.
+    #[message]
+    pub fn fail(&mut self) {
+        panic!("failed as it was told");
+    }
+
+    /// Is done.
+    #[message]
+    pub fn finish(&mut self, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+
+    /// Stays in this step until the gate is open, then does the rest in it.
+    #[message]
+    pub fn hold(&mut self, gate: Gate) {
+        self.tell(Said::Word("holds"));
+        gate.pass();
+    }
+
+    /// The same; then takes the monitor back.
+    #[message]
+    pub fn hold_and_unwatch(&mut self, gate: Gate, monitor: Monitor) -> bool {
+        self.hold(gate);
+        monitor.demonitor()
+    }
+
+    /// The same; then takes the link back.
+    #[message]
+    pub fn hold_and_unlink(&mut self, gate: Gate, other: Pid) -> Result<(), TopologyError> {
+        self.hold(gate);
+        other.unlink()
+    }
+
+    /// Awaits, in this method, that the gate is opened.
+    #[message]
+    pub async fn pass(&mut self, gate: Gate) {
+        gate.passed().await;
+    }
+
+    /// Spawns one that is bound to this one as it says.
+    #[message]
+    pub fn spawn(&mut self, bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
+        spawn(bound, begin)
+    }
+
+    /// Spawns as many, each bound to this one as it says.
+    #[message]
+    pub fn spawn_many(&mut self, count: usize, bound: Bound, begin: Begin) -> Result<Vec<Pid>, SpawnError> {
+        (0..count).map(|_| spawn(bound, begin)).collect()
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        self.tell(Said::Down(down));
+    }
+}
+
+/// How a child is bound to its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// By a link.
+    Linked,
+    /// The parent monitors it.
+    Monitored,
+    /// The parent owns it.
+    Owned,
+    /// All of that.
+    All,
+}
+
+/// Where a child begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// See the entry.
+    Serve,
+    /// See the entry.
+    EndAtOnce,
+    /// See the entry.
+    Refuse,
+    /// See the entry.
+    Run,
+    /// See the entry.
+    RunAndFail,
+}
+
+/// Spawns a partner on the host of the process that calls this, bound to it.
+///
+/// # Errors
+/// As any spawn.
+pub fn spawn(bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
+    let spawn = Host::current().expect("called by a process").spawn(Partner::default());
+    let spawn = match bound {
+        Bound::Linked => spawn.linked(),
+        Bound::Monitored => spawn.monitored(),
+        Bound::Owned => spawn.owned(),
+        Bound::All => spawn.linked().monitored().owned(),
+    };
+    match begin {
+        Begin::Serve => spawn.serve().map(Address::pid),
+        Begin::EndAtOnce => spawn.end_at_once().map(Address::pid),
+        Begin::Refuse => spawn.refuse().map(Address::pid),
+        Begin::Run => spawn.run().map(|running| running.pid()),
+        Begin::RunAndFail => spawn.run_and_fail().map(|running| running.pid()),
+    }
+}
+
+/// A [`Partner`] that has a method for exits, and so traps them.
+#[process]
+pub struct Trapper {
+    partner: Partner,
+}
+
+impl Trapper {
+    /// One that says what it hears.
+    pub fn heard() -> (Self, Heard) {
+        let (partner, heard) = Partner::heard();
+        (Self { partner }, heard)
+    }
+}
+
+#[process]
+impl Trapper {
+    /// Serves until it is stopped.
+    #[entry]
+    pub fn serve(&mut self) {}
+
+    /// Links with `other`.
+    #[message]
+    pub fn link(&mut self, other: Pid) -> Result<(), TopologyError> {
+        other.link()
+    }
+
+    /// Traps exits from here on, or not any more.
+    #[message]
+    pub fn trap(&mut self, ctx: &mut Context<Self>, traps: bool) {
+        ctx.trap_exits(traps);
+    }
+
+    /// As [`Partner::hold_and_unlink`].
+    #[message]
+    pub fn hold_and_unlink(&mut self, gate: Gate, other: Pid) -> Result<(), TopologyError> {
+        self.partner.hold(gate);
+        other.unlink()
+    }
+
+    /// Says so.
+    #[message]
+    pub fn say(&mut self, word: &'static str) {
+        self.partner.say(word);
+    }
+
+    /// Spawns one that is bound to this one as it says.
+    #[message]
+    pub fn spawn(&mut self, bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
+        spawn(bound, begin)
+    }
+
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        self.partner.tell(Said::Exit(exit));
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        self.partner.tell(Said::Down(down));
+    }
+}
+
+/// Whether a process ended since `pid`, which it was linked to, failed.
+pub fn fell_with(reason: &ExitReason, pid: Pid) -> bool {
+    matches!(reason, ExitReason::Linked { pid: failed, .. } if *failed == pid)
+}
