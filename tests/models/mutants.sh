@@ -30,6 +30,7 @@ mutant() {
 
 word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
+ear=table/ear.rs bond=topology/bond.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -71,11 +72,10 @@ mutant wait-stores                 $lanes token 's/match self\.control\.compare_
 
 mutant back-is-not-fresh           $slot life 's/Lay::Back\(claim\) => self\.fresh\(claim\)/Lay::Back(_) => Some(self)/'
 mutant bury-keeps-a-fresh-token    $slot life 's/Lay::Back\(Claim::Grave\) => \{\}/Lay::Back(_) => {}/'
-mutant post-does-not-bury          $slot life 's/Claim::Grave => Token\(self\)\.bury\(Some\(mine\)\).*$/Claim::Grave => Ok(()),/'
+mutant queue-does-not-bury         $slot life 's/Claim::Grave => self\.take_back\(mine\),/Claim::Grave => Ok(()),/'
 mutant control-does-not-bury       $slot life 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
 mutant refusal-of-another-letter   $slot life 's/mine == self\.first\(\)/mine != self.first()/'
 mutant a-second-letter-is-kept     $slot life 's/^ *mine = None;//'
-mutant send-does-not-bury          $slot life 's/Claim::Grave => self\.take_back\(mine\)\.map_err.*$/Claim::Grave => Ok(()),/'
 mutant life-is-not-closed          $slot life 's/life\.store\(life \& !1/life.store(life/'
 mutant post-does-not-schedule      $slot life 's/home\.keeper\.wake\(Token\(self\)\)/let _ = home/'
 
@@ -96,5 +96,13 @@ mutant entered-is-added-first      $gate gate '/fn totals/,/^    \}/ { s/let lef
 mutant leave-wakes-nobody          $gate gate 's/self\.left\.notify_all\(\);//'
 mutant leave-wakes-without-lock    $gate gate 's/let _waiting = lock\(\&self\.waiting\);//'
 mutant enter-ignores-the-close     $gate gate 's/let open = !self\.is_closed\(\);/let open = true;/'
+
+mutant bond-is-not-answered        $bond bonds '/impl Drop for Bond/,/^}/ s/back\.tell\(/if false { return; } let _ = (back, /'
+mutant bond-is-answered-twice      $bond bonds '/fn open/,/^    \}/ s/self\.said\.take\(\)/self.said.clone()/'
+mutant bond-left-at-the-grave      $slot bonds 's/^        drop\(letter\);/        std::mem::forget(letter);/'
+mutant control-bond-does-not-bury  $slot bonds 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
+mutant bond-is-heard-by-nobody     $ear  bonds 's/self\.post_control\(pool::empty\(\), Kind::Signal.*$/drop((pool::empty(), generation, std::mem::ManuallyDrop::new(payload)));/'
+mutant notice-goes-the-other-way   $ear  bonds 's/let is_notice = bond\.is_notice\(\);/let is_notice = !bond.is_notice();/'
+mutant lane-order-is-not-kept      $lanes bonds 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 
 exit $missed

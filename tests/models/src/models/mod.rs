@@ -1,5 +1,6 @@
 //! The models, one file for each protocol.
 
+mod bonds;
 mod gate;
 mod life;
 mod mailbox;
