@@ -3,6 +3,7 @@
 mod gate;
 mod life;
 mod mailbox;
+mod memberships;
 mod sleep;
 mod token;
 mod wake;
