@@ -77,7 +77,7 @@ fn an_event_reaches_each_process_that_subscribed_to_its_type_once() {
         assert_eq!(runtime.publish(Placed(0)), 0);
         assert_eq!(runtime.subscribe::<Placed>(one), Ok(true));
         assert_eq!(runtime.subscribe::<Placed>(one), Ok(false));
-        assert_eq!(runtime.subscribe::<Placed>(other.narrow::<Placed>()), Ok(true));
+        assert_eq!(runtime.subscribe::<Placed>(other.narrow::<Recipient<Placed>>()), Ok(true));
         assert_eq!(runtime.subscribe::<Paid>(third.pid()), Ok(true));
         assert_eq!(runtime.publish(Placed(1)), 2);
         let seen = |of: Address<Clerk>| of.seen().wait().unwrap();

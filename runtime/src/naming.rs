@@ -1,6 +1,7 @@
 //! What can be found on a host by a name, a group, or a type of events, by anyone and from inside its processes.
 
 use crate::actor::address::Address;
+use crate::actor::addressed::Addressed;
 use crate::actor::call::send;
 use crate::actor::context::Context;
 use crate::actor::definition::{Actor, Handles};
@@ -53,7 +54,7 @@ impl Host {
     ///
     /// # Errors
     /// If no process has it, or if the process is of another type.
-    pub fn whereis_as<P: Actor>(self, name: &str) -> Result<Address<P>, WhereisError> {
+    pub fn whereis_as<P: Addressed + ?Sized>(self, name: &str) -> Result<Address<P>, WhereisError> {
         let unknown = || WhereisError::Unknown { name: name.chars().take(80).collect() };
         Ok(self.address(self.whereis(name).ok_or_else(unknown)?)?)
     }
@@ -84,7 +85,7 @@ impl Host {
     ///
     /// # Errors
     /// If the name is empty or longer than 1,024 bytes.
-    pub fn named<P: Actor>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
+    pub fn named<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
         Ok(Address::new(self.scheduler().names.pointer(&Name::new(name)?)))
     }
 
