@@ -19,6 +19,8 @@ pub mod calls {}
 pub mod protocols {}
 #[doc = include_str!("src/names.md")]
 pub mod names {}
+#[doc = include_str!("src/naming.md")]
+pub mod naming {}
 #[doc = include_str!("src/ending.md")]
 pub mod ending {}
 #[doc = include_str!("src/links.md")]

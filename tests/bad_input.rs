@@ -331,18 +331,24 @@ fn durations_without_end_never_come_and_zero_comes_at_once() {
 }
 
 #[test]
-fn names_of_nothing_and_of_a_megabyte_are_names() {
+fn odd_names_are_names_and_those_of_nothing_and_of_a_megabyte_are_for_hosts_and_labels_only() {
     soon(|| {
         let long: String = "x".repeat(1 << 20);
         let odd = ["", "\0", "a\0b", "naïve 名前", "../../etc", long.as_str()];
         for name in odd {
             let runtime = Runtime::builder().name(name).workers(1).build().unwrap();
             assert_eq!(runtime.name(), name);
-            let pid = runtime.spawn_process(idle_for_ever()).named(name).label(name).start().unwrap();
-            assert_eq!(runtime.whereis(name), Some(pid));
+            let pid = runtime.spawn_process(idle_for_ever()).label(name).start().unwrap();
             assert_eq!(pid.info().unwrap().label.as_deref(), Some(name));
             match runtime.spawn_process(idle_for_ever()).named(name).start() {
-                Err(SpawnError::Name { name: taken, holder }) => assert_eq!((taken.as_str(), holder), (name, pid)),
+                Ok(holder) => match runtime.spawn_process(idle_for_ever()).named(name).start() {
+                    Err(SpawnError::Name { name: taken, holder: by }) => assert_eq!((&*taken, by), (name, holder)),
+                    other => panic!("{other:?}"),
+                },
+                Err(SpawnError::BadName(_)) => {
+                    assert!(name.is_empty() || name.len() > 1_024);
+                    assert_eq!(runtime.whereis(name), None);
+                }
                 other => panic!("{other:?}"),
             }
             works(&runtime);

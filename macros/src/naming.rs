@@ -40,7 +40,7 @@ fn camel_case(snake: &str) -> String {
 const ON_ADDRESSES: &[&str] = &["pid", "narrow"];
 
 /// Methods of the spawn builder: an entry of that name would never be reached by `spawn(…).name()`.
-const ON_SPAWNS: &[&str] = &["named", "linked", "monitored", "owned", "mailbox", "label", "value"];
+const ON_SPAWNS: &[&str] = &["named", "linked", "monitored", "owned", "mailbox", "label", "value", "or_existing"];
 
 /// Methods of traits that addresses and spawn builders have or may get.
 const OF_TRAITS: &[&str] = &[

@@ -128,6 +128,9 @@ pub enum SendFailure {
     /// The mailbox is full.
     #[error("the mailbox of {0} is full; try again later, or wait for room with `send_wait`")]
     Full(Pid),
+    /// No process has the name that the message was for.
+    #[error("no process has that name; register one, or spawn one with `.named(…).or_existing()`")]
+    UnknownName,
     /// A timer was asked for, and there is no runtime to keep it.
     #[error("{0} is run by no scheduler, so nobody can keep the time for it; send at once instead")]
     NoTimer(Pid),
@@ -212,6 +215,21 @@ pub enum SpawnError {
         /// The option.
         option: &'static str,
     },
+    /// The name is none that a process can have.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// The process that has the name is none of the type that was to be spawned.
+    #[error("the name `{name}` belongs to {pid}, which is a `{found}`, not a `{expected}`; choose another name")]
+    NameType {
+        /// The name.
+        name: String,
+        /// Who has it.
+        pid: Pid,
+        /// What was to be spawned.
+        expected: &'static str,
+        /// What that is.
+        found: &'static str,
+    },
     /// All 2^28 slots are in use.
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,
@@ -231,6 +249,85 @@ pub enum SpawnError {
         /// How deep.
         depth: usize,
     },
+}
+
+/// A text that can be no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadName {
+    /// It is empty.
+    #[error("a name cannot be empty; give one of 1 byte or more")]
+    Empty,
+    /// It is too long.
+    #[error("a name of {bytes} bytes is too long; give one of {longest} bytes at most")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// What a name can have.
+        longest: usize,
+    },
+}
+
+/// Why a process was not given a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Another process has it.
+    #[error("the name `{name}` belongs to {holder}; choose another name, or send to that process")]
+    Taken {
+        /// The name.
+        name: String,
+        /// Who has it.
+        holder: Pid,
+    },
+    /// The process that was to have it has ended, or its PID was never given out in this program.
+    #[error("{pid} is no living process of this program, and cannot be given the name `{name}`")]
+    Gone {
+        /// The name.
+        name: String,
+        /// The PID.
+        pid: Pid,
+    },
+    /// The name is none that a process can have.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+}
+
+impl From<NameError> for SpawnError {
+    fn from(error: NameError) -> Self {
+        match error {
+            NameError::Taken { name, holder } => Self::Name { name, holder },
+            NameError::BadName(error) => Self::BadName(error),
+            NameError::Gone { .. } => unreachable!("a process that is being spawned lives"),
+        }
+    }
+}
+
+/// Why a name gave no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WhereisError {
+    /// No process has the name.
+    #[error("no process has the name `{name}`; register one, or spawn one with `.named(…).or_existing()`")]
+    Unknown {
+        /// The name, or how it begins.
+        name: String,
+    },
+    /// The process that has it is of another type.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+}
+
+/// Why a process did not become a member of a group, or a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// It has ended, or its PID was never given out in this program.
+    #[error("{0} is no living process of this program")]
+    Gone(Pid),
+    /// The name of the group or topic is none.
+    #[error(transparent)]
+    BadName(#[from] BadName),
 }
 
 /// Why a process did not start.

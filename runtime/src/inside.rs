@@ -40,10 +40,10 @@ impl<P: Actor> Context<P> {
     }
 
     #[track_caller]
-    fn host_or_panic(&self) -> Host {
+    pub(crate) fn host_or_panic(&self) -> Host {
         match Host::current() {
             Some(host) => host,
-            None => panic!("a process that is driven by hand has no host to spawn on"),
+            None => panic!("a process that is driven by hand has no host"),
         }
     }
 }

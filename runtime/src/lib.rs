@@ -49,12 +49,17 @@ mod command;
 mod dead_letter;
 mod errors;
 mod exit;
+mod groups;
 mod inside;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
 mod mail;
 mod mailbox;
 mod manual;
+mod memberships;
+mod name;
+mod names;
+mod naming;
 mod oneshot;
 mod package;
 mod panics;
@@ -100,10 +105,14 @@ pub use children::{ChildSpawn, Spawned};
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use errors::{
-    AddressError, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, ProcessError, RunError,
-    SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
+    AddressError, BadName, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, JoinError,
+    NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
+    WhereisError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
+pub use groups::event::GroupEvent;
+pub use groups::group::Group;
+pub use groups::topic::Topic;
 pub use mailbox::bound::{Bound, Overflow};
 pub use manual::{Clock, ClockError, IdleError};
 pub use package::{Package, Refused};
@@ -129,8 +138,8 @@ pub mod prelude {
     pub use crate::payloads;
     pub use crate::{
         Address, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit,
-        ExitReason, Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process, ProcessError, Recipient,
-        Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
+        ExitReason, Group, GroupEvent, Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process,
+        ProcessError, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
     };
     pub use crate::{entry, message, process, protocol, signal};
 }

@@ -8,6 +8,8 @@
 //! that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock, held for
 //! as long as it takes to copy a reference: what is [`Behind`] a pointer runs, and is dropped, without it.
 
+use crate::exit::ExitReason;
+use crate::memberships::MEMBERSHIPS;
 use crate::package::{Package, Refused};
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::program::{HOSTLESS, this_node};
@@ -72,6 +74,8 @@ impl Drop for Pointer {
         }
         let (behind, reusable) = (entry.behind.take(), entry.number < LAST_GENERATION);
         drop(entry);
+        // E2 to E4 of `memberships`: whoever took this PID for living looked under the lock, before, and had counted itself.
+        MEMBERSHIPS.end(self.0, &ExitReason::Gone);
         if reusable && behind.is_some() {
             FREE.push(self.0.slot());
         }
@@ -93,6 +97,17 @@ pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn Behind>> {
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
     if entry.number == pid.number() { entry.behind.clone() } else { None }
+}
+
+/// Whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last bit, and in
+/// one order with the end: see `memberships`.
+pub(crate) fn lives(pid: Pid) -> bool {
+    if !points_on_here(pid) {
+        return TABLE.lives(pid);
+    }
+    // Looked at where it is: a copy that happens to be the last would be dropped by whoever asks, under its locks.
+    let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
+    pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
 }
 
 /// Whether it is for this program to say where the PID points on to.

@@ -10,6 +10,7 @@ use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
 use crate::exit::ExitReason;
+use crate::groups::rooms::Rooms;
 use crate::manual::{Clock, IdleError};
 use crate::oneshot::block_on;
 use crate::package::{Package, Refused};
@@ -23,7 +24,7 @@ use crate::scheduler::birth::current_host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
-use crate::sync::{OnceLock, PoisonError, RwLock, lock};
+use crate::sync::{OnceLock, PoisonError, RwLock};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
@@ -42,6 +43,8 @@ pub struct Host(&'static Record);
 pub(crate) struct Record {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
+    groups: Rooms,
+    topics: Rooms,
 }
 
 /// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
@@ -52,7 +55,12 @@ fn records() -> &'static RwLock<HashMap<u16, &'static Record>> {
 
 impl Host {
     pub(crate) fn new(scheduler: &'static Scheduler) -> Self {
-        let record: &'static Record = Box::leak(Box::new(Record { scheduler, registry: Registry::default() }));
+        let record: &'static Record = Box::leak(Box::new(Record {
+            scheduler,
+            registry: Registry::default(),
+            groups: Rooms::default(),
+            topics: Rooms::default(),
+        }));
         let _first = scheduler.handle.set(record);
         records().write().unwrap_or_else(PoisonError::into_inner).insert(scheduler.config.number, record);
         Self(record)
@@ -73,6 +81,14 @@ impl Host {
 
     pub(crate) fn scheduler(self) -> &'static Scheduler {
         self.0.scheduler
+    }
+
+    pub(crate) fn groups(self) -> &'static Rooms {
+        &self.0.groups
+    }
+
+    pub(crate) fn topics(self) -> &'static Rooms {
+        &self.0.topics
     }
 
     /// Its name.
@@ -196,11 +212,6 @@ impl Host {
     /// come to rest for a minute.
     pub fn until_idle(self) -> Result<(), IdleError> {
         self.0.scheduler.wait_until_idle()
-    }
-
-    /// The process that was spawned with that name.
-    pub fn whereis(self, name: &str) -> Option<Pid> {
-        lock(&self.0.scheduler.names).get(name).copied()
     }
 }
 
@@ -329,6 +340,10 @@ fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownE
     }
     let report = host.scheduler().shut_down(&ExitReason::Shutdown, deadline);
     host.0.registry.clear();
+    // Those of processes of other hosts: its own have ended.
+    host.0.scheduler.names.clear();
+    host.0.groups.clear();
+    host.0.topics.clear();
     Ok(report)
 }
 

@@ -6,6 +6,7 @@ use crate::errors::SpawnError;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
+use crate::memberships::MEMBERSHIPS;
 use crate::oneshot::{block_on, block_on_until};
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
@@ -240,6 +241,7 @@ impl Drop for Mailbox {
             }
         };
         token.close();
+        MEMBERSHIPS.end(self.pid, &ExitReason::Normal);
         while let Some(letter) = token.hold().pop_data() {
             token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
         }

@@ -1,6 +1,7 @@
 //! What every worker, thread and process is doing. Always on; reading it stops nobody, so that numbers that belong together
 //! may be some nanoseconds apart.
 
+use crate::memberships::MEMBERSHIPS;
 use crate::pid::Pid;
 use crate::program::this_node;
 use crate::runtime::Host;
@@ -45,6 +46,23 @@ pub struct Statistics {
     pub global_queue: usize,
     /// Timers that are pending.
     pub timers: usize,
+    /// Names that processes have.
+    pub names: usize,
+    /// Names that have an address, by [`Host::named`]; of those that no process has, 1,024 at most.
+    pub named_addresses: usize,
+    /// Groups that have members or subscribers.
+    pub groups: usize,
+    /// Their members, each counted once for each of its groups.
+    pub members: usize,
+    /// Who is subscribed to the changes of groups, counted in the same way.
+    pub watchers: usize,
+    /// Topics that have subscribers.
+    pub topics: usize,
+    /// Their subscribers, each counted once for each of its topics.
+    pub subscribers: usize,
+    /// What is to end with some process: a name, or a place in a group or topic. (One that is a member of a group and
+    /// subscribed to its changes has one place there.)
+    pub memberships: usize,
 }
 
 impl Statistics {
@@ -120,6 +138,8 @@ pub struct ProcessInfo {
     pub entry: &'static str,
     /// The text that it was given.
     pub label: Option<Arc<str>>,
+    /// The names that it has, on any host of the program.
+    pub names: Vec<Arc<str>>,
     /// The process that spawned it.
     pub parent: Option<Pid>,
     /// Where in the source it was spawned.
@@ -170,10 +190,18 @@ impl fmt::Display for ProcessState {
 }
 
 impl Host {
-    /// What the host has done and is doing. Costs a look at each worker.
+    /// What the host has done and is doing. Costs a look at each worker, and at each name, group and topic of
+    /// the program.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.totals();
+        let (names, named_addresses) = host.names.count();
+        let (groups, topics) = (self.groups().counts(), self.topics().counts());
+        let directories = [
+            ptr::from_ref(&host.names).addr(),
+            ptr::from_ref(self.groups()).addr(),
+            ptr::from_ref(self.topics()).addr(),
+        ];
         Statistics {
             workers: (0..host.workers.len()).map(|worker| worker_statistics(host, worker)).collect(),
             threads: host.threads.iter().map(|thread| thread_statistics(host, thread)).collect(),
@@ -190,6 +218,14 @@ impl Host {
             late: host.home().late.load(Ordering::Relaxed),
             global_queue: host.global.len(),
             timers: host.timers.len(),
+            names,
+            named_addresses,
+            groups: groups.rooms,
+            members: groups.members,
+            watchers: groups.watchers,
+            topics: topics.rooms,
+            subscribers: topics.members,
+            memberships: MEMBERSHIPS.count(&directories),
         }
     }
 
@@ -254,6 +290,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         process,
         entry,
         label: lock(&host.labels).get(&pid).cloned(),
+        names: MEMBERSHIPS.names(pid),
         parent: slot.card.parent(pid.node()),
         place: slot.card.place(),
         worker: Some(worker).filter(|&worker| worker < host.workers.len()),

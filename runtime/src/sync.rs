@@ -8,7 +8,9 @@
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock};
+pub(crate) use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as current_thread, yield_now};
 
 pub(crate) use crossbeam_deque::{Steal, Stealer, Worker as Deque};

@@ -31,6 +31,7 @@ mutant() {
 word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
 ear=table/ear.rs bond=topology/bond.rs
+members=memberships.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -104,5 +105,13 @@ mutant control-bond-does-not-bury  $slot bonds 's/Claim::Grave => drop\(Token\(s
 mutant bond-is-heard-by-nobody     $ear  bonds 's/self\.post_control\(pool::empty\(\), Kind::Signal.*$/drop((pool::empty(), generation, std::mem::ManuallyDrop::new(payload)));/'
 mutant notice-goes-the-other-way   $ear  bonds 's/let is_notice = bond\.is_notice\(\);/let is_notice = !bond.is_notice();/'
 mutant lane-order-is-not-kept      $lanes bonds 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
+mutant member-is-taken-in-blindly  $members memberships 's/if lives\(pid\)/if lives(pid) || true/'
+mutant member-is-not-counted       $members memberships 's/self\.cell\(pid\)\.fetch_add\(1, Ordering::SeqCst\);//; s/\.fetch_sub\(1,/.fetch_sub(0,/'
+mutant refused-member-stays        $members memberships 's/^        self\.remove\(pid, \&seat\);//'
+mutant refused-member-is-counted   $members memberships 's/if society\.is_some\(\)/if false \&\& society.is_some()/'
+mutant look-is-not-in-order        $members memberships '/fn add/,/^    \}/ s/fence_for_models\(\);//'
+mutant end-is-not-in-order         $members memberships '/fn end\(/,/^    \}/ s/fence_for_models\(\);//'
+mutant end-forgets-a-member        $members memberships 's/lock\(self\.shard\(pid\)\)\.remove\(\&pid\)/lock(self.shard(pid)).get(\&pid).map(|_| Seats::new())/'
+mutant end-looks-for-no-member     $members memberships 's/load\(Ordering::SeqCst\) != 0/load(Ordering::SeqCst) > 1/'
 
 exit $missed

@@ -11,6 +11,7 @@
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
 //! * [`serving`]: how a struct serves what arrives;
+//! * [`existing`]: a process that is there already, in place of a new one;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
 pub(crate) mod active;
@@ -22,6 +23,7 @@ pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;
 pub(crate) mod entry;
+mod existing;
 pub(crate) mod interval;
 pub(crate) mod later;
 pub(crate) mod life;

@@ -4,6 +4,7 @@ use super::address::Address;
 use super::context::Context;
 use super::definition::Actor;
 use super::entry::{EntryFuture, Start, pending};
+use super::existing::Wanted;
 use super::machine::{KindOf, Machine};
 use super::outcome::Ending;
 use super::seed::SpawnCore;
@@ -73,6 +74,33 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| options.bound.owned = true)
     }
 
+    /// If a process has that name already, takes that one in place of this, which is dropped: of many that do so at the same
+    /// time one spawns. All that is said of the spawn besides, such as `linked`, is of a process that is spawned; one that is
+    /// found may still be in its start.
+    ///
+    /// For entries that are not async. What an async entry gives belongs to whoever has spawned it, so there the name is
+    /// taken: the error is [`SpawnError::Name`], with the holder in it.
+    ///
+    /// ```
+    /// # use postroom::prelude::*;
+    /// # #[process]
+    /// # #[derive(Default)]
+    /// # struct Cache;
+    /// # #[process]
+    /// # impl Cache { #[entry] fn serve(&mut self) {} }
+    /// # let runtime = Runtime::new()?;
+    /// let first = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
+    /// let second = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
+    /// assert_eq!(first, second);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The entry gives [`SpawnError::NameType`] if the process that has the name is of another type.
+    pub fn or_existing(self) -> Self {
+        self.option(|options| options.or_existing = true)
+    }
+
     /// Gives the process a text that people see in [`info`](Pid::info) and in statistics.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         self.option(|options| options.label = Some(label.into()))
@@ -120,9 +148,12 @@ impl<P: Actor> SpawnCore<P> {
         entry: usize,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<Address<P>, SpawnError> {
-        let machine = Machine::new(self.take()?);
-        let birth = self.birth(entry, None);
-        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin))?;
+        let wanted = Wanted::of(self.options.borrow().as_deref(), KindOf::<P>::KIND);
+        let pid = Wanted::or_spawn(wanted, self.host, || {
+            let machine = Machine::new(self.take()?);
+            let birth = self.birth(entry, None);
+            self.host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin))
+        })?;
         Ok(Address::new(pid))
     }
 
@@ -250,6 +281,12 @@ impl<P: Process> SpawnProcess<P> {
         self
     }
 
+    /// As [`Spawn::or_existing`], for [`start`](Self::start) and [`start_at`](Self::start_at).
+    pub fn or_existing(mut self) -> Self {
+        self.options.get_or_insert_default().or_existing = true;
+        self
+    }
+
     /// As [`Spawn::label`].
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().label = Some(label.into());
@@ -282,7 +319,8 @@ impl<P: Process> SpawnProcess<P> {
     /// # Errors
     /// See [`SpawnError`].
     pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
-        self.begin(entry, input, None)
+        let wanted = Wanted::of(self.options.as_deref(), KindOfProcess::<P>::KIND);
+        Wanted::or_spawn(wanted, self.host, || self.begin(entry, input, None))
     }
 
     /// Starts at the first of the process's entries a process that will be

@@ -8,6 +8,8 @@ use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::mailbox::bound::Bound as MailboxBound;
 use crate::mailbox::pool;
+use crate::memberships::MEMBERSHIPS;
+use crate::name::Name;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::EndWaiter;
@@ -33,6 +35,8 @@ const COST: u32 = 8;
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Arc<str>>,
+    /// Whether a process that has the name does as well.
+    pub(crate) or_existing: bool,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(crate) bound: Bound,
@@ -138,10 +142,10 @@ impl Host {
             self.give_place_back();
             return Err(SpawnError::Shutdown);
         }
-        let name = birth.options.as_ref().and_then(|options| options.name.clone());
+        let name = birth.options.as_ref().and_then(|options| options.name.as_ref());
         let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
         let inside = Inside::enter(self, pid, values.clone());
-        let begun = self.admit(&token, pid, &name).and_then(|()| {
+        let begun = self.admit(&token, pid, name).and_then(|()| {
             let outcome = crate::panics::contain(|| start(&mut process, &mut InitContext::of(pid, parent)));
             let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
             outcome.map_err(|error| {
@@ -154,17 +158,12 @@ impl Host {
         let first = match begun {
             Ok(first) => first,
             Err(error) => {
-                if !matches!(error, SpawnError::Name { .. })
-                    && let Some(name) = &name
-                {
-                    self.release_name(name, pid);
-                }
                 self.bury_unborn(token, pid, Body::new(process), &error);
                 return Err(error);
             }
         };
         drop(inside);
-        self.keep_extras(&mut token, pid, birth, name, values);
+        self.keep_extras(&mut token, pid, birth, values);
         if process.traps_exits() {
             token.make_extras().bonds().trap(true);
         }
@@ -201,9 +200,9 @@ impl Host {
 
     /// What may refuse a process before its own code runs: its name, and the hooks.
     #[inline]
-    fn admit(&self, token: &Token, pid: Pid, name: &Option<Arc<str>>) -> Result<(), SpawnError> {
+    fn admit(&'static self, token: &Token, pid: Pid, name: Option<&Arc<str>>) -> Result<(), SpawnError> {
         if let Some(name) = name {
-            self.register(name, pid)?;
+            self.names.register(&Name::new(name.clone())?, pid)?;
         }
         if self.has_hooks {
             let started = self.describe(token, pid);
@@ -213,23 +212,11 @@ impl Host {
         Ok(())
     }
 
-    fn register(&self, name: &Arc<str>, pid: Pid) -> Result<(), SpawnError> {
-        match lock(&self.names).entry(name.clone()) {
-            std::collections::hash_map::Entry::Occupied(holder) => {
-                Err(SpawnError::Name { name: name.to_string(), holder: *holder.get() })
-            }
-            std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(pid);
-                Ok(())
-            }
-        }
-    }
-
     #[inline]
-    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, name: Option<Arc<str>>, values: Option<Values>) {
+    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, values: Option<Values>) {
         let Birth { options, result, .. } = birth;
         let label = options.and_then(|options| options.label);
-        if name.is_none() && label.is_none() && values.is_none() && result.is_none() {
+        if label.is_none() && values.is_none() && result.is_none() {
             return;
         }
         let labelled = label.is_some();
@@ -239,7 +226,7 @@ impl Host {
         token.attend(values.is_some());
         // Its start may have left some already.
         let extras = token.make_extras();
-        (extras.result, extras.values, extras.name, extras.labelled) = (result, values, name, labelled);
+        (extras.result, extras.values, extras.labelled) = (result, values, labelled);
     }
 
     /// Takes back all that had happened for a process that does not start.
@@ -249,6 +236,7 @@ impl Host {
         if let Some(panic) = super::end::close(process, &reason) {
             tracing::error!(%panic, "the close of a process that did not start panicked");
         }
+        MEMBERSHIPS.end(pid, &reason);
         super::end::empty_unborn(&mut token, &reason);
         super::end::let_go(&token, &reason);
         if let Some(bonds) = token.take_extras().and_then(|extras| extras.bonds) {

@@ -2,7 +2,7 @@
 //!
 //! 1. its PID becomes unroutable: what is sent from here on comes back to its sender;
 //! 2. `close`, once, then its state is dropped;
-//! 3. its name is free;
+//! 3. its names are free, and it belongs to no group and no topic any more;
 //! 4. what was left in its mailbox is dead letters, whose callers learn why it ended;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
@@ -16,6 +16,7 @@ use crate::dead_letter::DeadLetterReason;
 use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
+use crate::memberships::MEMBERSHIPS;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::body::Body;
@@ -46,11 +47,9 @@ pub(crate) fn end(
         }
         None => reason,
     };
+    MEMBERSHIPS.end(pid, &reason);
     let mut extras = token.take_extras();
     if let Some(extras) = &extras {
-        if let Some(name) = &extras.name {
-            host.release_name(name, pid);
-        }
         if extras.labelled {
             lock(&host.labels).remove(&pid);
         }

@@ -15,11 +15,12 @@ use super::worker::Worker;
 use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
+use crate::names::Names;
 use crate::oneshot::Waiter;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock,
-    SegQueue, lock,
+    SegQueue,
 };
 use crate::table::{Home, Slot, Token};
 use std::any::Any;
@@ -91,7 +92,7 @@ pub(crate) struct Host {
     pub(crate) dead_expired: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
-    pub(crate) names: Mutex<HashMap<Arc<str>, Pid>>,
+    pub(crate) names: Names,
     /// Deques whose threads have not been started, and the threads that have.
     pub(crate) deques: Mutex<Vec<Deque<Token>>>,
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
@@ -136,7 +137,7 @@ impl Host {
             valves: Counter::default(),
             dead_expired: Counter::default(),
             labels: Mutex::default(),
-            names: Mutex::default(),
+            names: Names::default(),
             deques: Mutex::new(deques),
             running: Mutex::default(),
             blocked: Mutex::default(),
@@ -259,13 +260,5 @@ impl Host {
         }
         self.config.clock.let_go(self);
         self.quiet.tell();
-    }
-
-    /// Frees the name of a process that ends.
-    pub(crate) fn release_name(&self, name: &str, pid: Pid) {
-        let mut names = lock(&self.names);
-        if names.get(name) == Some(&pid) {
-            names.remove(name);
-        }
     }
 }

@@ -9,7 +9,7 @@
 
 use super::slot::{Slot, Token};
 use crate::arena::{LARGE, region};
-use crate::pid::{Pid, SLOT_BITS};
+use crate::pid::{Pid, Resident, SLOT_BITS};
 use crate::sync::{AtomicPtr, AtomicU32, Mutex, Ordering, SegQueue, lock};
 use std::cell::RefCell;
 use std::ptr;
@@ -77,6 +77,13 @@ impl Table {
     pub(crate) fn living(&self, pid: Pid) -> Option<&'static Slot> {
         let slot = self.slot(pid.slot())?;
         slot.is_living(pid.generation()).then_some(slot)
+    }
+
+    /// Whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order with the
+    /// end of that process.
+    pub(crate) fn lives(&self, pid: Pid) -> bool {
+        let slot = self.slot(pid.slot());
+        slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))
     }
 
     /// All slots that were ever used.

@@ -32,8 +32,6 @@ pub(crate) struct Extras {
     /// Who else waits for the end.
     pub(crate) joined: Vec<Join>,
     pub(crate) values: Option<Values>,
-    /// The name that was registered with the process.
-    pub(crate) name: Option<Arc<str>>,
     /// Whether the host keeps a label of it.
     pub(crate) labelled: bool,
     /// Controls that were taken out of the lane and that the last step left alone.

@@ -291,6 +291,11 @@ impl Slot {
         self.life.load(Ordering::Acquire) == generation << 1 | 1
     }
 
+    /// The same in the one order that `Token::close` is in, for whoever counts itself in first and then looks.
+    pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
+        self.life.load(Ordering::SeqCst) == generation << 1 | 1
+    }
+
     /// Whether the process of that generation lives here, or did and no other has since: it may be on its way out.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
         generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
@@ -353,8 +358,9 @@ impl Slot {
         }
     }
 
+    /// So many messages have come that it is time to look how full the mailbox is; what follows is the sender's.
     #[cold]
-    fn crowded(&'static self) {
+    pub(crate) fn crowded(&'static self) {
         if let Some(home) = self.home() {
             home.keeper.crowded(self);
         }
@@ -395,6 +401,33 @@ impl Slot {
         }
         let sent = self.queue(pool::message(generation, message, ptr::null_mut()));
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
+    }
+
+    /// Sends a message however full the mailbox is, and does nothing else yet, for whoever holds a lock. What is to follow
+    /// when the lock is free: the process is to be woken, with [`Token::wake`], if its token is given, and
+    /// [`crowded`](Self::crowded) is to be called if that is said. Neither is ours alone: it may wait, or run code of others.
+    ///
+    /// # Errors
+    /// The message, if no such process lives here.
+    pub(crate) fn send_quietly<M: Send + 'static>(
+        &'static self,
+        generation: u64,
+        message: M,
+    ) -> Result<(Option<Token>, bool), M> {
+        if !self.is_living(generation) {
+            return Err(message);
+        }
+        let node = pool::message(generation, message, ptr::null_mut());
+        let mine = node.as_ptr();
+        let mut crowded = false;
+        match self.lanes.push_data(node, || crowded = true) {
+            Claim::Nothing => Ok((None, crowded)),
+            Claim::Process => Ok((Some(Token(self)), crowded)),
+            Claim::Grave => match self.take_back(mine) {
+                Ok(()) => Ok((None, false)),
+                Err(refusal) => Err(unpack(refusal.0).0),
+            },
+        }
     }
 
     /// The same with someone who waits for the answer.
@@ -519,6 +552,11 @@ impl Token {
         self.0
     }
 
+    /// Wakes the process whose token this is.
+    pub(crate) fn wake(self) {
+        self.0.schedule();
+    }
+
     /// The PID of the process that lives here.
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
@@ -537,11 +575,12 @@ impl Token {
         Pid::new(home.node, home.host, slot.card.index, generation)
     }
 
-    /// Ends the life: from here on its PID is unroutable.
+    /// Ends the life: from here on its PID is unroutable. In one order with the looks at what ends with it: see
+    /// `memberships`.
     pub(crate) fn close(&mut self) {
         let life = self.0.life.load(Ordering::Relaxed);
         debug_assert!(life & 1 == 1, "a life is closed once");
-        self.0.life.store(life & !1, Ordering::Release);
+        self.0.life.store(life & !1, Ordering::SeqCst);
     }
 
     /// Whether the slot has generations left.

@@ -43,6 +43,10 @@ mod exit;
 #[allow(dead_code)]
 mod mailbox;
 #[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../runtime/src/memberships.rs"]
+mod memberships;
+#[cfg(test)]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../runtime/src/payload.rs"]
 mod payload;

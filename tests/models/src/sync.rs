@@ -2,8 +2,8 @@
 
 use crate::fault::{self, Fault};
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-pub(crate) use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::Ordering;
+pub(crate) use std::sync::{Arc, PoisonError};
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 

@@ -4,6 +4,7 @@ mod bonds;
 mod gate;
 mod life;
 mod mailbox;
+mod memberships;
 mod sleep;
 mod token;
 mod wake;

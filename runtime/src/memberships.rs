@@ -1,0 +1,164 @@
+//! What ends with a process: its names, its places in groups, its subscriptions.
+//!
+//! Whatever has such members is a [`Society`]. It says here that it has taken one in, and hears here of that one's end. A
+//! process that belongs to nothing pays one load for this when it ends, and no line is shared by those that end: how many
+//! memberships there are is counted in cells, by slot, which only those write who take members in or let them go. An end
+//! that finds its cell empty is done. (Two slots that share a cell cost each other a look into the table, and nothing else.)
+//!
+//! A society takes a member in:
+//!
+//! * R1 count the membership in the member's cell; R2 put it into the table; R3 look whether the process lives. If it does
+//!   not: R4 take the membership back, if it is still there, and refuse.
+//!
+//! A process ends:
+//!
+//! * E1 its life is closed, and its PID unroutable; E2 look at the cell: if it is empty, that is all; E3 take all memberships
+//!   of the process out of the table; E4 tell each society.
+//!
+//! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one order that all agree on. If E1 comes
+//! before R3, the process is found dead: either R4 finds the membership, or E3 has taken it and E4 tells the society. If R3
+//! comes before E1, then so does R1, and E2 finds the cell not empty; and E3 finds the membership: had E3 locked the table
+//! before R2 did, E1 would have happened before R3. A slot that has gone to another process meanwhile changes nothing: the
+//! table is by PID, and R3 compares the generation.
+//!
+//! A society calls `add` and `remove` under its own lock, under which it also takes note of the member, and is told at E4
+//! without any lock of the table. So E4 waits until the society has either noted the member, which is then removed, or
+//! refused it. Locks are taken in the order society, table.
+//!
+//! A model is in `tests/models`.
+
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models, lock};
+use slab::Slab;
+use std::collections::BTreeMap;
+
+/// How many cells there are. A guess: with fewer members than that, few ends meet the membership of another.
+const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
+/// How many parts the table has. A guess: more than threads that end members at the same time.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// Something that has members.
+pub(crate) trait Society: Send + Sync {
+    /// A member has ended, or one that was just refused.
+    fn ended(&self, pid: Pid, reason: &ExitReason);
+
+    /// The address of what it is kept in: for statistics.
+    fn directory(&self) -> usize;
+
+    /// The name that the member has by it, if it is that.
+    fn name(&self) -> Option<Arc<str>> {
+        None
+    }
+}
+
+/// A membership, to be given up by.
+#[derive(Debug)]
+pub(crate) struct Seat(usize);
+
+type Seats = Slab<Arc<dyn Society>>;
+
+/// See the module.
+pub(crate) struct Memberships {
+    cells: [AtomicU32; CELLS],
+    shards: [CachePadded<Mutex<BTreeMap<Pid, Seats>>>; SHARDS],
+}
+
+/// Those of the program: a name of one host may belong to a process of another.
+#[cfg(not(loom))]
+pub(crate) static MEMBERSHIPS: Memberships = Memberships::new();
+
+impl Memberships {
+    #[cfg(not(loom))]
+    const fn new() -> Self {
+        Self {
+            cells: [const { AtomicU32::new(0) }; CELLS],
+            shards: [const { CachePadded::new(Mutex::new(BTreeMap::new())) }; SHARDS],
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self {
+            cells: std::array::from_fn(|_| AtomicU32::new(0)),
+            shards: std::array::from_fn(|_| CachePadded::new(Mutex::new(BTreeMap::new()))),
+        }
+    }
+
+    fn cell(&self, pid: Pid) -> &AtomicU32 {
+        &self.cells[pid.slot() as usize % CELLS]
+    }
+
+    fn shard(&self, pid: Pid) -> &Mutex<BTreeMap<Pid, Seats>> {
+        &self.shards[pid.slot() as usize % SHARDS]
+    }
+
+    /// R1 to R4: `pid` is a member of `society` from here on. `None` if it does not live, which `lives` looks up by a
+    /// sequentially consistent load.
+    pub(crate) fn add(&self, pid: Pid, society: Arc<dyn Society>, lives: impl FnOnce(Pid) -> bool) -> Option<Seat> {
+        self.cell(pid).fetch_add(1, Ordering::SeqCst);
+        let seat = Seat(lock(self.shard(pid)).entry(pid).or_default().insert(society));
+        fence_for_models();
+        if lives(pid) {
+            return Some(seat);
+        }
+        self.remove(pid, &seat);
+        None
+    }
+
+    /// `pid` has no such membership any more, whether it had one or not.
+    pub(crate) fn remove(&self, pid: Pid, seat: &Seat) {
+        let mut shard = lock(self.shard(pid));
+        let Some(seats) = shard.get_mut(&pid) else { return };
+        let society = seats.try_remove(seat.0);
+        if seats.is_empty() {
+            shard.remove(&pid);
+        }
+        drop(shard);
+        if society.is_some() {
+            self.cell(pid).fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// E2 to E4: `pid` has ended, and E1 was a sequentially consistent store.
+    #[inline]
+    pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
+        fence_for_models();
+        if self.cell(pid).load(Ordering::SeqCst) != 0 {
+            self.end_all(pid, reason);
+        }
+    }
+
+    #[cold]
+    fn end_all(&self, pid: Pid, reason: &ExitReason) {
+        let Some(seats) = lock(self.shard(pid)).remove(&pid) else { return };
+        for (_, society) in seats {
+            self.cell(pid).fetch_sub(1, Ordering::Relaxed);
+            society.ended(pid, reason);
+        }
+    }
+
+    /// The names of `pid`, in no particular order.
+    pub(crate) fn names(&self, pid: Pid) -> Vec<Arc<str>> {
+        if self.cell(pid).load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let shard = lock(self.shard(pid));
+        shard.get(&pid).into_iter().flatten().filter_map(|(_, society)| society.name()).collect()
+    }
+
+    /// How many memberships there are of societies in one of `directories`. Looks at all there are.
+    pub(crate) fn count(&self, directories: &[usize]) -> usize {
+        let counted = |shard: &BTreeMap<Pid, Seats>| {
+            let societies = shard.values().flatten().map(|(_, society)| society.directory());
+            societies.filter(|directory| directories.contains(directory)).count()
+        };
+        self.shards.iter().map(|shard| counted(&lock(shard))).sum()
+    }
+
+    /// How many are counted in the cells; the same when nobody is changing anything.
+    #[cfg(loom)]
+    pub(crate) fn counted(&self) -> u32 {
+        self.cells.iter().map(|cell| cell.load(Ordering::SeqCst)).sum()
+    }
+}
