@@ -8,6 +8,7 @@
 //! that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock, held for
 //! as long as it takes to copy a reference: what is [`Behind`] a pointer runs, and is dropped, without it.
 
+use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::program::{HOSTLESS, this_node};
@@ -37,6 +38,11 @@ pub(crate) trait Behind: Send + Sync {
 
     /// The type whose address may be made of the PID.
     fn kind(&self) -> Option<&'static ProcessKind>;
+
+    /// Asks to be told when there may be room for what `take` has refused as too much. `None`: nobody can say.
+    fn room(&self) -> Option<Arc<Oneshot<()>>> {
+        None
+    }
 }
 
 /// Owns a pointing PID; dropping it retires the PID: what is sent there comes back as to a process that has ended.

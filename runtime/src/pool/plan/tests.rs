@@ -60,7 +60,7 @@ impl World {
                             hand.push(waiting.message);
                         }
                         // It has died, and its end has not been told.
-                        None => self.plan.bounced(self.now, member.number, waiting),
+                        None => self.plan.bounced(self.now, member.number, false, waiting),
                     }
                 }
                 Action::Copy(..) => self.copied += 1,
