@@ -21,6 +21,8 @@ pub mod protocols {}
 pub mod names {}
 #[doc = include_str!("src/ending.md")]
 pub mod ending {}
+#[doc = include_str!("src/pools.md")]
+pub mod pools {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
 #[doc = include_str!("src/watching.md")]

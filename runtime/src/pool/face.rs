@@ -129,7 +129,7 @@ macro_rules! options {
             /// A message of type `M` goes to each member that is there, at once and past those that wait. A call of it is
             /// answered by the first member; if there is none it fails, and what was sent goes nowhere.
             pub fn broadcast<M: Clone + Send + 'static>(mut self) -> Self {
-                self.routes.to_all::<M>();
+                self.routes.broadcast::<M>();
                 self
             }
 
