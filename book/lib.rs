@@ -25,6 +25,8 @@ pub mod naming {}
 pub mod ending {}
 #[doc = include_str!("src/links.md")]
 pub mod links {}
+#[doc = include_str!("src/pools.md")]
+pub mod pools {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
 #[doc = include_str!("src/watching.md")]

@@ -2,7 +2,7 @@
 //! members die, lines are full, time passes or the pool stops.
 
 use postroom::prelude::*;
-use postroom::{DeadLetterReason, Pool, PoolStatistics, RunningPool, SendFailure};
+use postroom::{Bound, Builder, Clock, DeadLetterReason, Overflow, Pool, PoolStatistics, RunningPool, SendFailure};
 use postroom_tests::face::{Gate, Log, builder, until, watched, with_dead_letters, with_runtime};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +20,14 @@ mod lines;
 mod stress;
 
 const LONG: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A runtime whose time a test moves.
+fn still(builder: Builder) -> (Clock, Runtime) {
+    let clock = Clock::manual();
+    let runtime = builder.clock(clock.clone()).build().unwrap();
+    (clock, runtime)
+}
 
 /// Answers at once, when it is let, or dies trying.
 #[process]

@@ -10,6 +10,7 @@
 
 use crate::exit::ExitReason;
 use crate::memberships::MEMBERSHIPS;
+use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::program::{HOSTLESS, this_node};
@@ -39,6 +40,11 @@ pub(crate) trait Behind: Send + Sync {
 
     /// The type whose address may be made of the PID.
     fn kind(&self) -> Option<&'static ProcessKind>;
+
+    /// Asks to be told when there may be room for what `take` has refused as too much. `None`: nobody can say.
+    fn room(&self) -> Option<Arc<Oneshot<()>>> {
+        None
+    }
 }
 
 /// Owns a pointing PID; dropping it retires the PID: what is sent there comes back as to a process that has ended.

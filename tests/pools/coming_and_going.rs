@@ -17,20 +17,28 @@ fn an_elastic_pool_has_none_at_start_and_ten_calls_one_after_another_make_one() 
 
 #[test]
 fn an_elastic_pool_grows_while_all_are_busy_up_to_its_bound_and_shrinks_when_they_idle() {
-    with_runtime(|runtime| {
-        let workers = pool(runtime, Pool::elastic(1..=4).idle_after(Duration::from_millis(2)));
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let workers = pool(&runtime, Pool::elastic(1..=4).idle_after(SECOND));
         let (address, gate) = (workers.address(), Gate::new());
         assert_eq!(workers.members().len(), 1);
         for value in 0..9 {
             address.work(gate.clone(), value).send().unwrap();
         }
         when(&workers, |now| now.in_hand == 4 && now.waiting == 5);
-        assert_eq!(workers.members().len(), 4);
+        clock.advance(LONG).unwrap();
+        assert_eq!(workers.members().len(), 4, "they have work");
         gate.open();
-        when(&workers, |now| now.waiting + now.in_hand == 0 && now.members == 1);
-        // Those that went have ended as planned.
+        when(&workers, |now| now.waiting + now.in_hand == 0);
+        clock.advance(SECOND - Duration::from_nanos(1)).unwrap();
+        assert_eq!(workers.members().len(), 4);
+        clock.advance(Duration::from_nanos(1)).unwrap();
+        assert_eq!((workers.members().len(), runtime.statistics().live), (1, 2));
         assert_eq!(workers.statistics().started, 4);
-        assert_eq!(address.echo(1).wait(), Ok(1));
+        assert_eq!(address.who().wait(), Ok(workers.members()[0]));
+        // Without anything to do the last one stays.
+        clock.advance(LONG).unwrap();
+        assert_eq!(workers.members().len(), 1);
     });
 }
 
@@ -202,18 +210,24 @@ fn a_factory_that_fails_later_is_the_error_of_those_that_wait_and_the_pool_recov
 
 #[test]
 fn members_that_end_at_once_are_started_anew_after_a_pause_that_grows() {
-    with_runtime(|runtime| {
-        let starts = Arc::new(AtomicUsize::new(0));
-        let counts = starts.clone();
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let began = clock.now();
+        let starts = Log::new();
+        let (counts, watch) = (starts.clone(), clock.clone());
         let workers = Pool::fixed(1)
-            .spawn(runtime, move |spawn| match counts.fetch_add(1, SeqCst) {
-                0..3 => spawn.of(Worker::default()).flee().map(|running| running.address()),
-                _ => spawn.of(Worker::default()).serve(),
+            .spawn(&runtime, move |spawn| {
+                counts.add(watch.now() - began);
+                match counts.len() {
+                    ..4 => spawn.of(Worker::default()).flee().map(|running| running.address()),
+                    _ => spawn.of(Worker::default()).serve(),
+                }
             })
             .unwrap();
         // Nobody waits for anything, and the pool has its member again in the end.
-        until(|| starts.load(SeqCst) == 4);
-        when(&workers, |now| now.members == 1);
+        clock.advance(SECOND).unwrap();
+        assert_eq!(starts.all(), [0, 20, 60, 140].map(Duration::from_millis));
+        assert_eq!(workers.members().len(), 1);
         assert_eq!(workers.address().echo(1).wait(), Ok(1));
     });
 }

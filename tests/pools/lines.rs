@@ -59,26 +59,104 @@ fn without_a_line_only_what_members_have_room_for_is_taken() {
 fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
-        let runtime = builder.build().unwrap();
-        let workers = pool(&runtime, Pool::fixed(1).deadline(Duration::from_millis(5)));
+        let (clock, runtime) = still(builder);
+        let workers = pool(&runtime, Pool::fixed(1).deadline(SECOND));
         let (address, gate) = (workers.address(), Gate::new());
         let first = {
             let gate = gate.clone();
             thread::spawn(move || address.work(gate, 1).timeout(LONG).wait())
         };
         when(&workers, |now| now.in_hand == 1);
-        // Nobody comes to these in time, and the callers themselves would wait for an hour.
-        assert_eq!(address.echo(2).timeout(LONG).wait(), Err(CallError::Timeout));
+        // Nobody comes to these in time, and the caller itself would wait for an hour.
+        let second = thread::spawn(move || address.echo(2).timeout(LONG).wait());
+        when(&workers, |now| now.waiting == 1);
+        clock.advance(SECOND / 2).unwrap();
         address.echo(3).send().unwrap();
-        until(|| dead.len() == 2);
-        assert_eq!(dead.all()[0].1, DeadLetterReason::Expired);
+        clock.advance(SECOND / 2 - Duration::from_nanos(1)).unwrap();
+        assert_eq!(workers.statistics().waiting, 2);
+        clock.advance(Duration::from_nanos(1)).unwrap();
+        assert_eq!(second.join().unwrap(), Err(CallError::Timeout));
+        assert_eq!((workers.statistics().waiting, dead.len()), (1, 1));
+        clock.advance(SECOND / 2).unwrap();
+        assert_eq!(dead.all().iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), [DeadLetterReason::Expired; 2]);
         assert!(dead.all()[0].0.ends_with("WorkerEcho"));
         let now = workers.statistics();
         assert_eq!((now.expired, now.waiting, now.in_hand), (2, 0, 1));
         assert_eq!(runtime.statistics().dead_expired, 2);
         // What a member has in hand is not timed.
+        clock.advance(LONG).unwrap();
         gate.open();
-        assert_eq!(first.join().unwrap(), Ok(1));
+        assert!(first.join().unwrap().is_ok_and(|value| value == 1));
+    });
+}
+
+#[test]
+fn whoever_waits_for_room_gets_in_when_a_message_is_done() {
+    with_runtime(|runtime| {
+        let workers = pool(runtime, Pool::fixed(1).queue(1));
+        let (address, gate) = (workers.address(), Gate::new());
+        address.work(gate.clone(), 1).send().unwrap();
+        address.work(gate.clone(), 2).send().unwrap();
+        assert_eq!(address.echo(3).try_send().unwrap_err().reason, SendFailure::Full(workers.pid()));
+        let error = address.echo(3).timeout(Duration::from_millis(1)).send_wait().unwrap_err();
+        assert_eq!((error.message.value, error.reason), (3, SendFailure::Full(workers.pid())));
+        let blocks = thread::spawn(move || address.echo(3).send_wait().is_ok());
+        let awaits = runtime.spawn(Sends).send(address).unwrap();
+        let task = thread::spawn({
+            let host = runtime.host();
+            move || Runtime::new().map(|other| other.block_on(address.echo(5).send_async()).is_ok() && host == host)
+        });
+        gate.open();
+        assert!(blocks.join().unwrap());
+        assert!(awaits.wait().unwrap());
+        assert!(task.join().unwrap().unwrap());
+        when(&workers, |now| now.accepted == 5 && now.waiting + now.in_hand == 0);
+    });
+}
+
+/// Sends to a pool, and waits for room.
+#[process]
+struct Sends;
+
+#[process]
+impl Sends {
+    #[entry]
+    async fn send(&mut self, pool: Address<Worker>) -> bool {
+        pool.echo(4).send_async().await.is_ok()
+    }
+}
+
+#[test]
+fn whoever_waits_for_room_is_told_when_the_pool_stops() {
+    with_runtime(|runtime| {
+        let workers = pool(runtime, Pool::fixed(1).queue(0));
+        let (address, gate) = (workers.address(), Gate::new());
+        address.work(gate.clone(), 1).send().unwrap();
+        let blocks = thread::spawn(move || address.echo(3).send_wait().unwrap_err().reason);
+        let end = workers.pid().join();
+        workers.stop();
+        assert_eq!(blocks.join().unwrap(), SendFailure::Gone(workers.pid()));
+        gate.open();
+        assert_eq!(end.wait(), ExitReason::Normal);
+    });
+}
+
+#[test]
+fn a_member_whose_mailbox_others_have_filled_is_left_alone_until_it_has_room() {
+    with_runtime(|runtime| {
+        let workers = Pool::fixed(1)
+            .spawn(runtime, |spawn| spawn.of(Worker::default()).mailbox(Bound::Hard(1, Overflow::Refuse)).serve())
+            .unwrap();
+        let (address, member, gate) = (workers.address(), workers.members()[0], Gate::new());
+        // From past the pool: one in its hands, one in its mailbox.
+        runtime.send(member, WorkerWork { gate: gate.clone(), value: 1 }).unwrap();
+        gate.wait_for_arrival();
+        until(|| runtime.send(member, WorkerEcho { value: 2 }).is_ok());
+        let call = thread::spawn(move || address.echo(3).timeout(LONG).wait());
+        when(&workers, |now| now.accepted == 1);
+        assert_eq!(workers.members(), [member], "it is not taken for dead");
+        gate.open();
+        assert_eq!(call.join().unwrap(), Ok(3));
     });
 }
 

@@ -1,15 +1,19 @@
 //! Other ways to send than `send`: those that say what becomes of a message for a full mailbox.
 
 use super::call::{Call, send};
-use crate::clock::{Moment, instant_now};
+use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::errors::{SendError, SendFailure};
+use crate::oneshot::Oneshot;
 use crate::pid::Pid;
+use crate::pointing::{DEPTH, behind, points_on_here};
 use crate::program::this_node;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::crowd::room::{self, Room};
+use crate::scheduler::lend::while_blocked;
 use crate::table::{Slot, TABLE};
+use crate::timekeeper::timekeeper;
 use std::future::poll_fn;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message, expects no answer, and has nobody wait: a process that sends so is not held for it.
@@ -36,7 +40,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 Err(SendError { message: back, reason: SendFailure::Full(_) }) if !is_over(until) => message = back,
                 outcome => return outcome,
             }
-            if let Some(slot) = local(pid) {
+            if let Some(room) = room_behind(pid) {
+                while_blocked(|| room.wait(until));
+                room.abandon();
+            } else if let Some(slot) = local(pid) {
                 room::wait(slot, pid.generation(), until);
             }
         }
@@ -53,7 +60,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 Err(SendError { message: back, reason: SendFailure::Full(_) }) => message = back,
                 outcome => return outcome,
             }
-            if let Some(room) = local(pid).and_then(|slot| room::ask(slot, pid.generation())) {
+            let room = room_behind(pid).or_else(|| room::ask(local(pid)?, pid.generation()));
+            if let Some(room) = room {
                 let wish = Wish(room);
                 poll_fn(|context| wish.0.poll(context.waker())).await;
             }
@@ -67,6 +75,38 @@ fn is_over(until: Option<Instant>) -> bool {
 
 fn local(pid: Pid) -> Option<&'static Slot> {
     if pid.node() == this_node() { TABLE.living(pid) } else { None }
+}
+
+/// How long to wait where nobody says when there is room. A guess: long beside a look, short beside what people notice.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Asks for room where a PID points on to; `None` for one that does not.
+fn room_behind(pid: Pid) -> Option<Room> {
+    if !points_on_here(pid) {
+        return None;
+    }
+    let mut target = pid;
+    for _ in 0..DEPTH {
+        let Some(behind) = behind(target) else { break };
+        let asked = match behind.now() {
+            Some(next) if points_on_here(next) => {
+                target = next;
+                continue;
+            }
+            Some(process) => local(process).and_then(|slot| room::ask(slot, process.generation())),
+            None => behind.room(),
+        };
+        if asked.is_some() {
+            return asked;
+        }
+        break;
+    }
+    // There may be some already, and there is no telling: then it is looked for again soon.
+    let room = Room::new(Oneshot::new());
+    let inside = room.clone();
+    // By the system's time, which that timekeeper goes by whatever a test does to that of a host.
+    timekeeper().later(Moment::now_by(None).after(LOOK_AGAIN), Box::new(move || inside.put(())))?;
+    Some(room)
 }
 
 /// Of a task that waits for room. One that is dropped lets the next one in.

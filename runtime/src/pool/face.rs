@@ -8,6 +8,7 @@ use crate::actor::address::Address;
 use crate::actor::definition::Actor;
 use crate::children::{ChildSpawn, Spawned};
 use crate::errors::SpawnError;
+use crate::mailbox::bound::Bound;
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::runtime::Host;
@@ -128,7 +129,7 @@ macro_rules! options {
             /// A message of type `M` goes to each member that is there, at once and past those that wait. A call of it is
             /// answered by the first member; if there is none it fails, and what was sent goes nowhere.
             pub fn broadcast<M: Clone + Send + 'static>(mut self) -> Self {
-                self.routes.to_all::<M>();
+                self.routes.broadcast::<M>();
                 self
             }
 
@@ -266,7 +267,8 @@ fn start<S: Spawned, K: Key>(
     let pid = pointer.pid();
     let keeper = Keeper::new(front.clone(), pointer, ChildSpawn::bound(host), factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
-    match host.spawn_process(keeper).label(label).start() {
+    // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
+    match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).start() {
         Ok(_) => Ok(RunningPool { pid, front, process: PhantomData }),
         Err(outer) => Err(lock(&error).take().unwrap_or(outer)),
     }

@@ -12,13 +12,15 @@ use crate::clock::{Moment, TimeKeeper, TimerKey};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
+use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::pointing::Behind;
 use crate::relay::{deliver, send};
+use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
-use crate::sync::{Arc, Mutex, OnceLock, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
 use crate::table::ProcessKind;
 use std::hash::Hash;
 use std::sync::Weak;
@@ -55,6 +57,8 @@ struct State<K> {
     /// The timer that is set.
     alarm: Option<(Moment, TimerKey)>,
     totals: Totals,
+    /// Those that wait until the pool may have room.
+    rooms: Vec<Arc<Oneshot<()>>>,
 }
 
 /// What a pool has done so far.
@@ -69,7 +73,7 @@ pub(crate) struct Totals {
 
 impl<K: Key> Front<K> {
     pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
-        let state = State { plan, acting: false, alarm: None, totals: Totals::default() };
+        let state = State { plan, acting: false, alarm: None, totals: Totals::default(), rooms: Vec::new() };
         Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
@@ -82,11 +86,9 @@ impl<K: Key> Front<K> {
 
     /// Tells the plan something, and carries out what it says.
     pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Plan<K, Package>, Moment) -> R) -> R {
-        let told = {
-            let mut state = lock(&self.state);
-            what(&mut state.plan, self.now())
-        };
-        self.act();
+        let mut state = lock(&self.state);
+        let told = what(&mut state.plan, self.now());
+        self.act(state);
         told
     }
 
@@ -99,7 +101,10 @@ impl<K: Key> Front<K> {
         if let Some((_, key)) = state.alarm.take() {
             self.host.forget(key);
         }
-        (left, state.plan.all())
+        let (members, rooms) = (state.plan.all(), std::mem::take(&mut state.rooms));
+        drop(state);
+        rooms.into_iter().for_each(|room| room.put(()));
+        (left, members)
     }
 
     /// Looks at the plan.
@@ -114,7 +119,7 @@ impl<K: Key> Front<K> {
     }
 
     fn now(&self) -> Moment {
-        Moment::now()
+        Moment::now_by(self.host.told())
     }
 
     /// A member has started: it is the first thing to be known of its type, unless that was known beforehand.
@@ -127,8 +132,7 @@ impl<K: Key> Front<K> {
     }
 
     /// Carries out what the plan says, unless another thread is at it.
-    fn act(&self) {
-        let mut state = lock(&self.state);
+    fn act<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) {
         if std::mem::replace(&mut state.acting, true) {
             return;
         }
@@ -145,15 +149,23 @@ impl<K: Key> Front<K> {
         }
         self.set_alarm(&mut state);
         state.acting = false;
+        let rooms = if state.plan.take_freed() { std::mem::take(&mut state.rooms) } else { Vec::new() };
+        drop(state);
+        rooms.into_iter().for_each(|room| room.put(()));
     }
 
     fn carry_out(&self, action: Action<K, Package>) {
         match action {
             Action::Give(member, waiting) => self.give(member, waiting),
             Action::Copy(member, package) => {
-                let (_, payload, caller) = package.into_parts();
-                if let Err(refused) = deliver(member, payload, caller) {
-                    self.fail(refused.package, DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone));
+                let (to, payload, caller) = package.into_parts();
+                if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
+                    let (_, payload, caller) = refused.package.into_parts();
+                    let (reason, error) = match refused.reason {
+                        SendFailure::Full(_) => (DeadLetterReason::Overflow, CallError::Full),
+                        _ => (DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone)),
+                    };
+                    self.fail(Package::from_parts(to, payload, caller), reason, error);
                 }
             }
             Action::Start(key) => self.note(Note::Start(key)),
@@ -179,11 +191,13 @@ impl<K: Key> Front<K> {
         let (package, waiting) = waiting.split();
         let (to, payload, caller) = package.into_parts();
         let (handed, caller) = Handed::new(itself, member.number, caller);
-        let Err(refused) = deliver(member.pid, payload, Some(caller)) else { return };
-        // It has ended, and its end will be told; the message waits for another.
+        // Whoever sent to the pool, or answers, is not held for the member.
+        let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
+        // It has ended, and its end will be told, or others have filled its mailbox; the message waits for another.
         let (_, payload, _unheard) = refused.package.into_parts();
         let package = Package::from_parts(to, payload, handed.take_back());
-        self.tell(|plan, now| plan.bounced(now, member.number, waiting.with(package)));
+        let lives = matches!(refused.reason, SendFailure::Full(_));
+        self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
     }
 
     /// Has the plan told when it has something to do by then.
@@ -206,13 +220,11 @@ impl<K: Key> Front<K> {
     }
 
     fn ring(&self, due: Moment) {
-        {
-            let mut state = lock(&self.state);
-            state.alarm = None;
-            let now = self.now().max(due);
-            state.plan.tick(now);
-        }
-        self.act();
+        let mut state = lock(&self.state);
+        state.alarm = None;
+        let now = self.now().max(due);
+        state.plan.tick(now);
+        self.act(state);
     }
 
     /// Tells the hook for dead letters, and whoever waits for an answer.
@@ -243,17 +255,13 @@ impl<K: Key> Behind for Front<K> {
         let route = self.routes.of(&mut payload);
         let package = Package::from_parts(to, payload, caller);
         let refused = match route {
-            Route::Lane(key) => self.tell(|plan, now| plan.arrive(now, key, package)),
+            Route::Lane(key) => self.arrive(key, package),
             Route::All(copy) => self.spread(package, copy),
             Route::None => {
                 self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
                 return Ok(());
             }
         };
-        self.count(|totals| match refused {
-            Ok(()) => totals.accepted += 1,
-            Err(_) => totals.refused += 1,
-        });
         refused.map_err(|(package, refusal)| {
             let reason = match refusal {
                 Refusal::Full => SendFailure::Full(to),
@@ -270,16 +278,40 @@ impl<K: Key> Behind for Front<K> {
     fn kind(&self) -> Option<&'static ProcessKind> {
         self.kind.get().copied()
     }
+
+    fn room(&self) -> Option<Arc<Oneshot<()>>> {
+        let mut state = lock(&self.state);
+        if state.plan.has_room() {
+            return None;
+        }
+        let room = Arc::new(Oneshot::new());
+        state.rooms.retain(|room| !room.is_abandoned());
+        state.rooms.push(room.clone());
+        Some(room)
+    }
 }
 
 impl<K: Key> Front<K> {
+    fn arrive(&self, key: K, package: Package) -> Result<(), (Package, Refusal)> {
+        let mut state = lock(&self.state);
+        let arrived = state.plan.arrive(self.now(), key, package);
+        match arrived {
+            Ok(()) => state.totals.accepted += 1,
+            Err(_) => state.totals.refused += 1,
+        }
+        self.act(state);
+        arrived
+    }
+
     /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told what was
     /// sent, and a call fails.
     fn spread(&self, package: Package, copy: fn(&mut Payload) -> Option<Payload>) -> Result<(), (Package, Refusal)> {
         let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
         if draining {
+            self.count(|totals| totals.refused += 1);
             return Err((package, Refusal::Draining));
         }
+        self.count(|totals| totals.accepted += 1);
         let (to, mut payload, caller) = package.into_parts();
         // Copied without the lock: that is its user's code.
         let copies: Vec<_> = members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();

@@ -36,7 +36,7 @@ impl<K: Clone + 'static> Routes<K> {
     }
 
     /// Messages of type `M` go to all.
-    pub(crate) fn to_all<M: Clone + Send + 'static>(&mut self) {
+    pub(crate) fn broadcast<M: Clone + Send + 'static>(&mut self) {
         fn copy<M: Clone + Send + 'static>(message: &mut Payload) -> Option<Payload> {
             message.get_mut::<M>().map(|message| Payload::new(message.clone()))
         }

@@ -14,6 +14,9 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
+/// How long a member whose mailbox others have filled is left alone, unless it is done with something before.
+pub(super) const CROWDED: Duration = Duration::from_millis(5);
+
 /// A message, and until when it waits.
 #[derive(Debug)]
 pub(crate) struct Waiting<K, T> {
@@ -68,11 +71,17 @@ pub(super) struct Record<K> {
     pub(super) let_go: bool,
     /// It was found gone, and its end will be told.
     pub(super) lost: bool,
+    /// Its mailbox was found full.
+    pub(super) crowded: bool,
 }
 
 impl<K> Record<K> {
     pub(super) fn is_present(&self) -> bool {
         !self.let_go && !self.lost
+    }
+
+    pub(super) fn has_room(&self, rules: &Rules) -> bool {
+        self.is_present() && !self.crowded && self.in_hand < rules.at_once
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -98,7 +107,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         let lane = lanes.get_mut(key)?;
         let load = |number: &u64| {
             let member = members.get(number)?;
-            (member.is_present() && member.in_hand < rules.at_once).then_some(member.in_hand)
+            member.has_room(rules).then_some(member.in_hand)
         };
         let count = lane.members.len();
         let place = match rules.choice {
@@ -148,6 +157,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// Gives what waits in a lane to those that have room.
     pub(super) fn feed(&mut self, key: &K) {
+        self.freed = true;
         while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
             && let Some(number) = self.choose(key)
             && let Some(waiting) = self.lanes.get_mut(key).and_then(|lane| lane.line.pop_front())
@@ -192,12 +202,19 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         } else if lane.failures == 0 {
             let missing = least.saturating_sub(count).max(usize::from(wanted && count < *most));
             (0..missing).for_each(|_| self.start(key));
-        } else if count < *least && !self.retries.iter().any(|(_, other)| other == key) {
+        } else if count < *least {
             let pause = FIRST_PAUSE.saturating_mul(1 << (lane.failures - 1).min(16)).min(LAST_PAUSE);
-            self.retries.push((now.after(pause), key.clone()));
+            self.retry(now.after(pause), key);
         }
         self.tidy(key);
         self.settle();
+    }
+
+    /// Has a lane looked at again then, or sooner.
+    pub(super) fn retry(&mut self, due: Moment, key: &K) {
+        if !self.retries.iter().any(|(_, other)| other == key) {
+            self.retries.push((due, key.clone()));
+        }
     }
 
     /// Where nobody is left in a lane, or coming, those that wait are told why.
@@ -208,6 +225,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         }
         let line = self.lanes.get_mut(key).map(|lane| std::mem::take(&mut lane.line)).unwrap_or_default();
         self.waiting -= line.len();
+        self.freed = true;
         self.actions.extend(line.into_iter().map(|waiting| Action::Fail(waiting.message, why.clone())));
     }
 
@@ -223,6 +241,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     pub(super) fn settle(&mut self) {
         if self.draining && !self.over && self.members.is_empty() && self.starting == 0 && self.waiting == 0 {
             self.over = true;
+            self.retries.clear();
             self.actions.push_back(Action::Over);
         }
     }

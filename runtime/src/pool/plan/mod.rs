@@ -17,7 +17,7 @@
 mod lanes;
 
 pub(crate) use lanes::Waiting;
-use lanes::{Lane, Record, waits};
+use lanes::{CROWDED, Lane, Record, waits};
 
 use crate::clock::Moment;
 use crate::exit::ExitReason;
@@ -106,13 +106,15 @@ pub(crate) struct Plan<K, T> {
     patience: VecDeque<(Moment, K, u64)>,
     /// When members will have been idle for long enough, if they are idle until then.
     idlers: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// When to start anew where a start has failed.
+    /// When to look again at lanes where a start has failed, or a member's mailbox was full.
     retries: Vec<(Moment, K)>,
     serial: u64,
     waiting: usize,
     starting: usize,
     draining: bool,
     over: bool,
+    /// Whether there may be room since that was asked last.
+    freed: bool,
 }
 
 impl<K: Clone + Eq + Hash, T> Plan<K, T> {
@@ -132,6 +134,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             starting: 0,
             draining: false,
             over: false,
+            freed: false,
         }
     }
 
@@ -193,7 +196,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     pub(crate) fn done(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.in_hand = member.in_hand.saturating_sub(1);
-        member.served = true;
+        (member.served, member.crowded) = (true, false);
         member.idle_since = now;
         let key = member.lane.clone();
         if let Some(lane) = self.lanes.get_mut(&key) {
@@ -204,10 +207,11 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         self.tidy(&key);
     }
 
-    /// A member was gone when it was to get a message, which takes its place in line again.
-    pub(crate) fn bounced(&mut self, now: Moment, number: u64, waiting: Waiting<K, T>) {
+    /// A member was gone when it was to get a message, or `lives` and others have filled its mailbox: the message takes its place
+    /// in line again.
+    pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: Waiting<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
-            member.lost = true;
+            (member.lost, member.crowded) = (!lives, lives);
             member.in_hand = member.in_hand.saturating_sub(1);
         }
         if self.over {
@@ -218,6 +222,9 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         self.wait(waiting);
         self.feed(&key);
         self.refill(now, &key);
+        if lives {
+            self.retry(now.after(CROWDED), &key);
+        }
     }
 
     /// A member has started.
@@ -233,6 +240,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             listed: false,
             let_go: false,
             lost: false,
+            crowded: false,
         };
         self.starting -= 1;
         self.members.insert(number, record);
@@ -285,6 +293,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
                 && let Some(waiting) = lane.line.remove(place)
             {
                 self.waiting -= 1;
+                self.freed = true;
                 self.actions.push_back(Action::Expire(waiting.message));
                 self.tidy(&key);
             }
@@ -301,9 +310,15 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         let due: Vec<K> = self.retries.extract_if(.., |(due, _)| *due <= now).map(|(_, key)| key).collect();
         for key in due {
             let Some(lane) = self.lanes.get(&key) else { continue };
+            for number in &lane.members {
+                if let Some(member) = self.members.get_mut(number) {
+                    member.crowded = false;
+                }
+            }
             if lane.count() < self.rules.least && !self.draining {
                 self.start(&key);
             }
+            self.feed(&key);
         }
     }
 
@@ -327,8 +342,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// From here on nothing new is taken, and the pool is over when what it has taken is done.
     pub(crate) fn drain(&mut self, now: Moment) {
-        self.draining = true;
-        self.retries.clear();
+        (self.draining, self.freed) = (true, true);
         let keys: Vec<K> = self.lanes.keys().cloned().collect();
         keys.iter().for_each(|key| self.refill(now, key));
         let members: Vec<u64> = self.members.keys().copied().collect();
@@ -361,6 +375,17 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     /// Whether a member that was to be started still is: not where the pool has drained meanwhile.
     pub(crate) fn wants(&self, key: &K) -> bool {
         !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
+    }
+
+    /// Whether a message that was refused may find room since this was asked last.
+    pub(crate) fn take_freed(&mut self) -> bool {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// Whether a message that was refused might be taken now.
+    pub(crate) fn has_room(&self) -> bool {
+        let is_free = |member: &Record<K>| member.has_room(&self.rules);
+        self.draining || self.waiting < self.rules.queue || self.members.values().any(is_free)
     }
 
     pub(crate) fn is_draining(&self) -> bool {

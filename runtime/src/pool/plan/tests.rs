@@ -60,7 +60,7 @@ impl World {
                             hand.push(waiting.message);
                         }
                         // It has died, and its end has not been told.
-                        None => self.plan.bounced(self.now, member.number, waiting),
+                        None => self.plan.bounced(self.now, member.number, false, waiting),
                     }
                 }
                 Action::Copy(..) => self.copied += 1,
@@ -434,7 +434,7 @@ fn every_message_has_one_end_whatever_happens() {
         while world.over == 0 {
             rounds += 1;
             assert!(rounds < 1000, "seed {seed}: {:?} {:?}", world.plan.standing(), world.stopped);
-            dead.drain(..).collect::<Vec<_>>().into_iter().for_each(|pid| world.down(pid));
+            std::mem::take(&mut dead).into_iter().for_each(|pid| world.down(pid));
             while !world.starts.is_empty() {
                 world.start();
             }
