@@ -29,7 +29,7 @@ mutant() {
 }
 
 word=${1:-}
-lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
+lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs graph=wait_graph.rs ticket=ticket.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -96,5 +96,12 @@ mutant entered-is-added-first      $gate gate '/fn totals/,/^    \}/ { s/let lef
 mutant leave-wakes-nobody          $gate gate 's/self\.left\.notify_all\(\);//'
 mutant leave-wakes-without-lock    $gate gate 's/let _waiting = lock\(\&self\.waiting\);//'
 mutant enter-ignores-the-close     $gate gate 's/let open = !self\.is_closed\(\);/let open = true;/'
+
+mutant edge-without-fence          $graph wait_graph '/^pub\(crate\) fn publish\(/,/^\}/ s/fence\(Ordering::SeqCst\);//'
+mutant closes-without-second-look  $graph wait_graph 's/let ring = ring\(places, from, wait\)\?;/let ring = vec![(from, wait)];/'
+mutant closes-and-keeps-its-edge   $graph wait_graph '/^fn close\(/,/^\}/ s/^    edge\.withdraw\(\);//'
+mutant ring-is-not-read-again      $graph wait_graph 's/ring\.iter\(\)\.all\(stands\)\.then_some\(ring\)/Some(ring)/'
+mutant edge-published-relaxed      $graph wait_graph '/fn publish\(&self/,/^    \}/ s/length as u64, Ordering::Release/length as u64, Ordering::Relaxed/'
+mutant kept-counts-as-open         $ticket wait_graph 's/let kept = open\.map_addr.*$/let kept = open;/'
 
 exit $missed

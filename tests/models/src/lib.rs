@@ -56,3 +56,11 @@ mod scheduler;
 #[cfg(test)]
 #[allow(dead_code)]
 mod table;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../runtime/src/ticket.rs"]
+mod ticket;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../runtime/src/wait_graph.rs"]
+mod wait_graph;

@@ -5,6 +5,7 @@ mod life;
 mod mailbox;
 mod sleep;
 mod token;
+mod wait_graph;
 mod wake;
 
 use crate::check::{keep, reach};
