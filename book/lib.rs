@@ -17,6 +17,8 @@ pub mod messages {}
 pub mod calls {}
 #[doc = include_str!("src/protocols.md")]
 pub mod protocols {}
+#[doc = include_str!("src/deadlock.md")]
+pub mod deadlock {}
 #[doc = include_str!("src/names.md")]
 pub mod names {}
 #[doc = include_str!("src/naming.md")]

@@ -3,9 +3,7 @@
 //! A [`Caller`] is one node: eight bytes in a message, and the very node that the answer travels back in. Until then its
 //! payload says who asked. Answering consumes it; dropping it unanswered tells the caller so, hence a caller always hears.
 //!
-//! A caller that gives up cannot reach into the called process, so it marks the node (see [`Ticket`]): nodes are never
-//! freed, `next` of a node that waits for an answer holds a number that is given out once in the life of the program, and
-//! the mark is a compare-and-swap from that number.
+//! A caller that gives up cannot reach into the called process, so it marks the node (see [`ticket`](crate::ticket)).
 
 use crate::clock::Moment;
 use crate::errors::{CallError, CommandError};
@@ -14,6 +12,7 @@ use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::ticket::{self, Ticket};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -55,22 +54,6 @@ const _: () = assert!(size_of::<Call>() <= 32, "held in the node, without a box"
 #[derive(Debug)]
 pub(crate) struct Caller(ManuallyDrop<NodeBox>);
 
-/// The calling side's half: it can say that the answer is not wanted any more.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    node: NonNull<Node>,
-    number: usize,
-}
-
-// SAFETY: a ticket touches only the atomic `next` of a node, and nodes are never freed.
-unsafe impl Send for Ticket {}
-// SAFETY: as above.
-unsafe impl Sync for Ticket {}
-
-/// Bit 0 of a number tells it from an address, bit 1 says that the answer is not wanted any more.
-const WANTED: usize = 1;
-const UNWANTED: usize = 3;
-
 /// How many call numbers a thread draws at a time.
 const NUMBERS: u64 = 1 << 20;
 
@@ -86,12 +69,14 @@ thread_local! {
     static COLLECTS: Cell<bool> = const { Cell::new(false) };
 }
 
-fn number() -> usize {
-    static BLOCKS: AtomicU64 = AtomicU64::new(0);
+/// A number that is given out once in the life of the program, and is not zero.
+pub(crate) fn number() -> u64 {
+    // Zero is nobody's number, so the first block is left out.
+    static BLOCKS: AtomicU64 = AtomicU64::new(NUMBERS);
     let next = NEXT_NUMBER.get();
     let next = if next.is_multiple_of(NUMBERS) { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
     NEXT_NUMBER.set(next + 1);
-    (next as usize) << 2
+    next
 }
 
 impl Caller {
@@ -105,17 +90,15 @@ impl Caller {
         Self::new(Call { asker: Asker::Process { port, generation }, deadline }, tag)
     }
 
-    /// A caller that is no process.
-    pub(crate) fn outside(outside: Arc<dyn Outside>, deadline: Option<Moment>) -> Self {
-        Self::new(Call { asker: Asker::Outside(outside), deadline }, 0).0
+    /// A caller that is no process, or one that blocks.
+    pub(crate) fn outside(outside: Arc<dyn Outside>, deadline: Option<Moment>) -> (Self, Ticket) {
+        Self::new(Call { asker: Asker::Outside(outside), deadline }, 0)
     }
 
     fn new(call: Call, tag: u64) -> (Self, Ticket) {
         let word = ptr::without_provenance_mut(tag as usize);
         let node = pool::node(Letter { kind: Kind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
-        let number = number();
-        node.next().store(ptr::without_provenance_mut(number | WANTED), Ordering::Relaxed);
-        let ticket = Ticket { node: node.as_ptr(), number };
+        let ticket = Ticket::issue(node.next_for_ever(), number());
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
@@ -136,13 +119,18 @@ impl Caller {
 
     /// Whether the answer is not wanted any more.
     pub(crate) fn is_abandoned(&mut self) -> bool {
-        if self.0.next().load(Ordering::Relaxed).addr() & UNWANTED == UNWANTED {
+        if ticket::is_unwanted(self.0.next()) {
             return true;
         }
         self.look(|call| match &call.asker {
             Asker::Process { .. } => false,
             Asker::Outside(outside) => outside.is_abandoned(),
         })
+    }
+
+    /// From here on it is not known who will answer, or when: see [`ticket::keep`].
+    pub(crate) fn keep(&self) {
+        ticket::keep(self.0.next());
     }
 
     /// When the caller stops waiting.
@@ -213,18 +201,6 @@ impl Drop for Caller {
         }
         let reason = ending();
         this.fail(reason.map_or(CallError::Dropped, CallError::Gone));
-    }
-}
-
-impl Ticket {
-    /// Says that the answer is not wanted any more, if it has not come.
-    pub(crate) fn abandon(&self) {
-        let wanted = ptr::without_provenance_mut(self.number | WANTED);
-        let unwanted = ptr::without_provenance_mut(self.number | UNWANTED);
-        // SAFETY: nodes are never freed.
-        let next = unsafe { &(*self.node.as_ptr()).next };
-        // Fails if the answer is on its way: then the node's `next` is an address or another call's number.
-        let _ = next.compare_exchange(wanted, unwanted, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

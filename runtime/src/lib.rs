@@ -82,8 +82,10 @@ mod standalone;
 mod statistics;
 mod sync;
 mod table;
+mod ticket;
 mod timekeeper;
 mod topology;
+mod wait_graph;
 
 pub use actor::address::{Address, NarrowOf, Recipient};
 pub use actor::addressed::{Addressed, ProtocolInfo};
@@ -127,7 +129,7 @@ pub use runtime::{Host, Runtime};
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use standalone::Mailbox;
-pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WorkerStatistics};
+pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WaitsFor, WorkerStatistics};
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 

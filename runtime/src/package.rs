@@ -78,6 +78,14 @@ impl Package {
         })
     }
 
+    /// From here on it is not known who will answer it; see [`ticket`](crate::ticket).
+    #[inline]
+    pub(crate) fn keep(&self) {
+        if let Some(caller) = &self.caller {
+            caller.keep();
+        }
+    }
+
     #[inline]
     pub(crate) fn split<M: Send + 'static>(self) -> Result<(M, Option<Caller>), Self> {
         if !self.is::<M>() {

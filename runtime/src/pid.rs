@@ -77,6 +77,12 @@ impl Pid {
         Self { place, life: u64::from(slot) << GENERATION_BITS | generation }
     }
 
+    /// Slot and generation in one word.
+    #[inline]
+    pub(crate) fn life(self) -> u64 {
+        self.life
+    }
+
     /// Node and host in one word.
     pub(crate) fn place(self) -> NonZeroU64 {
         self.place

@@ -147,6 +147,19 @@ impl Pid {
         }
         None
     }
+
+    /// The process that what is sent to a PID that points on goes to now, if that is one process at a time.
+    #[cold]
+    pub(crate) fn serving(self) -> Option<Self> {
+        let mut pid = self;
+        for _ in 0..=DEPTH {
+            if !points_on_here(pid) {
+                return Some(pid);
+            }
+            pid = behind(pid)?.now()?;
+        }
+        None
+    }
 }
 
 /// What is kept of a pointer.

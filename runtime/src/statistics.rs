@@ -7,6 +7,7 @@ use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::sync::{Arc, Ordering, lock};
+use crate::table::waiting::waits_for;
 use crate::table::{Slot, TABLE};
 use std::fmt;
 use std::panic::Location;
@@ -152,6 +153,28 @@ pub struct ProcessInfo {
     pub messages: u64,
     /// Messages that wait in its mailbox.
     pub mailbox: u64,
+    /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several things at
+    /// a time, or has a waker in the hands of others, has none.)
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// Whom a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaitsFor {
+    /// The other process.
+    pub pid: Pid,
+    /// The method that it has called there, as `Type::method`; `None` if it waits for room in the mailbox.
+    pub method: Option<&'static str>,
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, method } = self;
+        match method {
+            Some(method) => write!(f, "waiting for {pid} in {method}"),
+            None => write!(f, "waiting for room in the mailbox of {pid}"),
+        }
+    }
 }
 
 /// What a process is doing or waiting for.
@@ -297,6 +320,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         steps,
         messages,
         mailbox: slot.lanes.depth(),
+        waits_for: waits_for(pid).map(|(pid, method)| WaitsFor { pid, method }),
     };
     crate::sync::fence(Ordering::Acquire);
     (pid_of(slot) == Some(pid)).then_some(info)

@@ -32,6 +32,7 @@ word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
 ear=table/ear.rs bond=topology/bond.rs
 members=memberships.rs
+graph=wait_graph.rs ticket=ticket.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -113,5 +114,11 @@ mutant look-is-not-in-order        $members memberships '/fn add/,/^    \}/ s/fe
 mutant end-is-not-in-order         $members memberships '/fn end\(/,/^    \}/ s/fence_for_models\(\);//'
 mutant end-forgets-a-member        $members memberships 's/lock\(self\.shard\(pid\)\)\.remove\(\&pid\)/lock(self.shard(pid)).get(\&pid).map(|_| Seats::new())/'
 mutant end-looks-for-no-member     $members memberships 's/load\(Ordering::SeqCst\) != 0/load(Ordering::SeqCst) > 1/'
+mutant edge-without-fence          $graph wait_graph '/^pub\(crate\) fn publish\(/,/^\}/ s/fence\(Ordering::SeqCst\);//'
+mutant closes-without-second-look  $graph wait_graph 's/let ring = ring\(places, from, wait\)\?;/let ring = vec![(from, wait)];/'
+mutant closes-and-keeps-its-edge   $graph wait_graph '/^fn close\(/,/^\}/ s/^    edge\.withdraw\(\);//'
+mutant ring-is-not-read-again      $graph wait_graph 's/ring\.iter\(\)\.all\(stands\)\.then_some\(ring\)/Some(ring)/'
+mutant edge-published-relaxed      $graph wait_graph '/fn publish\(&self/,/^    \}/ s/length as u64, Ordering::Release/length as u64, Ordering::Relaxed/'
+mutant kept-counts-as-open         $ticket wait_graph 's/let kept = open\.map_addr.*$/let kept = open;/'
 
 exit $missed

@@ -104,7 +104,8 @@ fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
     impl Drop for Looked {
         #[inline]
         fn drop(&mut self) {
-            LOOKING.set(false);
+            // Not `set`, which may be no more than a call of another function.
+            LOOKING.with(|looking| looking.set(false));
         }
     }
     let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
@@ -143,15 +144,42 @@ pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
 }
 
-/// Whether there is more to see to than answers and messages: an end, a future that runs beside, or one that has put its own
-/// waker there; and whether something wants the next message.
-pub(crate) fn special() -> (bool, bool) {
-    let (special, wants) = peek(|waits| {
-        let ends = waits.end.is_some() || waits.end_after_shield.is_some();
-        (ends || waits.wants_beside() || waits.serve_waker.is_some(), waits.wants_message)
-    })
-    .unwrap_or((false, false));
-    (special || STOP.get(), wants)
+/// Whether there is more to see to than answers and messages before a future is polled: an end, a future that runs beside,
+/// one that has put its own waker there, or that others see the process wait, though it runs.
+pub(crate) fn special() -> bool {
+    STOP.get() || peek(|waits| waits.is_special() || waits.is_seen_waiting()) == Some(true)
+}
+
+/// What there is to do after a future was polled that is pending.
+pub(crate) enum Pending {
+    /// There is more to see to than answers and messages.
+    Special,
+    /// Something wants the next message.
+    Wants,
+    /// The process waits.
+    Suspended,
+    /// What it would have waited for is there.
+    Again,
+}
+
+/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to.
+#[inline]
+pub(crate) fn pending(seen_to: bool) -> Pending {
+    if STOP.get() && !seen_to {
+        return Pending::Special;
+    }
+    let pending = peek(|waits| {
+        if !seen_to && waits.is_special() {
+            Pending::Special
+        } else if waits.wants_message {
+            Pending::Wants
+        } else if waits.suspend() {
+            Pending::Again
+        } else {
+            Pending::Suspended
+        }
+    });
+    pending.unwrap_or(Pending::Suspended)
 }
 
 /// Why the process that this thread runs is to end now, if it is.
@@ -229,6 +257,7 @@ pub(crate) fn rouse() {
 /// The process ends: what it waits for is cancelled, and what runs beside it is dropped.
 pub(crate) fn leave() {
     let beside = peek(|waits| {
+        waits.resume();
         waits.disarm();
         std::mem::take(&mut waits.beside)
     });

@@ -2,7 +2,7 @@
 
 use super::active;
 use super::waits::{Answer, CancelWait, WaitKey, Waits};
-use super::waker::{Owner, foreign_waker, waker_of};
+use super::waker::{self, Owner, foreign_waker};
 use crate::clock::Moment;
 use crate::command::Command;
 use crate::errors::{CallError, CommandError, Elapsed};
@@ -174,7 +174,7 @@ impl Drop for Shield {
     fn drop(&mut self) {
         // Before the wake: who looks then finds it gone.
         self.held = None;
-        waker_of(self.owner).wake();
+        waker::wake(self.owner);
     }
 }
 

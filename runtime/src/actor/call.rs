@@ -3,18 +3,21 @@
 use super::active;
 use super::later::{keeper, now_for};
 use super::outcome::OutsideCall;
-use super::waits::{Answer, WaitKey};
-use super::waker::{self, Owner};
+use super::waits::{Answer, Called, WaitKey, Waits};
+use super::waker;
 use crate::caller::Caller;
 use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
-use crate::errors::{CallError, CommandError, SendError};
+use crate::errors::{CallError, CommandError, Cycle, SendError};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
+use crate::program::this_node;
 use crate::scheduler::birth::current_host;
 use crate::scheduler::lend::{is_of_a_host, while_blocked};
 use crate::scheduler::local::with_current;
 use crate::sync::Arc;
+use crate::table::waiting::{self, Waiting};
 use crate::timekeeper::timekeeper;
+use crate::wait_graph::Life;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -105,10 +108,19 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub fn wait(self) -> Result<T, CallError<E>> {
         let deadline = self.due();
         let call = Arc::new(OutsideCall(Oneshot::new()));
-        let caller = Caller::outside(call.clone(), deadline);
-        if let Err(error) = post(self.pid, self.message, caller) {
+        let (caller, ticket) = Caller::outside(call.clone(), deadline);
+        let (pid, on, method) = (self.pid, serving(self.pid), self.method);
+        if let Err(error) = post(pid, self.message, caller) {
             return Err(error.into());
         }
+        let called = on.filter(|on| is_still_serving(pid, *on)).map(|on| Called { on, method, ticket });
+        let _waiting = match called.map_or(Ok(None), block) {
+            Ok(waiting) => waiting,
+            Err(cycle) => {
+                call.0.abandon();
+                return Err(CallError::Cycle(cycle));
+            }
+        };
         // By the system's time, but for a process that goes by another: a timer ends its wait.
         let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
@@ -159,6 +171,18 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
+/// The process that the calling thread runs, if it does, waits for the answer to that call, and does nothing else.
+///
+/// # Errors
+/// The ring, if the call closes one.
+fn block(called: Called) -> Result<Option<Waiting>, Cycle> {
+    let running = with_current(|context| context.and_then(|context| context.thread.running()));
+    match running.and_then(|slot| Some(waiting::life(slot.index(), slot.living()?))) {
+        Some(life) => waiting::wait(life, called.on, called.method, called.ticket, true),
+        None => Ok(None),
+    }
+}
+
 /// When a call that says nothing else stops waiting; of a process, to within a third of a millisecond.
 fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
@@ -171,6 +195,20 @@ fn default_deadline(pid: Pid) -> Moment {
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
     crate::relay::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
+}
+
+/// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point to
+/// another one when the message is sent: see [`is_still_serving`].
+#[inline]
+fn serving(pid: Pid) -> Option<Life> {
+    let pid = if pid.is_pointing() { pid.serving()? } else { pid };
+    (pid.node() == this_node()).then(|| pid.life())
+}
+
+/// Whether a message for `pid` that has been sent went to the process that was asked for before.
+#[inline]
+fn is_still_serving(pid: Pid, before: Life) -> bool {
+    !pid.is_pointing() || serving(pid) == Some(before)
 }
 
 /// Sends `message` with someone who waits for the answer.
@@ -201,7 +239,8 @@ pub struct CallFuture<M, T = (), E = Infallible>(Stage<M, T, E>);
 
 enum Stage<M, T, E> {
     Ready(Option<Call<M, T, E>>),
-    Process(WaitKey, Owner),
+    /// The life whose row it is.
+    Process(WaitKey, Life, Option<Called>),
     /// With what ends it at its deadline, which is held for its drop.
     Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<Limiter>),
     Over,
@@ -225,8 +264,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
         let this = &mut *self;
         if let Stage::Ready(call) = &mut this.0 {
             let Some(call) = call.take() else { return Poll::Pending };
-            match begin(call) {
-                Ok(stage) => this.0 = stage,
+            match begin(call, context) {
+                Ok((stage, is_polled)) => {
+                    this.0 = stage;
+                    if is_polled {
+                        return Poll::Pending;
+                    }
+                }
                 Err(error) => {
                     this.0 = Stage::Over;
                     return Poll::Ready(Err(error));
@@ -234,9 +278,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
             }
         }
         let answer = match &this.0 {
-            Stage::Process(key, owner) => {
-                let waker = waker::foreign_waker(context, *owner);
-                let polled = active::with(|waits| waits.is_of(*owner).then(|| waits.poll(*key, waker))).flatten();
+            Stage::Process(key, life, called) => {
+                let waker = waker::foreign_waker_of(context, *life);
+                let poll = |waits: &mut Waits| waits.is_of_life(*life).then(|| waits.poll_call(*key, waker, called));
+                let polled = active::with(poll).flatten();
                 match polled {
                     Some(Poll::Pending) => return Poll::Pending,
                     Some(Poll::Ready(answer)) => answer,
@@ -255,34 +300,46 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
     }
 }
 
-/// Sends the message, from inside a process or from outside.
+/// A call that has been sent, and whether it has been polled too.
+type Begun<M, T, E> = (Stage<M, T, E>, bool);
+
+/// Sends the message, from inside a process or from outside. Gives whether the call has been polled: that of a process whose
+/// own waker this is, which looks for the answer anyway when it comes.
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
-) -> Result<Stage<M, T, E>, CallError<E>> {
-    let deadline = call.due();
+    context: &Context<'_>,
+) -> Result<Begun<M, T, E>, CallError<E>> {
+    let (deadline, on) = (call.due(), serving(call.pid));
     let inside = active::with(|waits| {
-        let owner = waits.owner();
-        owner?;
-        let key = waits.add_future();
-        waits.caller(key, deadline).map(|caller| (key, owner, caller))
+        let (key, caller, ticket) = waits.add_call(deadline)?;
+        let (life, called) = (waits.life(), on.map(|on| Called { on, method: call.method, ticket }));
+        let is_polled = waker::is_own(context, life);
+        if is_polled {
+            waits.polled_call(key, called);
+        }
+        Some((key, life, called, caller, is_polled))
     });
-    if let Some((key, owner, caller)) = inside.flatten() {
+    if let Some((key, life, called, caller, is_polled)) = inside.flatten() {
         // A refusal answers the caller, hence the row, which is not looked at any more.
         if let Err(error) = post(call.pid, call.message, caller) {
             let _unseen = active::with(|waits| waits.forget(key));
             return Err(error.into());
         }
-        return Ok(Stage::Process(key, owner));
+        if call.pid.is_pointing() && !called.is_some_and(|called| is_still_serving(call.pid, called.on)) {
+            active::with(|waits| waits.polled_call(key, None));
+            return Ok((Stage::Process(key, life, None), is_polled));
+        }
+        return Ok((Stage::Process(key, life, called), is_polled));
     }
     let outside = Arc::new(OutsideCall(Oneshot::new()));
-    let caller = Caller::outside(outside.clone(), deadline);
+    let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
     post(call.pid, call.message, caller)?;
     // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that goes
     // by a time of its own.
     let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
     let keeper = told.unwrap_or_else(|| timekeeper());
     let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
-    Ok(Stage::Outside(outside, limiter))
+    Ok((Stage::Outside(outside, limiter), false))
 }
 
 /// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
@@ -315,8 +372,8 @@ impl Drop for Limiter {
 impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
-            Stage::Process(key, owner) => {
-                let _unseen = active::with(|waits| waits.is_of(*owner).then(|| waits.forget(*key)));
+            Stage::Process(key, life, _) => {
+                let _unseen = active::with(|waits| waits.is_of_life(*life).then(|| waits.forget(*key)));
             }
             Stage::Outside(call, _) => call.0.abandon(),
             Stage::Ready(_) | Stage::Over => {}

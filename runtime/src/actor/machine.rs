@@ -10,6 +10,7 @@ use super::context::Context;
 use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
 use super::serving::{Served, bring, deliver, finish, serve, serve_mail_only};
+use super::waits::Waits;
 use super::waker;
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError, StepError};
@@ -254,12 +255,14 @@ impl<P: Actor> Machine<P> {
 
     /// Brings a future what it waits for, and polls it.
     fn poll_away(future: &mut Pending<P>, life: u64, events: &mut Events<'_>) -> Away<P> {
-        let waker = waker::waker_of(waker::owner_of_life(life));
+        let waker = waker::own_waker_of(waker::owner_of_life(life));
         loop {
             while let Some(event) = events.next_control() {
                 bring::<P>(event);
             }
-            if active::special().0 {
+            if active::special() {
+                // Woken by something else than what it waits for.
+                active::peek(Waits::resume);
                 active::poll_beside();
                 active::rouse();
                 if let Some(reason) = active::take_end() {
@@ -269,19 +272,22 @@ impl<P: Actor> Machine<P> {
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let (special, wants) = active::special();
-            if special {
+            let mut pending = active::pending(false);
+            if matches!(pending, active::Pending::Special) {
                 if let Some(reason) = active::take_end() {
                     return Away::Ended(reason);
                 }
                 if active::peek(|waits| waits.has_new_beside()) == Some(true) {
                     continue;
                 }
+                pending = active::pending(true);
             }
-            if !wants {
-                return Away::Suspended;
+            match pending {
+                active::Pending::Again => continue,
+                active::Pending::Suspended => return Away::Suspended,
+                active::Pending::Special | active::Pending::Wants => {}
             }
-            match events.next() {
+            match events.next_for_machine() {
                 None => {
                     // Not so if the budget of the step is used.
                     let empty = !events.has_messages();

@@ -62,14 +62,19 @@ impl Asked {
         if P::ENDS_ON_ERROR { Delivery::Failed(ProcessError::new(error)) } else { Delivery::Done }
     }
 
+    /// The caller, for a program's own hands: from here on it is not known who will answer.
+    fn kept(self) -> Option<Caller> {
+        self.caller.inspect(Caller::keep)
+    }
+
     /// The right to answer later.
     pub fn into_reply<T: Send + 'static>(self) -> Reply<T> {
-        Reply { caller: self.caller, wrap: |value| Payload::new(Ok::<T, Infallible>(value)) }
+        Reply { caller: self.kept(), wrap: |value| Payload::new(Ok::<T, Infallible>(value)) }
     }
 
     /// The right to answer later, with a result.
     pub fn into_reply_result<T: Send + 'static, E: Send + 'static>(self) -> Reply<Result<T, E>> {
-        Reply { caller: self.caller, wrap: Payload::new }
+        Reply { caller: self.kept(), wrap: Payload::new }
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn serve<P: Actor>(
             }
             return Ok(Served::All);
         }
-        match events.next() {
+        match events.next_for_machine() {
             None => return Ok(Served::All),
             Some(event) => {
                 if let Some(served) = serve_event(process, context, event)? {

@@ -8,15 +8,19 @@
 
 use super::beside::{Besides, BoxedFuture};
 use super::waker::{self, Owner};
-use crate::caller::{Caller, Ticket};
+use crate::caller::Caller;
 use crate::clock::{Moment, TimerKey};
-use crate::errors::{CallError, CommandError};
+use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::scheduler::host::Host;
 use crate::scheduler::timers::Action;
 use crate::sync::{Arc, Mutex, lock};
+use crate::table::lent::is_lent;
+use crate::table::waiting::{self, Waiting};
+use crate::ticket::Ticket;
+use crate::wait_graph::Life;
 use slab::Slab;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -54,6 +58,14 @@ pub(super) struct Wait {
     pub(super) timer: Option<TimerKey>,
 }
 
+/// A call of a process of this program, which a future of the process waits for.
+#[derive(Clone, Copy)]
+pub(crate) struct Called {
+    pub(crate) on: Life,
+    pub(crate) method: &'static str,
+    pub(crate) ticket: Ticket,
+}
+
 pub(super) enum State {
     /// A future waits. Its waker, if that is not the process's own.
     Future(Option<Waker>),
@@ -67,6 +79,8 @@ pub(super) enum State {
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(super) owner: Owner,
+    /// The owner in one word.
+    life: Life,
     pub(super) rows: Slab<Wait>,
     pub(super) serial: u32,
     /// When the shared timer is due.
@@ -99,6 +113,10 @@ pub(crate) struct Waits {
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
     pub(crate) end_after_shield: Option<ExitReason>,
+    /// The call that was polled last, and its row, if it is pending and is polled with the process's own waker.
+    polled: Option<(u32, Called)>,
+    /// While the process waits for the answer to one call and nothing else, that all can see it.
+    waiting: Option<Waiting>,
 }
 
 /// Whether the tag is that of the timer that all deadlines of a process share.
@@ -114,7 +132,7 @@ pub(super) fn host() -> Option<&'static Host> {
 impl Waits {
     #[cold]
     pub(super) fn of(life: u64) -> Box<Self> {
-        Box::new(Self { owner: waker::owner_of_life(life), ..Self::default() })
+        Box::new(Self { owner: waker::owner_of_life(life), life, ..Self::default() })
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -132,13 +150,29 @@ impl Waits {
         }
     }
 
-    fn add(&mut self, state: State) -> WaitKey {
+    /// The life that it belongs to, in one word.
+    pub(crate) fn life(&self) -> Life {
+        self.life
+    }
+
+    /// Whether this is the table of that life.
+    #[inline]
+    pub(crate) fn is_of_life(&self, life: Life) -> bool {
+        self.life == life
+    }
+
+    #[inline]
+    fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         if self.serial == u32::MAX {
             // Its tags could be mistaken for that of the deadlines.
             self.serial = 1;
         }
-        let serial = self.serial;
+        self.serial
+    }
+
+    fn add(&mut self, state: State) -> WaitKey {
+        let serial = self.next_serial();
         let row = self.rows.insert(Wait { serial, state, deadline: None, ticket: None, timer: None });
         WaitKey { row: row as u32, serial }
     }
@@ -146,6 +180,22 @@ impl Waits {
     /// A row for a future.
     pub(crate) fn add_future(&mut self) -> WaitKey {
         self.add(State::Future(None))
+    }
+
+    /// A row for the future of a call that waits until `deadline`; `None` if this is the table of a machine that is driven by
+    /// hand, which nobody could answer.
+    #[inline]
+    pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, Ticket)> {
+        let (slot, generation) = self.owner?;
+        let serial = self.next_serial();
+        let place = self.rows.vacant_entry();
+        let key = WaitKey { row: place.key() as u32, serial };
+        let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
+        place.insert(Wait { serial, state: State::Future(None), deadline, ticket: Some(ticket), timer: None });
+        if let Some(deadline) = deadline {
+            self.arm(deadline);
+        }
+        Some((key, caller, ticket))
     }
 
     /// A row for a continuation.
@@ -168,6 +218,75 @@ impl Waits {
             self.arm(deadline);
         }
         Some(caller)
+    }
+
+    /// The process is about to be suspended. If the answer to one call is all that can make it go on, others see that from
+    /// here on. Gives whether that call would wait for itself: then it has failed, and there is something to poll for.
+    #[inline]
+    pub(super) fn suspend(&mut self) -> bool {
+        let (Some((row, called)), Some((slot, _))) = (&self.polled, self.owner) else {
+            return false;
+        };
+        if self.has_beside() || (self.rows.len() > 1 && self.has_other_future(*row)) {
+            return false;
+        }
+        // In this order: see `lent`.
+        if is_lent(self.life) || slot.lanes.has_control() {
+            return false;
+        }
+        match waiting::wait(self.life, called.on, called.method, called.ticket, false) {
+            Ok(waiting) => {
+                self.waiting = waiting;
+                false
+            }
+            Err(cycle) => {
+                self.fail(*row, cycle);
+                true
+            }
+        }
+    }
+
+    /// Whether a future waits for another row. Continuations do not count: they run when the method that waits is done.
+    /// (Futures beside do, for they run meanwhile.)
+    #[cold]
+    fn has_other_future(&self, row: u32) -> bool {
+        let is_future = |wait: &Wait| !matches!(wait.state, State::Continuation(_));
+        self.rows.iter().any(|(other, wait)| other != row as usize && is_future(wait))
+    }
+
+    /// The call of that row would wait for itself.
+    #[cold]
+    fn fail(&mut self, row: u32, cycle: Cycle) {
+        if let Some(wait) = self.rows.get(row as usize) {
+            let key = WaitKey { row, serial: wait.serial };
+            wait.ticket.inspect(Ticket::abandon);
+            // A row without a waker of its own.
+            let _no_waker = self.answer_row(key, Err(CommandError::Call(CallError::Cycle(cycle))));
+        }
+    }
+
+    /// Whether a future runs beside the process's methods.
+    fn has_beside(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| !beside.is_empty())
+    }
+
+    /// The process runs.
+    #[inline]
+    pub(super) fn resume(&mut self) {
+        self.waiting = None;
+    }
+
+    /// Whether there is more to see to than answers and messages.
+    #[inline]
+    pub(super) fn is_special(&self) -> bool {
+        let ends = self.end.is_some() || self.end_after_shield.is_some();
+        ends || self.wants_beside() || self.serve_waker.is_some()
+    }
+
+    /// Whether others see the process wait.
+    #[inline]
+    pub(super) fn is_seen_waiting(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Answers the row when `due`.
@@ -213,6 +332,8 @@ impl Waits {
     }
 
     fn answer_row(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
+        self.resume();
+        self.polled = None;
         let wait = self.get(key)?;
         match &mut wait.state {
             State::Future(waker) => {
@@ -276,9 +397,32 @@ impl Waits {
         }
     }
 
+    /// The same for a call.
+    #[inline]
+    pub(crate) fn poll_call(
+        &mut self,
+        key: WaitKey,
+        waker: Option<Waker>,
+        called: &Option<Called>,
+    ) -> Poll<Option<Answer>> {
+        let is_own = waker.is_none();
+        let poll = self.poll(key, waker);
+        if poll.is_pending() {
+            self.polled_call(key, if is_own { *called } else { None });
+        }
+        poll
+    }
+
+    /// A call was polled and is pending; `called` if it was polled with the process's own waker.
+    #[inline]
+    pub(crate) fn polled_call(&mut self, key: WaitKey, called: Option<Called>) {
+        self.polled = called.map(|called| (key.row, called));
+    }
+
     /// The future of a row is gone. Gives an answer that nobody looked at, to be dropped when the table is not in use.
     pub(crate) fn forget(&mut self, key: WaitKey) -> Option<Answer> {
         self.get(key)?;
+        self.polled = None;
         let wait = self.rows.remove(key.row as usize);
         if let Some(ticket) = wait.ticket {
             ticket.abandon();
@@ -362,7 +506,7 @@ impl Waits {
 
     /// Whether the process waits for nothing and has nothing to do.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let nothing_waits = self.rows.is_empty() && self.beside.as_ref().is_none_or(|beside| beside.is_empty());
+        let nothing_waits = self.rows.is_empty() && !self.has_beside();
         nothing_waits && self.ready.is_empty() && self.signals.is_empty() && self.inbox.is_empty() && self.end.is_none()
     }
 }

@@ -1,31 +1,86 @@
 //! The waker of a process.
+//!
+//! Those that others have are counted (see [`lent`](crate::table::lent)); the one that a process is polled with is not.
 
 use crate::pid::Pid;
+use crate::table::lent::{give_back, lend};
 use crate::table::{Slot, TABLE};
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 /// The life that a table belongs to; `None` for a machine that is driven by hand.
 pub(crate) type Owner = Option<(&'static Slot, u64)>;
 
-/// The waker of a process: its slot and generation, in the place of an address. It owns nothing, so it is free to clone,
-/// and it may be woken long after the process is gone.
+/// The waker of a process, to be given away: its slot and generation, in the place of an address. It owns nothing, so it
+/// may be woken long after the process is gone.
 pub(crate) fn waker_of(owner: Owner) -> Waker {
-    let word = life_of(owner);
-    if word == 0 {
-        return Waker::noop().clone();
-    }
-    let data = ptr::without_provenance::<()>(word as usize);
-    // SAFETY: the functions of the table own nothing and take any data.
-    unsafe { Waker::new(data, &VTABLE) }
+    // The clone is counted.
+    own_waker_of(owner).clone()
 }
 
-static VTABLE: RawWakerVTable = RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
+/// The waker that a process is polled with.
+pub(crate) struct OwnWaker(ManuallyDrop<Waker>);
 
-fn wake(data: *const ()) {
-    if let Some((slot, generation)) = owner_of_life(data.addr() as u64) {
+impl Deref for OwnWaker {
+    type Target = Waker;
+
+    #[inline]
+    fn deref(&self) -> &Waker {
+        &self.0
+    }
+}
+
+/// The waker that a process is polled with.
+#[inline]
+pub(crate) fn own_waker_of(owner: Owner) -> OwnWaker {
+    let word = life_of(owner);
+    let waker = if word == 0 {
+        Waker::noop().clone()
+    } else {
+        // SAFETY: the functions of the table take any word of a life.
+        unsafe { Waker::new(data_of(word), &VTABLE) }
+    };
+    // Never dropped, since it was not counted.
+    OwnWaker(ManuallyDrop::new(waker))
+}
+
+/// Wakes a process.
+pub(crate) fn wake(owner: Owner) {
+    if let Some((slot, generation)) = owner {
         slot.wake(generation);
     }
+}
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone_word, wake_and_drop_word, wake_word, drop_word);
+
+fn data_of(word: u64) -> *const () {
+    ptr::without_provenance(word as usize)
+}
+
+fn clone_word(data: *const ()) -> RawWaker {
+    lend(index_of(data));
+    RawWaker::new(data, &VTABLE)
+}
+
+fn wake_word(data: *const ()) {
+    wake(owner_of_life(data.addr() as u64));
+}
+
+fn wake_and_drop_word(data: *const ()) {
+    match owner_of_life(data.addr() as u64) {
+        Some((slot, generation)) => slot.wake_and_give_back(generation, || give_back(index_of(data))),
+        None => drop_word(data),
+    }
+}
+
+fn drop_word(data: *const ()) {
+    give_back(index_of(data));
+}
+
+fn index_of(data: *const ()) -> u32 {
+    (data.addr() as u64 >> crate::pid::GENERATION_BITS) as u32
 }
 
 /// An owner in one word: slot and generation, which is never zero.
@@ -42,9 +97,23 @@ pub(crate) fn owner_of_life(life: u64) -> Owner {
 
 /// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
 pub(crate) fn foreign_waker(context: &Context<'_>, owner: Owner) -> Option<Waker> {
-    let (waker, life) = (context.waker(), life_of(owner));
-    let is_own = life != 0 && waker.data().addr() as u64 == life && ptr::eq(waker.vtable(), &VTABLE);
-    (!is_own && !waker.will_wake(&waker_of(owner))).then(|| waker.clone())
+    foreign_waker_of(context, life_of(owner))
+}
+
+/// The same for the owner of that word.
+#[inline]
+pub(crate) fn foreign_waker_of(context: &Context<'_>, life: u64) -> Option<Waker> {
+    (!is_own(context, life)).then(|| context.waker().clone())
+}
+
+/// Whether the waker in `context` is that of the process itself. Runs no foreign code.
+#[inline]
+pub(crate) fn is_own(context: &Context<'_>, life: u64) -> bool {
+    let waker = context.waker();
+    match life {
+        0 => waker.will_wake(Waker::noop()),
+        _ => waker.data().addr() as u64 == life && ptr::eq(waker.vtable(), &VTABLE),
+    }
 }
 
 /// The life that `pid` names.

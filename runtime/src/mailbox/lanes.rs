@@ -282,6 +282,12 @@ impl Lanes {
         (idle, waits)
     }
 
+    /// Whether the process runs, or waits for control only, and nothing is in the control lane.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let control = self.control.load(Ordering::Relaxed);
+        bare(control).is_null() && marks(control) & WOKEN == 0
+    }
+
     /// Whether anything is in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {

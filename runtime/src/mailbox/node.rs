@@ -263,6 +263,13 @@ impl NodeBox {
         unsafe { &(*self.0.as_ptr()).next }
     }
 
+    /// The same, for whoever looks at it when the node is somebody else's: nodes are never freed.
+    #[inline]
+    pub(crate) fn next_for_ever(&self) -> &'static AtomicPtr<Node> {
+        // SAFETY: nodes are never freed, and `next` is atomic.
+        unsafe { &(*self.0.as_ptr()).next }
+    }
+
     /// Puts `letter` into a node that carries nothing.
     #[inline]
     pub(crate) fn put(&mut self, letter: Letter) {

@@ -26,7 +26,7 @@ impl Handed {
         let deadline = caller.as_mut().and_then(Caller::deadline);
         let was_sent = caller.as_mut().is_none_or(Caller::was_sent);
         let handed = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
-        let stands_in = Caller::outside(handed.clone(), deadline);
+        let (stands_in, _ticket) = Caller::outside(handed.clone(), deadline);
         (handed, stands_in)
     }
 

@@ -111,6 +111,17 @@ impl<'a> Events<'a> {
         reason = "what has arrived can change between two calls, unlike an iterator's rest"
     )]
     pub fn next(&mut self) -> Option<Event> {
+        let event = self.next_for_machine();
+        if let Some(Event::Message(package)) = &event {
+            // The process may pass it on, or answer it from elsewhere.
+            package.keep();
+        }
+        event
+    }
+
+    /// The same for a machine, which answers what it takes when it serves it, and not before.
+    #[inline]
+    pub(crate) fn next_for_machine(&mut self) -> Option<Event> {
         match &mut self.0 {
             Source::Lanes(feed) => feed.next(),
             Source::Queue(events) => events.pop_front(),

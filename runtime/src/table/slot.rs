@@ -476,6 +476,24 @@ impl Slot {
         }
     }
 
+    /// Wakes the process as [`wake`](Self::wake) does, for whoever gives a waker up by that: `give_back` counts it out, and says
+    /// whether it was the last one. It is counted out when the wake can be seen, and before the process runs for it.
+    pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
+        if !self.is_living(generation) {
+            give_back();
+            return;
+        }
+        let claim = self.lanes.wake();
+        let was_last = give_back();
+        match claim {
+            // It may have run for this wake already, found the waker still lent, and wait now.
+            Claim::Nothing if was_last => self.wake(generation),
+            Claim::Nothing => {}
+            Claim::Process => self.schedule(),
+            Claim::Grave => drop(Token(self).bury(None)),
+        }
+    }
+
     /// Says that a future of the process of `generation` can make progress. Never wrong: a wake too many is harmless.
     pub(crate) fn wake(&'static self, generation: u64) {
         if self.is_living(generation) {

@@ -64,5 +64,13 @@ mod scheduler;
 #[allow(dead_code)]
 mod table;
 #[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../runtime/src/ticket.rs"]
+mod ticket;
+#[cfg(test)]
 #[allow(dead_code, unreachable_pub)]
 mod topology;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../runtime/src/wait_graph.rs"]
+mod wait_graph;

@@ -7,6 +7,7 @@ mod mailbox;
 mod memberships;
 mod sleep;
 mod token;
+mod wait_graph;
 mod wake;
 
 use crate::check::{keep, reach};

@@ -1,0 +1,161 @@
+//! The [wait graph](crate::wait_graph) of this program: its edges, and what they mean to the processes here.
+//!
+//! A process has one edge at most. A hold takes the place of a call's edge; the step that follows the hold publishes the
+//! call anew, if it still waits for it.
+
+use super::directory::TABLE;
+use super::side::Side;
+use super::slot::Slot;
+use crate::caller::number;
+use crate::errors::Cycle;
+use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
+use crate::sync::Mutex;
+use crate::ticket::Ticket;
+use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, leads_back, publish};
+
+static EDGES: Side<Edge> = Side::new(Edge::unused);
+
+/// Taken by those who look again before a call fails or a hold is not made; nobody else.
+static SECOND_LOOK: Mutex<()> = Mutex::new(());
+
+/// The processes of this program.
+struct Here;
+
+impl Places for Here {
+    #[inline]
+    fn edge(&self, life: Life) -> Option<&Edge> {
+        EDGES.get(index_of(life))
+    }
+
+    fn is_stuck(&self, life: Life, blocks: bool) -> bool {
+        let slot = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION));
+        slot.is_some_and(|slot| blocks || slot.lanes.is_quiet())
+    }
+}
+
+#[inline]
+fn index_of(life: Life) -> u32 {
+    (life >> GENERATION_BITS) as u32
+}
+
+/// A process of this program in one word.
+#[inline]
+pub(crate) fn life(index: u32, generation: u64) -> Life {
+    u64::from(index) << GENERATION_BITS | generation
+}
+
+/// The process that the word stands for, if no other has come into its slot.
+fn pid_of(life: Life) -> Option<Pid> {
+    TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
+}
+
+/// That a process waits, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting(&'static Edge);
+
+impl Drop for Waiting {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.withdraw();
+    }
+}
+
+/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread.
+///
+/// # Errors
+/// The ring, if the call closes one.
+#[inline]
+pub(crate) fn wait(
+    from: Life,
+    on: Life,
+    method: &'static str,
+    ticket: Ticket,
+    blocks: bool,
+) -> Result<Option<Waiting>, Cycle> {
+    let Some(edge) = EDGES.make(index_of(from)) else { return Ok(None) };
+    match publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
+        None => Ok(Some(Waiting(edge))),
+        Some(closed) => closed_by_a_call(closed).map(|()| Some(Waiting(edge))),
+    }
+}
+
+#[cold]
+fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
+    match closed {
+        Closed::Calls(ring) => {
+            let calls = ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method)));
+            Err(Cycle { calls: calls.collect() })
+        }
+        Closed::Held(held) => {
+            for life in held {
+                if let Some(slot) = TABLE.slot(index_of(life)) {
+                    slot.wake(life & LAST_GENERATION);
+                }
+            }
+            Ok(())
+        }
+        Closed::Hold => unreachable!("a call was published"),
+    }
+}
+
+/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a ring. Gives whether it is
+/// held: until [`withdraw`], or until a call closes a ring and the process is woken without it (see [`is_held`]).
+#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+pub(crate) fn publish_hold(from: Pid, to: Pid) -> bool {
+    let (from, on) = (from.life(), to.life());
+    let Some(edge) = EDGES.make(index_of(from)) else { return false };
+    publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks: false }).is_none()
+}
+
+/// The process waits no more. It must be called before it ends, too, if it was held.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+pub(crate) fn withdraw(from: Pid) {
+    if let Some(edge) = EDGES.get(from.slot()) {
+        edge.withdraw();
+    }
+}
+
+/// Whether the process is held.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+pub(crate) fn is_held(from: Pid) -> bool {
+    let wait = EDGES.get(from.slot()).and_then(Edge::read);
+    wait.is_some_and(|wait| matches!(wait.what, What::Hold(_)))
+}
+
+/// Whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
+#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
+    leads_back(&Here, from.life(), to.life())
+}
+
+/// Whom a process waits for, and the method that it has called there; no method of one that is held. A glance.
+pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
+    let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
+    let method = match wait.what {
+        What::Call(ticket, method) if ticket.is_unanswered() => Some(method),
+        What::Call(..) => return None,
+        What::Hold(_) => None,
+    };
+    Some((pid_of(wait.on)?, method))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::this_node;
+
+    /// PIDs in slots that no other test comes to.
+    fn pid(number: u32) -> Pid {
+        Pid::new(this_node(), 0, (1 << 27) + number, 1)
+    }
+
+    #[test]
+    fn holds_stand_until_they_are_withdrawn() {
+        let (a, b, c) = (pid(1), pid(2), pid(3));
+        assert!(publish_hold(a, b) && is_held(a) && !is_held(b));
+        assert!(publish_hold(b, c) && would_close(c, a) && !would_close(a, c));
+        withdraw(b);
+        assert!(!would_close(c, a) && !is_held(b));
+        withdraw(a);
+    }
+}

@@ -1,0 +1,126 @@
+//! Callers that close a cycle at the same moment: one of them fails, and only one.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// How often they meet. Each time they wait a little longer or shorter after they have met, so that the moments at which
+/// they look shift against each other.
+const ROUNDS: usize = 3_000;
+
+/// All leave at once, as soon as all have come; a worker is kept waiting, so there must be as many of them.
+#[derive(Clone)]
+struct Meet {
+    come: Arc<AtomicUsize>,
+    parties: usize,
+}
+
+impl Meet {
+    fn of(parties: usize) -> Self {
+        Self { come: Arc::default(), parties }
+    }
+
+    fn arrive(&self) {
+        self.come.fetch_add(1, SeqCst);
+        while self.come.load(SeqCst) < self.parties {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Calls another one when all have come.
+#[process]
+struct Racer;
+
+#[process]
+impl Racer {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn race(&mut self, other: Address<Racer>, meet: Meet, delay: usize) -> Result<(), CallError> {
+        meet.arrive();
+        (0..delay).for_each(|_| std::hint::spin_loop());
+        other.touch().timeout(LONG).await
+    }
+
+    #[message]
+    fn race_blocking(&mut self, other: Address<Racer>, meet: Meet, delay: usize) -> Result<(), CallError> {
+        meet.arrive();
+        (0..delay).for_each(|_| std::hint::spin_loop());
+        other.touch().timeout(LONG).wait()
+    }
+
+    #[message]
+    fn touch(&mut self) {}
+}
+
+/// Rings of `count`, all of whom call at once; gives how many calls failed, in all rounds.
+fn race(count: usize, rounds: usize, blocking: bool) {
+    watched(move || {
+        let runtime = builder().workers(count).build().expect("some workers are no unusual wish");
+        let ring: Vec<Address<Racer>> = (0..count).map(|_| runtime.spawn(Racer).serve().expect("it starts")).collect();
+        for round in 0..rounds {
+            let meet = Meet::of(count);
+            let replies = Log::new();
+            for (place, racer) in ring.iter().enumerate() {
+                let (next, delay) = (ring[(place + 1) % count], (round * (place * 7 + 3)) % 97);
+                let (replies, meet, racer) = (replies.clone(), meet.clone(), *racer);
+                let _asking =
+                    runtime.spawn(Asking).ask(racer, next, meet, delay, blocking, replies).expect("it starts");
+            }
+            eventually(|| replies.len() == count);
+            let failed: Vec<Cycle> = replies.all().into_iter().filter_map(Result::err).collect();
+            assert_eq!(failed.len(), 1, "round {round}: {failed:?}");
+            let mut named: Vec<Pid> = failed[0].calls.iter().map(|(pid, _)| *pid).collect();
+            let mut all: Vec<Pid> = ring.iter().map(|racer| racer.pid()).collect();
+            named.sort();
+            all.sort();
+            assert_eq!(named, all, "round {round}");
+        }
+        assert!(runtime.shutdown().expect("asked from outside").is_clean());
+    });
+}
+
+/// Asks a racer, so that the thread outside need not.
+#[process]
+struct Asking;
+
+#[process]
+impl Asking {
+    #[entry]
+    async fn ask(
+        &mut self,
+        racer: Address<Racer>,
+        next: Address<Racer>,
+        meet: Meet,
+        delay: usize,
+        blocking: bool,
+        replies: Log<Result<(), Cycle>>,
+    ) {
+        let answer = match blocking {
+            false => racer.race(next, meet, delay).timeout(LONG).await,
+            true => racer.race_blocking(next, meet, delay).timeout(LONG).await,
+        };
+        replies.add(match answer {
+            Ok(()) => Ok(()),
+            Err(CallError::Failed(CallError::Cycle(cycle))) => Err(cycle),
+            Err(other) => panic!("an answer or a cycle was expected, and came: {other}"),
+        });
+    }
+}
+
+#[test]
+fn of_two_that_call_each_other_at_once_one_fails() {
+    race(2, ROUNDS, false);
+}
+
+#[test]
+fn of_three_that_call_around_at_once_one_fails() {
+    race(3, ROUNDS, false);
+}
+
+#[test]
+fn of_two_that_block_on_each_other_at_once_one_fails() {
+    race(2, ROUNDS / 10, true);
+}

@@ -1,0 +1,354 @@
+//! Waits that something else may end: none of them is taken for part of a cycle.
+//!
+//! In each test `Front` calls `Back`, which calls it back and waits for it. It is seen to wait, and then something else lets
+//! `Front` go on: if any call had failed by then, it would be in the log.
+
+use super::*;
+use futures_util::future::{join, select};
+use postroom::{Call, CallError, Event, ExitReason};
+use postroom_tests::act;
+use std::future::{IntoFuture, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+type Ended = Result<(), CallError>;
+
+/// A reply that anyone may answer.
+#[derive(Clone)]
+struct Kept(Arc<Mutex<Option<Reply<()>>>>);
+
+impl Kept {
+    fn answer(&self) {
+        let reply = self.0.lock().expect("nobody panics with it").take();
+        reply.expect("it is answered once").send(());
+    }
+}
+
+/// Calls back.
+#[process]
+struct Back {
+    ended: Log<Ended>,
+}
+
+#[process]
+impl Back {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn ring(&mut self, whom: Address<Front>) {
+        self.ended.add(whom.touch().timeout(LONG).await);
+    }
+
+    #[message]
+    async fn fetch(&mut self, whom: Address<Front>) {
+        self.ended.add(whom.fetch().timeout(LONG).await);
+    }
+
+    #[message]
+    async fn have_kept(&mut self, whom: Address<Front>) {
+        self.ended.add(whom.keep().timeout(LONG).await);
+    }
+
+    #[message]
+    fn touch(&mut self) {}
+}
+
+/// Calls `Back`.
+#[process]
+struct Front {
+    back: Address<Back>,
+    ended: Log<Ended>,
+    handed: Log<Kept>,
+    kept: Vec<Reply<()>>,
+}
+
+#[process]
+impl Front {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn touch(&mut self) {}
+
+    /// Answered by whoever comes by.
+    #[message]
+    fn fetch(&mut self, reply: Reply<()>) {
+        self.handed.add(Kept(Arc::new(Mutex::new(Some(reply)))));
+    }
+
+    /// Never answered.
+    #[message]
+    fn keep(&mut self, reply: Reply<()>) {
+        self.kept.push(reply);
+    }
+
+    #[message]
+    fn count_kept(&mut self) -> usize {
+        self.kept.len()
+    }
+
+    #[message]
+    async fn selects(&mut self, ctx: &mut Context<Self>, gate: Gate) {
+        let call = self.back.ring(ctx.address()).timeout(LONG).into_future();
+        let _first = select(call, gate.passed()).await;
+    }
+
+    #[message]
+    async fn selects_with_time(&mut self, ctx: &mut Context<Self>, time: Duration) {
+        let call = self.back.ring(ctx.address()).timeout(LONG).into_future();
+        let _first = select(call, pin!(ctx.sleep(time))).await;
+    }
+
+    /// The gate gets the waker in the first poll, and is not asked again.
+    #[message]
+    async fn registers_once(&mut self, ctx: &mut Context<Self>, gate: Gate, open: Arc<AtomicBool>) {
+        let mut call = self.back.ring(ctx.address()).timeout(LONG).into_future();
+        let mut passed = Some(gate.passed());
+        poll_fn(|context| {
+            if let Some(mut passed) = passed.take() {
+                assert!(Pin::new(&mut passed).poll(context).is_pending());
+            }
+            let answered = Pin::new(&mut call).poll(context).is_ready();
+            if answered || open.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    #[message]
+    async fn joins(&mut self, ctx: &mut Context<Self>, lookout: Address<Lookout>, gate: Gate) {
+        let ring = self.back.ring(ctx.address()).timeout(Duration::from_millis(20));
+        let ring = async { self.ended.add(ring.await) };
+        join(pin!(ring), lookout.stand(gate).timeout(LONG).into_future()).await.1.expect("the gate is opened");
+    }
+
+    #[message]
+    fn continues(&mut self, ctx: &mut Context<Self>) {
+        let call = self.back.ring(ctx.address()).timeout(LONG);
+        ctx.call(call).then(|this, answer, _| this.ended.add(answer));
+    }
+
+    #[message]
+    async fn runs_beside(&mut self, ctx: &mut Context<Self>, gate: Gate) {
+        let back = self.back.pid();
+        ctx.run(async move {
+            gate.passed().await;
+            back.kill();
+        })
+        .then(|_, (), _| ());
+        self.ended.add(self.back.ring(ctx.address()).timeout(LONG).await);
+    }
+
+    #[message]
+    async fn touches(&mut self, timeout: Duration) {
+        self.ended.add(self.back.touch().timeout(timeout).await);
+    }
+
+    #[message]
+    async fn calls_by_hand(&mut self, to: Pid) {
+        self.ended.add(Call::<Hand, ()>::new(to, "Hand::take", Hand).timeout(LONG).await);
+    }
+}
+
+/// For a process that is written by hand.
+struct Hand;
+
+/// The two, and the log of all calls that came to an end.
+fn pair(runtime: &Runtime) -> (Address<Front>, Address<Back>, Log<Ended>) {
+    let ended = Log::new();
+    let back = runtime.spawn(Back { ended: ended.clone() }).serve().expect("it starts");
+    let front = Front { back, ended: ended.clone(), handed: Log::new(), kept: Vec::new() };
+    (runtime.spawn(front).serve().expect("it starts"), back, ended)
+}
+
+/// Comes back when `who` is seen to wait for `whom`.
+fn until_waiting(who: Pid, whom: Pid) {
+    eventually(|| who.info().and_then(|info| info.waits_for).is_some_and(|waits_for| waits_for.pid == whom));
+}
+
+/// `start` has `Front` call; then `Back` waits for it, and `Front` is not seen to wait. `let_go` lets it go on.
+fn no_cycle(start: impl FnOnce(Address<Front>) + Send + 'static, let_go: impl FnOnce(&Log<Ended>) + Send + 'static) {
+    with_runtime(move |runtime| {
+        let (front, back, ended) = pair(runtime);
+        start(front);
+        until_waiting(back.pid(), front.pid());
+        assert_eq!(front.pid().info().and_then(|info| info.waits_for), None);
+        assert!(ended.is_empty(), "{:?}", ended.all());
+        let_go(&ended);
+        front.touch().timeout(LONG).wait().expect("it goes on");
+        back.touch().timeout(LONG).wait().expect("it goes on");
+        let failed: Vec<Ended> = ended.all().into_iter().filter(|ended| *ended != Ok(())).collect();
+        assert!(failed.iter().all(|ended| *ended == Err(CallError::Timeout)), "{failed:?}");
+    });
+}
+
+#[test]
+fn a_call_beside_another_future_is_left_to_it() {
+    let gate = Gate::new();
+    let open = gate.clone();
+    no_cycle(|front| front.selects(gate).send().expect("it lives"), move |_| open.open_elsewhere());
+}
+
+#[test]
+fn a_call_beside_a_timer_is_left_to_it() {
+    no_cycle(|front| front.selects_with_time(Duration::from_millis(300)).send().expect("it lives"), |_| ());
+}
+
+#[test]
+fn a_call_is_left_to_whoever_has_the_waker() {
+    let (gate, open) = (Gate::new(), Arc::new(AtomicBool::new(false)));
+    let (opens, flag) = (gate.clone(), open.clone());
+    no_cycle(
+        |front| front.registers_once(gate, open).send().expect("it lives"),
+        move |_| {
+            flag.store(true, SeqCst);
+            opens.open_elsewhere();
+        },
+    );
+}
+
+#[test]
+fn calls_that_are_joined_are_left_to_their_deadlines() {
+    with_runtime(|runtime| {
+        let (front, back, ended) = pair(runtime);
+        let (lookout, gate) = (runtime.spawn(Lookout).serve().expect("it starts"), Gate::new());
+        front.joins(lookout, gate.clone()).send().expect("it lives");
+        // What it calls has as long as itself.
+        eventually(|| ended.len() == 2);
+        gate.open();
+        back.touch().timeout(LONG).wait().expect("it goes on");
+        assert_eq!(ended.all(), [Err(CallError::Timeout), Err(CallError::Timeout)]);
+    });
+}
+
+#[test]
+fn a_call_that_is_continued_is_no_wait() {
+    with_runtime(|runtime| {
+        let (front, _, ended) = pair(runtime);
+        front.continues().send().expect("it lives");
+        eventually(|| ended.len() == 2);
+        assert_eq!(ended.all(), [Ok(()), Ok(())]);
+    });
+}
+
+#[test]
+fn a_call_beside_which_a_future_runs_is_left_to_that() {
+    with_runtime(|runtime| {
+        let (front, back, ended) = pair(runtime);
+        let gate = Gate::new();
+        front.runs_beside(gate.clone()).send().expect("it lives");
+        until_waiting(back.pid(), front.pid());
+        gate.open();
+        front.touch().timeout(LONG).wait().expect("it goes on");
+        assert_eq!(ended.all(), [Err(CallError::Gone(ExitReason::Killed))]);
+    });
+}
+
+#[test]
+fn a_reply_in_the_hands_of_others_may_come_while_its_process_waits() {
+    with_runtime(|runtime| {
+        let handed = Log::new();
+        let ended = Log::new();
+        let back = runtime.spawn(Back { ended: ended.clone() }).serve().expect("it starts");
+        let front = Front { back, ended: ended.clone(), handed: handed.clone(), kept: Vec::new() };
+        let front = runtime.spawn(front).serve().expect("it starts");
+        back.fetch(front).send().expect("it lives");
+        eventually(|| handed.len() == 1);
+        // It has taken the call, and waits for the one that called it.
+        front.touches(LONG).send().expect("it lives");
+        until_waiting(front.pid(), back.pid());
+        handed.all()[0].answer();
+        eventually(|| ended.len() == 2);
+        assert_eq!(ended.all(), [Ok(()), Ok(())]);
+    });
+}
+
+/// Nobody else can answer this one, but that is not known: a reply is in its program's hands.
+#[test]
+fn a_reply_that_its_process_keeps_leaves_the_cycle_to_the_deadline() {
+    with_runtime(|runtime| {
+        let (front, back, ended) = pair(runtime);
+        back.have_kept(front).send().expect("it lives");
+        eventually(|| front.count_kept().timeout(LONG).wait() == Ok(1));
+        assert!(back.pid().info().is_some_and(|info| info.waits_for.is_some()), "it waits for the reply");
+        front.touches(Duration::from_millis(20)).send().expect("it lives");
+        eventually(|| ended.len() == 1);
+        assert_eq!(ended.all(), [Err(CallError::Timeout)]);
+        front.pid().kill();
+        eventually(|| ended.len() == 2);
+        assert_eq!(ended.all()[1], Err(CallError::Gone(ExitReason::Killed)));
+    });
+}
+
+#[test]
+fn a_package_that_a_process_passes_on_may_be_answered_while_it_waits() {
+    with_runtime(|runtime| {
+        let (front, _, ended) = pair(runtime);
+        let (passes, passed) = channel();
+        let hand = act(move |events, out| {
+            while let Some(event) = events.next() {
+                if let Event::Message(package) = event {
+                    passes.send(package).expect("the test waits for it");
+                    front.touch().timeout(LONG).wait().expect("it answers when it goes on");
+                }
+            }
+            out.idle();
+            Ok(())
+        });
+        let hand = runtime.spawn_process(hand).start().expect("it starts");
+        front.calls_by_hand(hand).send().expect("it lives");
+        let package = passed.recv().expect("it is passed on");
+        until_waiting(hand, front.pid());
+        package.answer(|Hand| ()).expect("it is what was sent");
+        front.touch().timeout(LONG).wait().expect("it goes on");
+        assert_eq!(ended.all(), [Ok(())]);
+        hand.kill();
+    });
+}
+
+/// As long as the package lies in the mailbox, it is the process that everyone waits for.
+#[test]
+fn a_process_written_by_hand_that_blocks_is_part_of_a_cycle() {
+    with_one_worker(|runtime| {
+        let (front, _, ended) = pair(runtime);
+        let (own, waits) = channel::<Pid>();
+        let hand = act(move |events, out| {
+            while let Some(event) = events.next() {
+                if let Event::Message(package) = event
+                    && package.is::<u8>()
+                {
+                    drop(package);
+                    let own = waits.recv().expect("the test says it");
+                    front.calls_by_hand(own).timeout(LONG).wait().expect("the other call fails");
+                    out.done();
+                }
+            }
+            Ok(())
+        });
+        let hand = runtime.spawn_process(hand).start().expect("it starts");
+        own.send(hand).expect("it waits for it");
+        runtime.send(hand, 1_u8).expect("it lives");
+        eventually(|| ended.len() == 1);
+        let calls = vec![(front.pid(), "Hand::take"), (hand, "Front::calls_by_hand")];
+        assert_eq!(ended.all(), [Err(CallError::Cycle(Cycle { calls }))]);
+    });
+}
+
+#[test]
+fn a_waker_that_was_given_back_hides_no_cycle() {
+    with_one_worker(|runtime| {
+        let ring = stations(runtime, 2);
+        let gate = Gate::new();
+        let path: Path = vec![(ring[1], Way::Await), (ring[0], Way::Await)];
+        let out = Log::new();
+        ring[0].pass_after(gate.clone(), path, out.clone()).send().expect("it lives");
+        gate.wait_for_arrival();
+        gate.open_elsewhere();
+        eventually(|| !out.is_empty());
+        let calls = vec![(ring[1].pid(), "Station::pass"), (ring[0].pid(), "Station::pass")];
+        assert_eq!(out.all(), [Out::Cycle(Cycle { calls })]);
+    });
+}

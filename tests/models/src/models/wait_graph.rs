@@ -1,0 +1,201 @@
+//! The wait graph (`wait_graph.rs`) and the tickets of calls (`ticket.rs`): of those that close a ring at the same moment
+//! exactly one is told, and nobody is told of a ring that was open.
+//!
+//! Not covered: the side table (stress tests), a walk through stale edges of many, wakers that are lent.
+
+use crate::check::{check, keep, reach};
+use crate::fault::{self, Fault};
+use crate::sync::{AtomicPtr, Mutex, Ordering};
+use crate::ticket::Ticket;
+use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
+use loom::thread;
+use std::ptr;
+
+/// Processes 1 and up.
+struct Graph {
+    edges: Vec<Edge>,
+    second_look: Mutex<()>,
+    /// In the place of the lock, where one test plants that there is none.
+    other_look: Mutex<()>,
+}
+
+impl Places for Graph {
+    fn edge(&self, life: Life) -> Option<&Edge> {
+        self.edges.get(life as usize)
+    }
+
+    fn is_stuck(&self, _life: Life, _blocks: bool) -> bool {
+        true
+    }
+}
+
+/// The driver's faults.
+const TWO_LOCKS: Fault = Fault::Driver(0);
+const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
+
+impl Graph {
+    fn new(count: usize) -> &'static Self {
+        let edges = (0..=count).map(|_| Edge::unused()).collect();
+        keep(Self { edges, second_look: Mutex::new(()), other_look: Mutex::new(()) })
+    }
+
+    fn ticket(number: u64) -> Ticket {
+        Ticket::issue(keep(AtomicPtr::new(ptr::null_mut())), number)
+    }
+
+    fn publish(&self, from: Life, on: Life, what: What) -> Option<Closed> {
+        let lock = if from == 2 && fault::is(TWO_LOCKS) { &self.other_look } else { &self.second_look };
+        let closed = publish(self, lock, from, &self.edges[from as usize], Wait { on, what, blocks: false });
+        reach(if closed.is_some() { "closed" } else { "waits" });
+        closed
+    }
+
+    /// The process `from` calls `on` and waits. Gives whether its call has failed.
+    fn call(&self, from: Life, on: Life, ticket: Ticket) -> bool {
+        matches!(self.publish(from, on, What::Call(ticket, "Type::method")), Some(Closed::Calls(_)))
+    }
+
+    fn resume(&self, from: Life) {
+        self.edges[from as usize].withdraw();
+    }
+}
+
+/// A ring of so many, closed by all at once.
+fn ring(count: u64) {
+    let graph = Graph::new(count as usize);
+    let others: Vec<_> = (2..=count)
+        .map(|from| {
+            let ticket = Graph::ticket(from);
+            thread::spawn(move || graph.call(from, from % count + 1, ticket))
+        })
+        .collect();
+    let mut failed = u32::from(graph.call(1, 2 % (count + 1), Graph::ticket(1)));
+    failed += others.into_iter().map(|other| u32::from(other.join().unwrap())).sum::<u32>();
+    assert_eq!(failed, 1, "one call of the ring fails");
+}
+
+/// Two that call each other.
+#[test]
+fn two_at_once() {
+    check(5, &["closed", "waits"], || ring(2));
+}
+
+/// Three around.
+#[test]
+fn three_at_once() {
+    check(2, &["closed", "waits"], || ring(3));
+}
+
+/// The second has answered the first before it calls it: neither waits for ever, so neither may fail.
+#[test]
+fn an_answer_on_its_way() {
+    check(5, &["waits"], || {
+        let graph = Graph::new(2);
+        let ticket = Graph::ticket(1);
+        let second = thread::spawn(move || {
+            // As the push into the lane of the first does.
+            ticket.word().store(ptr::null_mut(), Ordering::Relaxed);
+            graph.call(2, 1, Graph::ticket(2))
+        });
+        assert!(!graph.call(1, 2, ticket), "an answered call fails");
+        assert!(!second.join().unwrap(), "a call of one that goes on fails");
+    });
+}
+
+/// The second has handed the reply to the first out of its hands before it calls it.
+#[test]
+fn a_reply_out_of_hand() {
+    check(5, &["waits"], || {
+        let graph = Graph::new(2);
+        let ticket = Graph::ticket(1);
+        let second = thread::spawn(move || {
+            crate::ticket::keep(ticket.word());
+            graph.call(2, 1, Graph::ticket(2))
+        });
+        assert!(!graph.call(1, 2, ticket), "a call in the hands of others fails");
+        assert!(!second.join().unwrap(), "a call of one that may go on fails");
+    });
+}
+
+/// The first is woken for nothing, and waits again, while the second closes the ring.
+#[test]
+fn a_wake_for_nothing() {
+    check(3, &["closed", "waits"], || {
+        let graph = Graph::new(2);
+        let ticket = Graph::ticket(2);
+        let second = thread::spawn(move || graph.call(2, 1, ticket));
+        let ticket = Graph::ticket(1);
+        let mut failed = u32::from(graph.call(1, 2, ticket));
+        if failed == 0 {
+            graph.resume(1);
+            failed += u32::from(graph.call(1, 2, ticket));
+        }
+        failed += u32::from(second.join().unwrap());
+        assert_eq!(failed, 1, "one call of the ring fails");
+    });
+}
+
+/// The first is woken, gives its call up, and answers the second from its own hands: it takes its edge away before it does.
+#[test]
+fn a_wake_for_something_else() {
+    check(4, &["waits"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        assert!(!graph.call(1, 2, first));
+        // It runs from here on, and its call is not given up yet.
+        if !fault::is(RUNS_WITH_ITS_EDGE) {
+            graph.resume(1);
+        }
+        let caller = thread::spawn(move || graph.call(2, 1, second));
+        second.word().store(ptr::null_mut(), Ordering::Relaxed);
+        assert!(!caller.join().unwrap(), "a call of one that runs fails");
+    });
+}
+
+/// A hold and a call that would close a ring with each other: either the hold is not made, or the call lifts it.
+#[test]
+fn a_hold_and_a_call() {
+    check(5, &["closed", "waits"], || {
+        let graph = Graph::new(2);
+        let ticket = Graph::ticket(2);
+        let caller = thread::spawn(move || graph.publish(2, 1, What::Call(ticket, "Type::method")));
+        let hold = graph.publish(1, 2, What::Hold(7));
+        let call = caller.join().unwrap();
+        let lifted = matches!(&call, Some(Closed::Held(held)) if held == &[1]);
+        assert!(call.is_none() || lifted, "the call waits");
+        assert_eq!(hold.is_none(), lifted, "one of them opens the ring");
+        assert!(graph.edges[1].read().is_none() && graph.edges[2].stands().is_some());
+    });
+}
+
+/// Two holds: one of them is made.
+#[test]
+fn two_holds() {
+    check(5, &["closed", "waits"], || {
+        let graph = Graph::new(2);
+        let other = thread::spawn(move || graph.publish(2, 1, What::Hold(8)).is_none());
+        let made = [graph.publish(1, 2, What::Hold(7)).is_none(), other.join().unwrap()];
+        assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
+    });
+}
+
+/// Without G2 each may miss the other.
+#[test]
+#[should_panic]
+fn fault_no_fence() {
+    fault::with(Fault::NoFence, two_at_once);
+}
+
+/// Two that look again at the same time both fail.
+#[test]
+#[should_panic]
+fn fault_two_locks() {
+    fault::with(TWO_LOCKS, two_at_once);
+}
+
+/// A process that runs with its edge in place may answer, and be taken for one that waits.
+#[test]
+#[should_panic]
+fn fault_runs_with_its_edge() {
+    fault::with(RUNS_WITH_ITS_EDGE, a_wake_for_something_else);
+}
