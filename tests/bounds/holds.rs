@@ -181,7 +181,7 @@ fn a_receiver_that_calls_the_one_it_holds_is_answered() {
         async fn result(&mut self, number: u64) {
             assert_eq!(number, self.seen);
             self.seen += 1;
-            if number % 1_000 == 0 {
+            if number.is_multiple_of(1_000) {
                 self.worker.ask().await.unwrap();
             }
         }

@@ -44,6 +44,7 @@ mod exit;
 mod mailbox;
 #[cfg(test)]
 #[allow(dead_code)]
+#[allow(clippy::modulo_one, reason = "one cell is enough for a model")]
 #[path = "../../../runtime/src/memberships.rs"]
 mod memberships;
 #[cfg(test)]

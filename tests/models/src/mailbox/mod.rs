@@ -1,5 +1,8 @@
 //! The production mailbox over a stand-in pool.
 
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../../runtime/src/mailbox/bound.rs"]
+pub(crate) mod bound;
 #[path = "../../../../runtime/src/mailbox/lanes.rs"]
 pub(crate) mod lanes;
 #[path = "../../../../runtime/src/mailbox/node.rs"]

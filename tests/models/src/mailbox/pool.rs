@@ -88,3 +88,8 @@ pub(crate) fn recycle(node: NodeBox) {
 
 /// Budgets are of no interest here.
 pub(crate) fn spend(_count: u32) {}
+
+/// No thread of a model presses on a mailbox.
+pub(crate) fn pressing() -> usize {
+    0
+}

@@ -209,7 +209,7 @@ impl World {
 
     /// A message, as processes send it.
     fn send(&self, generation: u64, number: u32) {
-        if let Err(number) = self.slot.send(generation, number) {
+        if let Err((number, _)) = self.slot.send(generation, number) {
             reach("refused");
             self.keeper.log.lock().unwrap().refused.push(number);
         }
@@ -218,7 +218,8 @@ impl World {
     /// The same as a letter, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
         let sent = self.slot.post(Kind::Message, generation, ptr::null_mut(), Some(Payload::new(number)));
-        if let Err(Refusal(Letter { payload, .. })) = sent {
+        if let Err(refusal) = sent {
+            let Refusal(Letter { payload, .. }, _) = *refusal;
             reach("refused");
             self.keeper.log.lock().unwrap().refused.push(self::number(payload));
         }
@@ -342,7 +343,7 @@ fn three_late_messages() {
         let send = |number: u32| {
             let node = pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();
-            if world.slot.lanes.push_data(node) == Claim::Grave {
+            if world.slot.lanes.push_data(node, || ()) == Claim::Grave {
                 // SAFETY: the push has taken the token.
                 let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
                 let back = token.bury(Some(mine)).map(|letter| self::number(letter.payload));

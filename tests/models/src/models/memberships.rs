@@ -175,7 +175,9 @@ fn two_that_name_one_that_ends() {
         let (token, pid) = world.open();
         let namers = [(); 2].map(|()| thread::spawn(move || world.register(pid)));
         world.end(token, pid);
-        namers.into_iter().for_each(|namer| drop(namer.join().unwrap()));
+        namers.into_iter().for_each(|namer| {
+            let _taken = namer.join().unwrap();
+        });
         world.close(None);
     });
 }

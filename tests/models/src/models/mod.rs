@@ -70,7 +70,7 @@ impl Mailbox {
     }
 
     fn send(&self, number: u32) {
-        let claim = self.lanes.push_data(pool::node(Self::letter(number)));
+        let claim = self.lanes.push_data(pool::node(Self::letter(number)), || ());
         if claim == Claim::Process {
             reach("a first node in the place of a mark");
         }
