@@ -189,7 +189,7 @@ fn who_unlinks_is_left_alone_by_a_failure_that_is_on_its_way() {
 fn a_process_with_a_long_backlog_falls_before_it_takes_it_up() {
     with_runtime(|runtime| {
         let (one, told) = Partner::heard();
-        let one = runtime.spawn(one).serve().unwrap();
+        let one = runtime.spawn(one).mailbox(postroom::Bound::Unbounded).serve().unwrap();
         let other = partners(runtime, 1)[0];
         one.link(other.pid()).wait().unwrap();
         let gate = Gate::new();

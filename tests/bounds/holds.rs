@@ -220,7 +220,7 @@ fn a_receiver_that_calls_the_one_it_holds_is_answered() {
     }
 
     soon(|| {
-        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
         let worker = runtime.spawn(Worker { master: None, next: 0 }).serve().unwrap();
         let master = runtime.spawn(Master { worker, seen: 0 }).serve().unwrap();
         worker.work(master).send().unwrap();

@@ -180,6 +180,10 @@ impl Keeper for Host {
         crowd::press::admit(slot, node)
     }
 
+    fn let_go(&self, slot: &'static Slot) {
+        crowd::hold::lift(slot, crowd::hold::Why::Called);
+    }
+
     fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
         crowd::ring::redeem(slot, generation)
     }

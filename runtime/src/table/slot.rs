@@ -48,6 +48,9 @@ pub(crate) trait Keeper: Sink {
         Admission::Accepted(node)
     }
 
+    /// A process that is held at the full mailbox of another is needed elsewhere.
+    fn let_go(&self, _slot: &'static Slot) {}
+
     /// The message that a ticket of the process of `generation` stands for.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Letter> {
         None

@@ -11,7 +11,9 @@ use crate::errors::Cycle;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::sync::Mutex;
 use crate::ticket::Ticket;
-use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, leads_back, publish};
+#[cfg(test)]
+use crate::wait_graph::leads_back;
+use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 
 static EDGES: Side<Edge> = Side::new(Edge::unused);
 
@@ -88,8 +90,10 @@ fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
         }
         Closed::Held(held) => {
             for life in held {
-                if let Some(slot) = TABLE.slot(index_of(life)) {
-                    slot.wake(life & LAST_GENERATION);
+                if let Some(slot) = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION))
+                    && let Some(home) = slot.home()
+                {
+                    home.keeper.let_go(slot);
                 }
             }
             Ok(())
@@ -99,8 +103,7 @@ fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
 }
 
 /// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a ring. Gives whether it is
-/// held: until [`withdraw`], or until a call closes a ring and the process is woken without it (see [`is_held`]).
-#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+/// held: until [`withdraw`], or until a call closes a ring and its keeper is told to let it go.
 pub(crate) fn publish_hold(from: Pid, to: Pid) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = EDGES.make(index_of(from)) else { return false };
@@ -108,22 +111,20 @@ pub(crate) fn publish_hold(from: Pid, to: Pid) -> bool {
 }
 
 /// The process waits no more. It must be called before it ends, too, if it was held.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
 pub(crate) fn withdraw(from: Pid) {
     if let Some(edge) = EDGES.get(from.slot()) {
         edge.withdraw();
     }
 }
 
-/// Whether the process is held.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+/// Whether the process is held, and no call has closed a ring with that.
 pub(crate) fn is_held(from: Pid) -> bool {
     let wait = EDGES.get(from.slot()).and_then(Edge::read);
     wait.is_some_and(|wait| matches!(wait.what, What::Hold(_)))
 }
 
 /// Whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the soft bound of mailboxes"))]
+#[cfg(test)]
 pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
     leads_back(&Here, from.life(), to.life())
 }

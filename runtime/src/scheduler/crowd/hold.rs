@@ -13,7 +13,7 @@ use crate::scheduler::host::Host;
 use crate::scheduler::lend::while_lent;
 use crate::scheduler::local::{Context, with_current};
 use crate::sync::{AtomicU64, MutexGuard, Ordering, lock};
-use crate::table::{Slot, Token};
+use crate::table::{Slot, Token, waiting};
 
 /// Someone who waits for room in a mailbox.
 pub(super) enum Waiting {
@@ -36,13 +36,15 @@ pub(super) struct Held {
 
 /// Why a process is held no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// There is room.
     Room,
     /// Its own mailbox is over its bound.
     Overfull,
     /// It was told something that does not wait.
     Told,
+    /// The one that it is held at waits for it.
+    Called,
     /// It has waited for so long.
     Valve,
     /// It is over.
@@ -54,7 +56,7 @@ impl Context {
     #[cold]
     pub(crate) fn hold(&self, token: Token, press: Press) -> Option<Token> {
         let (slot, generation) = (token.slot(), token.generation());
-        if !may_be_held(slot, press.on) {
+        if !may_be_held(slot, press.on) || !publish(slot, press.on) {
             return Some(token);
         }
         let number = next_number();
@@ -66,6 +68,10 @@ impl Context {
         self.host.holds.add_shared(1);
         if !wait_at(press.on, press.generation, Waiting::Process { slot, generation, number }) {
             lift(slot, Why::Room);
+            return Some(token);
+        }
+        if !still_stands(slot) {
+            lift(slot, Why::Called);
             return Some(token);
         }
         let valve = move || {
@@ -133,9 +139,20 @@ fn keep(token: &mut Token, mut taken: Controls) {
     }
 }
 
-/// Whether `slot` may be held at `at`: not while its own mailbox is over its bound, and not if `at` waits for it.
+/// Whether `slot` may be held at `at`: not while its own mailbox is over its bound.
 fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
     !is_over(slot) && !std::ptr::eq(slot, at)
+}
+
+/// Makes the hold an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a ring.
+fn publish(slot: &'static Slot, at: &'static Slot) -> bool {
+    slot.resident().zip(at.resident()).is_some_and(|(from, to)| waiting::publish_hold(from, to))
+}
+
+/// Whether no call has closed a ring with the edge of the hold since it was made: whoever did might not have found the process
+/// held yet, so this looks after the mark was set.
+fn still_stands(slot: &'static Slot) -> bool {
+    slot.resident().is_some_and(waiting::is_held)
 }
 
 /// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
@@ -197,7 +214,7 @@ pub(super) fn let_go(waiting: Waiting) {
 }
 
 /// Ends the hold of a process for another reason than that there is room.
-pub(super) fn lift(slot: &'static Slot, why: Why) {
+pub(crate) fn lift(slot: &'static Slot, why: Why) {
     let Some(held) = SIDES.get(slot.index()).and_then(|side| lock(side).held.take()) else { return };
     // Most often it is among the first: those that have waited longest are.
     if let Some(side) = SIDES.get(held.at.index()) {
@@ -223,6 +240,9 @@ fn release(slot: &'static Slot, generation: u64, held: Held, why: Why) {
     {
         held.host.forget(valve);
     }
+    if let Some(pid) = slot.resident() {
+        waiting::withdraw(pid);
+    }
     slot.note_held(false);
     match held.room {
         Some(room) => room.put(()),
@@ -239,7 +259,7 @@ pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
 /// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.
 /// Gives whether there may be room now: not if it would wait for itself, nor without a thread for the worker.
 pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
-    if !may_be_held(own, at) {
+    if !may_be_held(own, at) || !publish(own, at) {
         return false;
     }
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
@@ -250,8 +270,8 @@ pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     own.note_held(true);
     host.holds.add_shared(1);
     let waiting = Waiting::Process { slot: own, generation: own.last(), number };
-    // Not on a list: there is room by now.
-    let waited = if wait_at(at, generation, waiting) {
+    // Not on a list: there is room by now. No edge: the other one waits for this, and another look is refused.
+    let waited = if wait_at(at, generation, waiting) && still_stands(own) {
         let told = while_lent(|| room.wait(Some(instant_now() + VALVE)));
         if told.is_some_and(|told| told.is_none()) {
             host.valves.add_shared(1);
