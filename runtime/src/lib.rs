@@ -80,6 +80,7 @@ mod scheduler;
 mod shelf;
 mod standalone;
 mod statistics;
+pub mod supervision;
 mod sync;
 mod table;
 mod ticket;

@@ -1,0 +1,8 @@
+//! Supervisors.
+
+mod backoff;
+mod intensity;
+mod plan;
+
+pub use backoff::Backoff;
+pub use plan::Restart;
