@@ -51,6 +51,18 @@ pub(crate) enum Strategy {
     Dynamic,
 }
 
+impl Strategy {
+    /// What people call it: the name of the method that makes a supervisor of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::OneForOne => "one_for_one",
+            Self::OneForAll => "one_for_all",
+            Self::RestForOne => "rest_for_one",
+            Self::Dynamic => "dynamic",
+        }
+    }
+}
+
 /// Which ends of a child are failures, and so make its supervisor start it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Restart {
@@ -190,6 +202,19 @@ impl Plan {
     /// How many restarts are allowed within how long.
     pub(crate) fn limits(&self) -> (u32, Duration) {
         self.intensity.limits()
+    }
+
+    /// Whether its children are few, and depend on each other.
+    pub(crate) fn is_small(&self) -> bool {
+        self.strategy != Strategy::Dynamic
+    }
+
+    /// The child that failed more often than is allowed, if one did.
+    pub(crate) fn gave_up_on(&self) -> Option<Id> {
+        match &self.end {
+            Some(End::GaveUp { child, .. }) => Some(*child),
+            _ => None,
+        }
     }
 
     /// Whether all children are being stopped.
