@@ -60,8 +60,8 @@ pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> 
                 let ok = answer.ok();
                 quote!(#caller.into_reply::<#ok>())
             };
-            let run = run(Some(reply));
-            quote!({ #run; #private::Delivery::Done })
+            let (run, watch) = (run(Some(reply)), local("watch"));
+            quote!({ let #watch = #caller.watch(); #run; #watch.over(); #private::Delivery::Done })
         }
         Some(Reply::Stream { ident, .. }) => {
             let run = run(Some(quote!(#ident)));

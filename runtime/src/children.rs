@@ -7,48 +7,75 @@ use crate::actor::machine::KindOf;
 use crate::actor::spawn::{Running, Spawn, SpawnProcess};
 use crate::pid::Pid;
 use crate::process::Process;
+use crate::process::guardian::Guardian;
 use crate::runtime::Host;
 use crate::table::ProcessKind;
+use std::any::Any;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
 
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
 ///
-/// It is used as a [`Host`] is: `spawn.of(Parser::default()).serve()`. The child runs on the host of whoever starts it,
-/// which is its parent.
-#[derive(Clone, Copy, Debug)]
+/// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of whoever starts
+/// it, which is its parent. What the child needs besides is spawned on the [`host`](Self::host), and nobody looks after it.
 pub struct ChildSpawn {
     host: Host,
     /// Whether the child is monitored and owned by whoever spawns it.
     bound: bool,
+    guardian: Option<Arc<dyn Guardian>>,
+    /// What the child's last life left behind for the next one.
+    estate: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl ChildSpawn {
     #[allow(dead_code, reason = "called by supervisors")]
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, bound: false }
+        Self { host, bound: false, guardian: None, estate: None }
     }
 
     /// The process that spawns by it monitors and owns what it spawns.
     pub(crate) fn bound(host: Host) -> Self {
-        Self { host, bound: true }
+        Self { bound: true, ..Self::new(host) }
+    }
+
+    /// For a child that somebody looks after.
+    pub(crate) fn guarded(
+        host: Host,
+        guardian: Arc<dyn Guardian>,
+        estate: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Self {
+        Self { host, bound: false, guardian: Some(guardian), estate }
     }
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
     #[track_caller]
-    pub fn of<P: Actor>(&self, process: P) -> Spawn<P> {
-        let spawn = self.host.spawn(process);
+    pub fn of<P: Actor>(self, process: P) -> Spawn<P> {
+        let spawn = Spawn::new(self.host.scheduler(), Location::caller(), process).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
-    pub fn process<P: Process>(&self, process: P) -> SpawnProcess<P> {
-        let spawn = self.host.spawn_process(process);
+    pub fn process<P: Process>(self, process: P) -> SpawnProcess<P> {
+        let spawn = SpawnProcess::new(self.host.scheduler(), Location::caller(), process).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
+    }
+
+    /// What it consists of, for a process that is spawned in a way of its own.
+    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Arc<dyn Any + Send + Sync>>) {
+        (self.host, self.guardian, self.estate)
     }
 
     /// Where it spawns.
     pub fn host(&self) -> Host {
         self.host
+    }
+}
+
+impl fmt::Debug for ChildSpawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildSpawn").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -58,12 +85,22 @@ pub trait Spawned {
     /// Its type; `()` where that is not known.
     type Process;
 
+    /// Whether it is the supervisor of others, so that there is more to it than its process.
+    #[doc(hidden)]
+    const HAS_ESTATE: bool = false;
+
     /// Its PID.
     fn pid(&self) -> Pid;
 
     /// What addresses of it are checked by, where that is known beforehand.
     #[doc(hidden)]
     fn kind() -> Option<Kind> {
+        None
+    }
+
+    /// What there is more.
+    #[doc(hidden)]
+    fn estate(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
 }

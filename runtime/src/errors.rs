@@ -606,7 +606,7 @@ pub(crate) fn describe(payload: &mut Payload) -> String {
     format!("a value of type `{}`", payload.type_name())
 }
 
-fn list(names: &[String]) -> String {
+pub(crate) fn list(names: &[String]) -> String {
     match names {
         [] => "none".to_string(),
         names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
@@ -643,7 +643,7 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
 }
 
 /// The least number of insertions, deletions and replacements between two names (Levenshtein's), cut off for long texts.
-fn distance(one: &str, other: &str) -> usize {
+pub(crate) fn distance(one: &str, other: &str) -> usize {
     if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
         return usize::MAX;
     }

@@ -40,6 +40,7 @@ compile_error!("postroom contains panics in processes by unwinding; build withou
 
 mod actor;
 mod arena;
+mod at_work;
 mod blocks;
 mod builder;
 mod caller;
@@ -80,6 +81,7 @@ mod scheduler;
 mod shelf;
 mod standalone;
 mod statistics;
+pub mod supervision;
 mod sync;
 mod table;
 mod ticket;

@@ -29,6 +29,14 @@ pub(crate) trait Behind: Send + Sync {
     /// The process that what is sent goes to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
 
+    /// The same for whoever sends there and says when that is done: see [`left`](Self::left).
+    fn enter(&self) -> Option<Pid> {
+        self.now()
+    }
+
+    /// A sender that was given a process by `enter` is done with it.
+    fn left(&self) {}
+
     /// Takes a package when `now` is `None`, or when the process it gave has ended (then `now` is asked again first).
     ///
     /// # Errors

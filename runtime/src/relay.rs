@@ -161,6 +161,24 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
     })
 }
 
+/// Brings a message that has been accepted before to a process, however full its mailbox is. Of a PID that is no process of
+/// this program it asks as anyone.
+///
+/// # Errors
+/// The package, if it has ended.
+pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
+    let slot = TABLE.slot(pid.slot()).filter(|_| pid.node() == this_node() && !pid.is_pointing());
+    let Some(slot) = slot else {
+        return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
+    };
+    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+    slot.post_anyway(pid.generation(), word, payload).map_err(|letter| {
+        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
+        let caller = unsafe { Caller::from_word(letter.word) };
+        Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller)
+    })
+}
+
 /// Brings a package to whom a PID points on to that no process has, which is `why` it came back; or gives it back.
 #[cold]
 fn deliver_on(pid: Pid, package: Package, why: Why) -> Result<(), Refused> {
@@ -240,6 +258,24 @@ impl Cargo for Package {
     }
 }
 
+/// While one lives, this thread sends to whom a PID points on to now.
+struct Visit<'a> {
+    behind: &'a dyn pointing::Behind,
+    target: Pid,
+}
+
+impl<'a> Visit<'a> {
+    fn begin(behind: &'a dyn pointing::Behind) -> Option<Self> {
+        behind.enter().map(|target| Self { behind, target })
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.behind.left();
+    }
+}
+
 /// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
 /// the sender knows.
 fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
@@ -252,9 +288,12 @@ fn follow_from<C: Cargo>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C,
     };
     let mut asked = None;
     for _ in 0..TRIES {
-        // Whom it named before has ended, so there is no use in trying again.
-        let Some(target) = behind.now().filter(|&target| asked != Some(target)) else { break };
-        asked = Some(target);
+        let Some(visit) = Visit::begin(&*behind) else { break };
+        let target = visit.target;
+        if asked.replace(target) == Some(target) {
+            // It has ended, so there is no use in trying again.
+            break;
+        }
         let brought = match pointing::points_on_here(target) {
             true => follow_from(target, cargo, depth + 1),
             false => cargo.bring(target),

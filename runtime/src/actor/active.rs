@@ -8,6 +8,7 @@ use super::waits::{Waits, host};
 use super::waker::foreign_waker;
 use crate::clock::Moment;
 use crate::exit::ExitReason;
+use crate::process::guardian::leave as leave_to_heir;
 use std::cell::Cell;
 use std::ptr;
 use std::task::{Context, Poll};
@@ -263,6 +264,8 @@ pub(crate) fn leave() {
     });
     // With the table in place, so that what these futures wait for is cancelled too.
     drop(beside);
+    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
+    leave_to_heir(unhandled.into_iter().flatten().flatten());
     drop(peek(|waits| waits.continuations.take()));
     let rows = peek(|waits| {
         let rows = std::mem::take(&mut waits.rows);

@@ -6,7 +6,7 @@ use crate::exit::ExitReason;
 use crate::mailbox::node::Kind;
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
-use crate::process::control::{Control, Join};
+use crate::process::control::{Control, EndWaiter, Join};
 use crate::program::this_node;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::tell;
@@ -36,6 +36,10 @@ impl Pid {
     /// What arrives later is dead letters. A process in an async entry sees the request when it takes messages.
     pub fn stop(self) -> bool {
         let Some((slot, generation)) = self.slot_of() else { return false };
+        if slot.is_told_to_stop() {
+            tell(slot, generation, Control::Cancel(ExitReason::Normal));
+            return true;
+        }
         slot.post(Kind::Stop, generation, ptr::null_mut(), None).is_ok()
     }
 
@@ -63,7 +67,13 @@ impl Pid {
     /// plain thread. The result is why it ended: [`ExitReason::Gone`] if it had ended before it was asked.
     pub fn join(self) -> Ended {
         let ending = Arc::new(Ending(Oneshot::new()));
-        let join = Join::new(ending.clone());
+        self.join_with(ending.clone());
+        Ended { ending, known: None }
+    }
+
+    /// Tells `waiter` of the end of the process.
+    pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
+        let join = Join::new(waiter);
         // Dropped if the process has ended: that tells the waiter. One that is being taken apart still takes it.
         let pid = self.resolve().filter(|pid| pid.node() == this_node());
         if let Some(pid) = pid
@@ -71,24 +81,40 @@ impl Pid {
         {
             tell(slot, pid.generation(), Control::Join(join));
         }
-        Ended(ending)
     }
 }
 
 /// The end of a process, to be waited for.
 #[must_use = "await it, or call `.wait()`"]
-pub struct Ended(Arc<Ending>);
+pub struct Ended {
+    ending: Arc<Ending>,
+    /// Why it ended, if somebody has kept that.
+    known: Option<ExitReason>,
+}
 
 impl Ended {
+    /// What is to be told of a process that had ended before.
+    pub(crate) fn or_known(self, known: Option<ExitReason>) -> Self {
+        Self { known, ..self }
+    }
+
+    fn told(&self, reason: ExitReason) -> ExitReason {
+        match (reason, &self.known) {
+            (ExitReason::Gone, Some(known)) => known.clone(),
+            (reason, _) => reason,
+        }
+    }
+
     /// Blocks the thread until the process has ended.
     pub fn wait(self) -> ExitReason {
-        while_blocked(|| self.0.0.wait(None)).map_or(ExitReason::Gone, |(reason, _)| reason)
+        let reason = while_blocked(|| self.ending.0.wait(None)).map_or(ExitReason::Gone, |(reason, _)| reason);
+        self.told(reason)
     }
 
     /// The same, for a while. `None`: it has not ended yet.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
         let deadline = instant_now().checked_add(timeout);
-        while_blocked(|| self.0.0.wait(deadline)).map(|(reason, _)| reason)
+        while_blocked(|| self.ending.0.wait(deadline)).map(|(reason, _)| self.told(reason))
     }
 }
 
@@ -96,7 +122,7 @@ impl Future for Ended {
     type Output = ExitReason;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ExitReason> {
-        self.0.0.poll(context.waker()).map(|(reason, _)| reason)
+        self.ending.0.poll(context.waker()).map(|(reason, _)| self.told(reason))
     }
 }
 

@@ -6,8 +6,11 @@ use crate::caller::Caller;
 use crate::errors::ProcessError;
 use crate::mail::Mail;
 use crate::payload::Payload;
+use crate::scheduler::local::current_pid;
+use crate::{at_work, caller};
 use std::convert::Infallible;
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 /// Whoever may wait for the answer to the message that is handled now. For generated code.
 #[derive(Debug)]
@@ -33,11 +36,39 @@ fn answer<T: Send + 'static>(caller: Caller, value: T) {
     caller.answer(Payload::new(Ok::<T, Infallible>(value)));
 }
 
+/// It is dropped unanswered when its process fails, or is ended, in the method: that is what its message is noted for.
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if std::thread::panicking() || caller::is_ending() {
+            note(self.message);
+        }
+    }
+}
+
+#[cold]
+fn note(message: fn() -> &'static str) {
+    if let Some(pid) = current_pid() {
+        at_work::note(pid, message);
+    }
+}
+
 impl Asked {
+    /// The caller; from here on the method is over, or has it in hand.
+    #[inline(always)]
+    fn into_caller(self) -> Option<Caller> {
+        let mut this = ManuallyDrop::new(self);
+        this.caller.take()
+    }
+
+    /// Notes the message of a method that keeps its caller in hand, if the process fails in it.
+    pub fn watch(&self) -> Watch {
+        Watch(Self { caller: None, message: self.message })
+    }
+
     /// Answers with what the method returned.
     #[inline(always)]
     pub fn answer<T: Send + 'static>(self, value: T) -> Delivery<'static> {
-        if let Some(caller) = self.caller {
+        if let Some(caller) = self.into_caller() {
             answer(caller, value);
         }
         Delivery::Done
@@ -46,25 +77,32 @@ impl Asked {
     /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it is
     /// reported, and ends the process if that is how it was declared.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
-        mut self,
+        self,
         result: Result<T, E>,
         describe: impl FnOnce(&E) -> String,
     ) -> Delivery<'static> {
+        let message = self.message;
+        let mut caller = self.into_caller();
         // One that only hears of it is told by its drop.
-        if let Some(caller) = self.caller.take_if(|caller| !caller.was_sent()) {
+        if let Some(caller) = caller.take_if(|caller| !caller.was_sent()) {
             caller.answer(Payload::new(result));
             return Delivery::Done;
         }
         let Err(error) = result else { return Delivery::Done };
         let error = describe(&error);
-        let pid = crate::scheduler::local::current_pid();
-        tracing::warn!(?pid, process = P::NAME, message = (self.message)(), %error, "a message that was sent failed");
-        if P::ENDS_ON_ERROR { Delivery::Failed(ProcessError::new(error)) } else { Delivery::Done }
+        let pid = current_pid();
+        tracing::warn!(?pid, process = P::NAME, message = message(), %error, "a message that was sent failed");
+        if P::ENDS_ON_ERROR {
+            note(message);
+            Delivery::Failed(ProcessError::new(error))
+        } else {
+            Delivery::Done
+        }
     }
 
     /// The caller, for a program's own hands: from here on it is not known who will answer.
     fn kept(self) -> Option<Caller> {
-        self.caller.inspect(Caller::keep)
+        self.into_caller().inspect(Caller::keep)
     }
 
     /// The right to answer later.
@@ -75,6 +113,18 @@ impl Asked {
     /// The right to answer later, with a result.
     pub fn into_reply_result<T: Send + 'static, E: Send + 'static>(self) -> Reply<Result<T, E>> {
         Reply { caller: self.kept(), wrap: Payload::new }
+    }
+}
+
+/// See [`Asked::watch`].
+#[must_use = "it notes what happens while it is there"]
+#[derive(Debug)]
+pub struct Watch(Asked);
+
+impl Watch {
+    /// The method is over.
+    pub fn over(self) {
+        drop(self.0.into_caller());
     }
 }
 

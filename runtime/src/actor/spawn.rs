@@ -17,6 +17,7 @@ use crate::payload::{Payload, Payloads};
 use crate::pid::Pid;
 use crate::process::Process;
 use crate::process::control::EndWaiter;
+use crate::process::guardian::Guardian;
 use crate::scheduler::birth::{Birth, First, Options};
 use crate::scheduler::host::Host;
 use crate::scheduler::lend::while_blocked;
@@ -116,6 +117,14 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| {
             options.values.insert(TypeId::of::<T>(), Arc::new(value));
         })
+    }
+
+    /// Somebody looks after the process.
+    pub(crate) fn guarded(self, guardian: Option<Arc<dyn Guardian>>) -> Self {
+        if guardian.is_none() {
+            return self;
+        }
+        self.option(|options| options.guardian = guardian)
     }
 
     /// Starts at an entry that was known by its text only.
@@ -302,6 +311,20 @@ impl<P: Process> SpawnProcess<P> {
     /// As [`Spawn::value`].
     pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.options.get_or_insert_default().values.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Somebody looks after the process.
+    pub(crate) fn guarded(mut self, guardian: Option<Arc<dyn Guardian>>) -> Self {
+        if guardian.is_some() {
+            self.options.get_or_insert_default().guardian = guardian;
+        }
+        self
+    }
+
+    /// A request to stop comes to the process as a cancel with reason `Normal`.
+    pub(crate) fn told_to_stop(mut self) -> Self {
+        self.options.get_or_insert_default().told_to_stop = true;
         self
     }
 

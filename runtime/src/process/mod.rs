@@ -3,11 +3,13 @@
 //! * [`event`]: what a step receives;
 //! * [`output`]: what a step hands out, and what it wants to be next;
 //! * [`body`]: where its state lies;
-//! * [`control`]: what the runtime itself says to a process, through its control lane.
+//! * [`control`]: what the runtime itself says to a process, through its control lane;
+//! * [`guardian`]: who looks after a process, and takes what it leaves.
 
 pub(crate) mod body;
 pub(crate) mod control;
 pub(crate) mod event;
+pub(crate) mod guardian;
 pub(crate) mod output;
 
 pub use event::{Event, Events};

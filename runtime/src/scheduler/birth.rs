@@ -13,6 +13,7 @@ use crate::name::Name;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::EndWaiter;
+use crate::process::guardian::Guardian;
 use crate::process::{InitContext, Process};
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::extras::Values;
@@ -42,6 +43,10 @@ pub(crate) struct Options {
     pub(crate) bound: Bound,
     /// `None`: the host's.
     pub(crate) mailbox: Option<MailboxBound>,
+    /// Who looks after the process.
+    pub(crate) guardian: Option<Arc<dyn Guardian>>,
+    /// Whether a request to stop comes to it as a cancel with reason `Normal`.
+    pub(crate) told_to_stop: bool,
 }
 
 /// How a process is bound to the one that spawns it, before it runs.
@@ -134,6 +139,10 @@ impl Host {
         if let Some(mailbox) = mailbox {
             super::crowd::limit(token.slot(), pid.generation(), mailbox);
         }
+        if let Some(Options { guardian, told_to_stop, .. }) = birth.options.as_deref() {
+            // Before the gate too: whoever has closed it does not tell what is supervised.
+            token.describe(guardian.is_some(), *told_to_stop);
+        }
         // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,
         // finds each one that was let in. (The fences of the gate order the two.)
         if !self.gate.enter(self.lane()) {
@@ -215,9 +224,12 @@ impl Host {
     #[inline]
     fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, values: Option<Values>) {
         let Birth { options, result, .. } = birth;
-        let label = options.and_then(|options| options.label);
-        if label.is_none() && values.is_none() && result.is_none() {
+        let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
+        if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
             return;
+        }
+        if let Some(guardian) = &guardian {
+            guardian.born(pid);
         }
         let labelled = label.is_some();
         if let Some(label) = label {
@@ -227,6 +239,7 @@ impl Host {
         // Its start may have left some already.
         let extras = token.make_extras();
         (extras.result, extras.values, extras.labelled) = (result, values, labelled);
+        extras.guardian = guardian;
     }
 
     /// Takes back all that had happened for a process that does not start.

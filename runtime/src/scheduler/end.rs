@@ -3,7 +3,8 @@
 //! 1. its PID becomes unroutable: what is sent from here on comes back to its sender;
 //! 2. `close`, once, then its state is dropped;
 //! 3. its names are free, and it belongs to no group and no topic any more;
-//! 4. what was left in its mailbox is dead letters, whose callers learn why it ended;
+//! 4. what was left in its mailbox goes to its guardian, if that keeps it for a successor; else it is dead letters, whose
+//!    callers learn why it ended;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
 //! 7. those that the process was bound to are told, then whoever waits for its end;
@@ -12,19 +13,24 @@
 use super::hooks::Started;
 use super::host::Host;
 use super::own::say;
+use crate::at_work;
+use crate::caller::Caller;
 use crate::dead_letter::DeadLetterReason;
-use crate::exit::ExitReason;
-use crate::mailbox::node::Kind;
+use crate::exit::{ExitReason, Panic};
+use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::payload::Payload;
+use crate::package::Package;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::sync::{Ordering, lock};
+use crate::process::guardian::{Guardian, while_leaving};
+use crate::sync::{Ordering, lock, yield_now};
 use crate::table::{Extras, Slot, TABLE, Token};
 use crate::topology::bond::Bond;
 use crate::topology::bonds::{Bonds, Heard};
+use std::ptr;
 
 /// Ends the process whose token this is.
 pub(crate) fn end(
@@ -36,18 +42,20 @@ pub(crate) fn end(
 ) {
     let Some(pid) = token.pid() else { unreachable!("a process ends once") };
     if !reason.is_normal() {
-        report(&host.describe(&token, pid), &reason);
+        report(&host.describe(&token, pid), &reason, at_work::seen(pid));
     }
     token.close();
-    let panic = body.and_then(|body| close(body, &reason));
+    let heir = token.extras().and_then(|extras| extras.guardian.clone());
+    let panic = body.and_then(|body| while_leaving(heir, || close(body, &reason)));
     let reason = match panic {
         Some(panic) => {
-            report(&host.describe(&token, pid), &panic);
+            report(&host.describe(&token, pid), &panic, at_work::seen(pid));
             if reason.is_normal() { panic } else { reason }
         }
         None => reason,
     };
     MEMBERSHIPS.end(pid, &reason);
+    let handling = at_work::take(pid);
     let mut extras = token.take_extras();
     if let Some(extras) = &extras {
         if extras.labelled {
@@ -66,7 +74,7 @@ pub(crate) fn end(
     host.leave(host.lane());
     host.give_place_back();
     if let Some(extras) = extras {
-        let Extras { result: waits_for_result, joined, values, bonds, .. } = *extras;
+        let Extras { result: waits_for_result, joined, values, bonds, guardian, .. } = *extras;
         if let Some(bonds) = bonds {
             tell_bound(token.slot(), pid, *bonds, &reason);
         }
@@ -78,6 +86,9 @@ pub(crate) fn end(
             guarded(|| join.tell(&reason));
         }
         guarded(|| drop(values));
+        if let Some(guardian) = guardian {
+            guardian.ended(pid, &reason, handling);
+        }
     }
     // The thread's own hold on them, which may be the last.
     super::birth::forget_values();
@@ -123,8 +134,52 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
     })
 }
 
-/// Turns what is left in the lanes into dead letters and joins.
+/// Hands on what is left, to the last letter that was sent by whom the guardian had told the PID.
+fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
+    guardian.ending();
+    // First those that wait for room: they are among those who are waited for next.
+    if token.slot().has_side() {
+        for letter in super::crowd::ended(token.slot()) {
+            bequeath(token, guardian, pid, letter, reason);
+        }
+    }
+    guardian.quiesce();
+    loop {
+        match token.hold().pop_data() {
+            Some(letter) => bequeath(token, guardian, pid, letter, reason),
+            None if token.hold().is_data_empty() => return,
+            // The sender of the next letter was preempted before it linked it.
+            None => yield_now(),
+        }
+    }
+}
+
+/// Hands on one letter; what is no message, and what the guardian does not keep, goes the way of all.
+fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, letter: Letter, reason: &ExitReason) {
+    let Letter { kind, generation, word, payload } = letter;
+    let payload = match payload {
+        Some(payload) if kind == Kind::Message && generation == pid.generation() => payload,
+        payload => {
+            let why = if generation == pid.generation() { reason } else { &ExitReason::Gone };
+            let letter = Letter { kind, generation, word, payload };
+            return token.dead_letter(letter, DeadLetterReason::Ended, why);
+        }
+    };
+    // SAFETY: the word of a message is its caller, or null, and this letter was its only holder.
+    let caller = unsafe { Caller::from_word(word) };
+    if let Err(package) = guardian.inherit(Package::from_parts(pid, payload, caller)) {
+        let (_, payload, caller) = package.into_parts();
+        let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+        let letter = Letter { kind, generation, word, payload: Some(payload) };
+        token.dead_letter(letter, DeadLetterReason::Ended, reason);
+    }
+}
+
+/// Turns what is left in the lanes into dead letters and joins, or hands it on.
 fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: &ExitReason) {
+    if let Some(guardian) = extras.as_ref().and_then(|extras| extras.guardian.clone()) {
+        hand_on(token, &*guardian, pid, reason);
+    }
     while let Some(letter) = token.hold().pop_data() {
         let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
         token.dead_letter(letter, DeadLetterReason::Ended, why);
@@ -171,16 +226,17 @@ pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
 }
 
 /// Says once what a process ended of, if that is not the ordinary end.
-fn report(process: &Started, reason: &ExitReason) {
+fn report(process: &Started, reason: &ExitReason, handling: Option<&str>) {
     let Started { pid, process, entry, .. } = process;
     match reason {
         ExitReason::Panic(panic) => {
-            tracing::error!(%pid, process, entry, message = %panic.message, place = %panic.place, "process panicked");
+            let Panic { message, place } = &**panic;
+            tracing::error!(%pid, process, entry, %message, %place, handling, "process panicked");
         }
         // Why the first of a chain of links ended has been said.
         ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
             tracing::debug!(%pid, process, entry, %reason, "process ended")
         }
-        reason => tracing::warn!(%pid, process, entry, %reason, "process failed"),
+        reason => tracing::warn!(%pid, process, entry, %reason, handling, "process failed"),
     }
 }

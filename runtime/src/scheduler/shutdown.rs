@@ -1,7 +1,8 @@
 //! How all processes of a host go.
 //!
 //! 1. The gate closes: new spawns are refused.
-//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step.
+//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those that
+//!    somebody looks after do not: their supervisor gets one, and stops them in order.
 //! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls finishes.
 //! 4. At the deadline the rest are killed. Those that are between steps end at once, so [`GRACE`] is left for them.
 //! 5. The threads end. One that is still in a step is left behind and reported: no code of another can end it.
@@ -68,7 +69,7 @@ impl Host {
         let until = began.checked_add(deadline);
         self.gate.close();
         let alive = self.gate.inside();
-        self.tell_all(|| Control::Cancel(reason.clone()));
+        self.tell_those_of_age(reason);
         if alive > 0 {
             // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest of
             // this is as if they were all stuck.
@@ -108,7 +109,7 @@ impl Host {
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         self.unattended.store(true, Ordering::SeqCst);
         self.gate.close();
-        self.tell_all(|| Control::Cancel(reason.clone()));
+        self.tell_those_of_age(reason);
         let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.tell_all(|| Control::Kill);
@@ -122,6 +123,18 @@ impl Host {
             self.timers.clear();
             self.stop_threads();
             self.drop_user();
+        }
+    }
+
+    /// Tells all that nobody looks after to end. What is supervised has a supervisor that lives: one that ends without having
+    /// stopped its children kills them.
+    fn tell_those_of_age(&'static self, reason: &ExitReason) {
+        for slot in self.slots() {
+            if let Some(generation) = slot.living()
+                && !slot.is_supervised()
+            {
+                tell(slot, generation, Control::Cancel(reason.clone()));
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use crate::clock::TimerKey;
 use crate::mailbox::lanes::Controls;
 use crate::pid::Pid;
 use crate::process::control::{EndWaiter, Join};
+use crate::process::guardian::Guardian;
 use crate::topology::bond::Bond;
 use crate::topology::bonds::Bonds;
 use std::any::{Any, TypeId};
@@ -40,6 +41,8 @@ pub(crate) struct Extras {
     pub(crate) notices: VecDeque<Box<Bond>>,
     /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
     pub(crate) timers: Vec<TimerKey>,
+    /// Who looks after it.
+    pub(crate) guardian: Option<Arc<dyn Guardian>>,
     /// What binds it to others.
     pub(crate) bonds: Option<Box<Bonds<Pid>>>,
 }

@@ -134,6 +134,10 @@ const HELD: u8 = 8;
 const LIMITED: u8 = 16;
 /// The messages of the mailbox are in a ring, for which there are tickets in the lane.
 const RING: u8 = 32;
+/// Somebody looks after the process, and stops it when its host goes down.
+const SUPERVISED: u8 = 64;
+/// The process is told to stop by a signal, ahead of its messages: it has others to stop first.
+const TOLD_TO_STOP: u8 = 128;
 
 const STEP_BITS: u32 = 12;
 const STEPS: u32 = (1 << STEP_BITS) - 1;
@@ -204,6 +208,16 @@ impl Slot {
                 return (steps + u64::from(counts & STEPS), messages + u64::from(counts >> STEP_BITS));
             }
         }
+    }
+
+    /// Whether somebody looks after the process that lives here, and stops it when its host goes down.
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & SUPERVISED != 0
+    }
+
+    /// Whether the process that lives here is told to stop by a signal.
+    pub(crate) fn is_told_to_stop(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & TOLD_TO_STOP != 0
     }
 
     fn set_flag(&self, flag: u8, to: bool) {
@@ -335,6 +349,18 @@ impl Slot {
         let node = pool::node(letter);
         // A bound is for messages.
         if kind == Kind::Message { self.queue(node) } else { self.queue_anyway(node) }
+    }
+
+    /// Queues a message that has been accepted before, however full the mailbox is.
+    ///
+    /// # Errors
+    /// The letter, if no such process lives here.
+    pub(crate) fn post_anyway(&'static self, generation: u64, word: *mut Node, payload: Payload) -> Result<(), Letter> {
+        let letter = Letter { kind: Kind::Message, generation, word, payload: Some(payload) };
+        if !self.is_living(generation) {
+            return Err(letter);
+        }
+        self.queue_anyway(pool::node(letter)).map_err(|refusal| refusal.0)
     }
 
     /// Queues a node in the data lane, and wakes the process if it is idle: what all that is sent passes through.
@@ -629,6 +655,12 @@ impl Token {
 
     fn set_flag(&self, flag: u8, to: bool) {
         self.0.set_flag(flag, to);
+    }
+
+    /// Says what the new process is to others.
+    pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {
+        self.set_flag(SUPERVISED, is_supervised);
+        self.set_flag(TOLD_TO_STOP, is_told_to_stop);
     }
 
     /// What few processes have, if this one does.

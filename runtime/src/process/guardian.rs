@@ -1,0 +1,64 @@
+//! Who looks after a process, and takes what it leaves.
+
+use crate::exit::ExitReason;
+use crate::package::Package;
+use crate::pid::Pid;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Whoever looks after a process from its birth to its end: a supervisor, which also stops it when its host goes down.
+pub(crate) trait Guardian: Send + Sync {
+    /// The process has been started.
+    fn born(&self, pid: Pid);
+
+    /// Its PID has become unroutable: this guardian gives it to nobody from here on.
+    fn ending(&self);
+
+    /// Waits until nobody uses the PID who got it from this guardian, and whoever waited for room is let go.
+    fn quiesce(&self);
+
+    /// Takes what it has not handled, in order.
+    ///
+    /// # Errors
+    /// The package, if nothing is kept.
+    fn inherit(&self, package: Package) -> Result<(), Package>;
+
+    /// It has ended, and its state has been dropped. `handling` is the type of the message in which it failed.
+    fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>);
+}
+
+thread_local! {
+    /// Who takes what the process leaves that this thread takes apart.
+    static HEIR: RefCell<Option<Arc<dyn Guardian>>> = const { RefCell::new(None) };
+}
+
+/// Runs `body`, in which a process is taken apart that `heir` looks after.
+pub(crate) fn while_leaving<R>(heir: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Arc<dyn Guardian>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            replace(self.0.take());
+        }
+    }
+    if heir.is_none() {
+        return body();
+    }
+    let _restore = Restore(replace(heir));
+    body()
+}
+
+fn replace(heir: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
+    // Not there any more in the destructors of a thread's own variables, where nothing is supervised.
+    HEIR.try_with(|own| own.replace(heir)).unwrap_or_default()
+}
+
+/// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What nobody takes is
+/// dropped: dead letters.
+pub(crate) fn leave(packages: impl IntoIterator<Item = Package>) {
+    let heir = HEIR.try_with(|own| own.borrow().clone()).ok().flatten();
+    for package in packages {
+        if let Some(heir) = &heir {
+            drop(heir.inherit(package));
+        }
+    }
+}

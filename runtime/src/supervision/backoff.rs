@@ -1,0 +1,147 @@
+//! How long a supervisor waits before it starts a child again.
+
+use std::time::Duration;
+
+/// How long a supervisor waits before it starts a child again: longer with each failure in a row, up to a cap.
+///
+/// The delays are `min`, 2 × `min`, 4 × `min` and so on, never more than `max`. Each is shortened by chance, by up to half
+/// unless [`jitter`](Self::jitter) says otherwise, so that children that failed together do not come back together. A child
+/// that has run for [`reset_after`](Self::reset_after) begins anew with `min`.
+///
+/// ```
+/// use postroom::supervision::Backoff;
+/// use std::time::Duration;
+///
+/// let patient = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(30));
+/// let exact = patient.clone().jitter(0.0).reset_after(Duration::from_secs(60));
+/// assert_ne!(patient, exact);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    min: Duration,
+    max: Duration,
+    /// Of 1,024 parts of a delay, how many chance may take away.
+    jitter: u16,
+    reset_after: Duration,
+}
+
+/// What [`Backoff::jitter`] of one is.
+const WHOLE: u16 = 1_024;
+
+impl Backoff {
+    /// Delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` is taken for `min`.
+    ///
+    /// A run that lasts as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the child
+    /// then stays down until it is restarted by hand.
+    pub fn exponential(min: Duration, max: Duration) -> Self {
+        let max = max.max(min);
+        Self { min, max, jitter: WHOLE / 2, reset_after: max }
+    }
+
+    /// The same delay each time, exactly.
+    pub fn constant(delay: Duration) -> Self {
+        Self { jitter: 0, ..Self::exponential(delay, delay) }
+    }
+
+    /// No delay.
+    pub fn none() -> Self {
+        Self::constant(Duration::ZERO)
+    }
+
+    /// How much of a delay chance may take away: nothing for 0.0, up to all of it for 1.0. What is beyond those counts as
+    /// the nearest of them, and what is no number as 0.0.
+    pub fn jitter(mut self, share: f64) -> Self {
+        // A float that is no number becomes zero here.
+        self.jitter = (share.clamp(0.0, 1.0) * f64::from(WHOLE)) as u16;
+        self
+    }
+
+    /// How long a child must run before its next failure counts as the first in a row again.
+    pub fn reset_after(mut self, run: Duration) -> Self {
+        self.reset_after = run;
+        self
+    }
+
+    /// Whether a run of that length was a stable one.
+    pub(crate) fn is_stable(&self, run: Duration) -> bool {
+        run >= self.reset_after
+    }
+
+    /// The delay after failure number `failures` in a row, the first being number one. `chance` is any number, each as likely
+    /// as all others.
+    pub(crate) fn delay(&self, failures: u32, chance: u64) -> Duration {
+        let doublings = failures.saturating_sub(1).min(64);
+        let full = (self.min.as_nanos() << doublings).min(self.max.as_nanos());
+        if full >= Duration::MAX.as_nanos() {
+            // Not by chance a day some centuries off.
+            return Duration::MAX;
+        }
+        // 20 bits of chance: finer than a millionth of the delay. The product stays below 2^94 + 30 bits.
+        let taken = full * u128::from(self.jitter) * u128::from(chance >> 44) / (u128::from(WHOLE) << 20);
+        let left = full - taken;
+        Duration::new((left / 1_000_000_000) as u64, (left % 1_000_000_000) as u32)
+    }
+}
+
+/// From ten milliseconds to ten seconds: the first restart is at once for people, and a child that cannot live does not
+/// keep a worker busy.
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::exponential(Duration::from_millis(10), Duration::from_secs(10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn delays_double_up_to_the_cap() {
+        let backoff = Backoff::exponential(ms(50), ms(1_000)).jitter(0.0);
+        let delays: Vec<_> = (1..=8).map(|failures| backoff.delay(failures, u64::MAX)).collect();
+        assert_eq!(delays, [50, 100, 200, 400, 800, 1_000, 1_000, 1_000].map(ms));
+        assert_eq!(backoff.delay(u32::MAX, 0), ms(1_000));
+        assert_eq!(backoff.delay(0, 0), ms(50), "a failure that was not counted is taken for the first");
+    }
+
+    #[test]
+    fn chance_takes_away_up_to_its_share_and_never_adds() {
+        let backoff = Backoff::exponential(ms(1_024), ms(1_024));
+        assert_eq!(backoff.delay(1, 0), ms(1_024));
+        assert_eq!(backoff.delay(1, 1 << 63), ms(768));
+        let least = backoff.delay(1, u64::MAX);
+        assert!(least >= ms(512) && least < ms(513), "{least:?}");
+        let all = backoff.jitter(1.0);
+        assert!(all.delay(1, u64::MAX) < ms(1));
+    }
+
+    #[test]
+    fn jitter_out_of_range_is_the_nearest_in_range() {
+        let backoff = Backoff::exponential(ms(1_024), ms(1_024));
+        assert_eq!(backoff.clone().jitter(-3.0), backoff.clone().jitter(0.0));
+        assert_eq!(backoff.clone().jitter(f64::INFINITY), backoff.clone().jitter(1.0));
+        assert_eq!(backoff.clone().jitter(f64::NAN), backoff.jitter(0.0));
+    }
+
+    #[test]
+    fn the_longest_durations_neither_overflow_nor_pass() {
+        let never = Backoff::exponential(Duration::MAX, Duration::ZERO).jitter(1.0);
+        assert_eq!(never.delay(u32::MAX, u64::MAX), Duration::MAX);
+        let late = Backoff::exponential(Duration::from_secs(1), Duration::MAX);
+        assert_eq!(late.delay(u32::MAX, u64::MAX), late.delay(65, u64::MAX));
+        assert!(late.delay(64, 7) > Duration::from_secs(1 << 62));
+        assert_eq!(Backoff::none().delay(9, 9), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_run_as_long_as_the_longest_delay_is_stable_unless_told_otherwise() {
+        let backoff = Backoff::exponential(ms(1), ms(100));
+        assert!(backoff.is_stable(ms(100)) && !backoff.is_stable(ms(99)));
+        assert!(!backoff.reset_after(ms(101)).is_stable(ms(100)));
+        assert!(!Backoff::none().reset_after(Duration::MAX).is_stable(ms(1 << 40)));
+    }
+}

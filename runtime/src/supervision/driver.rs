@@ -1,0 +1,408 @@
+//! The supervisor's process: it tells the plan what has happened and does what the plan says.
+
+use super::child::{Begun, Spec, Start};
+use super::errors::GaveUp;
+use super::life::{ENDED, Ear, Ended, Life, Watched};
+use super::plan::{Action, End, Event as Happened, Id, Plan, Rules, TimerOf};
+use super::post::{Estate, Post};
+use super::roll::Roll;
+use super::status::{ChildState, LastEnd};
+use crate::children::ChildSpawn;
+use crate::clock::{Moment, TimerKey};
+use crate::errors::{EntryError, InitError, ProcessError};
+use crate::exit::{Cancel, ExitReason, Signal};
+use crate::package::Package;
+use crate::payload::Payloads;
+use crate::pid::Pid;
+use crate::process::output::Status;
+use crate::process::{Event, Events, InitContext, Process, StepOutput};
+use crate::random::{Random, entropy};
+use crate::runtime::Host;
+use crate::scheduler::timers::Action as Alarm;
+use crate::sync::lock;
+use crate::table::TABLE;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// How many events that follow from one another are taken in one go. A child that cannot start and is tried again without a
+/// delay would keep a worker for ever.
+const IN_ONE_GO: usize = 64;
+
+/// A child to be added.
+pub(super) struct Add {
+    pub(super) post: Arc<Post>,
+    pub(super) rules: Rules,
+    pub(super) start: Box<Start>,
+}
+
+/// What someone wants of a child.
+pub(super) enum Wish {
+    Stop(Arc<Post>),
+    Restart(Arc<Post>),
+}
+
+/// A child, as its supervisor has it.
+struct Member {
+    post: Arc<Post>,
+    start: Box<Start>,
+    /// The process that it is now.
+    pid: Option<Pid>,
+}
+
+/// See the module.
+pub(super) struct Driver {
+    roll: Arc<Roll>,
+    plan: Plan,
+    host: Host,
+    /// Until the start: those to begin with.
+    first: Vec<(Arc<Post>, Spec)>,
+    members: BTreeMap<Id, Member>,
+    names: HashMap<Arc<str>, Id>,
+    timers: HashMap<TimerOf, (u64, TimerKey)>,
+    /// What the timers of these numbers are for.
+    numbers: HashMap<u64, TimerOf>,
+    /// What has happened and was not told to the plan.
+    happened: VecDeque<Happened>,
+    random: Random,
+    /// Who it is itself, once it has been started.
+    own: Option<(Pid, Ear)>,
+    /// Whether somebody looks after it.
+    is_child: bool,
+    end: Option<End>,
+    /// The name of the child that failed too often, with the message in which it did.
+    culprit: Option<(Arc<str>, Option<&'static str>)>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        roll: Arc<Roll>,
+        plan: Plan,
+        host: Host,
+        first: Vec<(Arc<Post>, Spec)>,
+        is_child: bool,
+    ) -> Self {
+        Self {
+            roll,
+            plan,
+            host,
+            first,
+            members: BTreeMap::new(),
+            names: HashMap::new(),
+            timers: HashMap::new(),
+            numbers: HashMap::new(),
+            happened: VecDeque::new(),
+            random: Random::new(entropy(), 0),
+            own: None,
+            is_child,
+            end: None,
+            culprit: None,
+        }
+    }
+
+    /// Tells the plan what has happened, and does what it says, until nothing follows or it is enough for now.
+    fn go_on(&mut self) {
+        for _ in 0..IN_ONE_GO {
+            let Some(event) = self.happened.pop_front() else { return };
+            let (now, chance) = (Moment::now(), self.random.next());
+            let about = match &event {
+                Happened::Started(id) | Happened::StartFailed(id, _) | Happened::Ended(id, _) => Some(*id),
+                Happened::StopChild(id) | Happened::RestartChild(id) | Happened::Due(TimerOf::Child(id), _) => Some(*id),
+                _ => None,
+            };
+            let failure = match &event {
+                Happened::StartFailed(id, reason) | Happened::Ended(id, reason) => Some((*id, reason.clone())),
+                _ => None,
+            };
+            let before = failure.as_ref().map_or(0, |(id, _)| self.plan.restarts(*id));
+            let actions = self.plan.on(now, event, chance);
+            if let Some((id, reason)) = failure {
+                self.report(id, &reason, before, &actions);
+            }
+            about.into_iter().for_each(|id| self.show(id));
+            for action in actions {
+                self.act(action);
+            }
+            if self.plan.is_small() {
+                let ids: Vec<Id> = self.members.keys().copied().collect();
+                ids.into_iter().for_each(|id| self.show(id));
+            }
+        }
+    }
+
+    /// Says of a failure what follows from it, once.
+    fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[Action]) {
+        let Some(member) = self.members.get(&id) else { return };
+        let (child, handling) = (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
+        let supervisor = self.own.map(|(pid, _)| pid);
+        let restarts = self.plan.restarts(id);
+        if restarts > before {
+            let delay = actions.iter().find_map(|action| match action {
+                Action::Set { of, after, .. } if [TimerOf::Group, TimerOf::Child(id)].contains(of) => Some(*after),
+                _ => None,
+            });
+            let delay = delay.unwrap_or_default();
+            tracing::warn!(?supervisor, child, %reason, handling, restarts, ?delay, "a child failed and is started again");
+        } else if self.plan.is_ending() && self.culprit.is_none() && self.plan.gave_up_on() == Some(id) {
+            tracing::error!(?supervisor, child, %reason, handling, restarts, "a child failed too often: its supervisor gives up");
+            self.culprit = Some((member.post.name.clone(), handling));
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Start(id) => self.start(id),
+            Action::Ask(id) => {
+                self.pid_of(id).map(|pid| pid.cancel(ExitReason::Shutdown));
+            }
+            Action::Kill(id) => {
+                self.pid_of(id).map(Pid::kill);
+            }
+            Action::Set { of, number, after } => {
+                self.unset(of);
+                let due = Moment::now().after(after);
+                if let Some((_, Ear { slot, generation })) = self.own
+                    && due < Moment::NEVER
+                {
+                    let alarm = Alarm::Complete { slot, generation, tag: number };
+                    match self.host.scheduler().set_timer(due, alarm) {
+                        Some(key) => {
+                            self.numbers.insert(number, of);
+                            self.timers.insert(of, (number, key));
+                        }
+                        // Too many timers are pending: rather at once than never.
+                        None => self.happened.push_back(Happened::Due(of, number)),
+                    }
+                }
+            }
+            Action::Unset(of) => self.unset(of),
+            Action::Over(id) => {
+                self.show(id);
+                // One that is stopped because somebody above wants it may have a successor, for which messages wait.
+                let may_return = self.is_child && self.plan.is_ending() && self.plan.gave_up_on().is_none();
+                if !may_return {
+                    self.shut(id);
+                }
+            }
+            Action::Forgotten(id) => {
+                self.shut(id);
+                if let Some(member) = self.members.remove(&id) {
+                    self.names.remove(&member.post.name);
+                    self.roll.remove(&member.post);
+                    // Its closure is the user's.
+                    let _panic = crate::panics::contain(|| drop(member));
+                }
+            }
+            Action::Finished(end) => self.end = Some(end),
+        }
+    }
+
+    fn add(&mut self, post: Arc<Post>, rules: Rules, start: Box<Start>) {
+        let id = self.plan.add(rules);
+        self.names.insert(post.name.clone(), id);
+        self.members.insert(id, Member { post, start, pid: None });
+    }
+
+    fn pid_of(&self, id: Id) -> Option<Pid> {
+        self.members.get(&id)?.pid
+    }
+
+    fn unset(&mut self, of: TimerOf) {
+        if let Some((number, key)) = self.timers.remove(&of) {
+            self.numbers.remove(&number);
+            self.host.scheduler().timers.cancel(key);
+        }
+    }
+
+    /// The child does not come back by itself: what waits for it will not be handled.
+    fn shut(&self, id: Id) {
+        if let Some(Member { post, .. }) = self.members.get(&id) {
+            let reason = lock(&post.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
+            post.shut(&reason);
+        }
+    }
+
+    /// Starts a child. What became of it has happened then.
+    fn start(&mut self, id: Id) {
+        let (Some((_, ear)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
+        let post = member.post.clone();
+        let life = Life::new(id, post.clone(), ear);
+        let estate = lock(&post.estate).clone().map(Estate::into_any);
+        let door = ChildSpawn::guarded(self.host, life.clone(), estate);
+        let started = match crate::panics::contain(|| (member.start)(door)) {
+            Ok(Ok(begun)) => check(&life, begun),
+            Ok(Err(error)) => Err(ExitReason::error(error)),
+            Err(panic) => Err(ExitReason::Panic(panic.into())),
+        };
+        match started {
+            Ok(Begun { pid, estate }) => {
+                member.pid = Some(pid);
+                if life.born().is_none() {
+                    pid.join_with(Arc::new(Watched { id, pid, ear }));
+                }
+                if let Some(roll) = estate.and_then(|estate| estate.downcast::<Roll>().ok()) {
+                    *lock(&post.estate) = Some(roll);
+                }
+                if let Some(info) = pid.info() {
+                    lock(&post.status).process = Some(info.process);
+                }
+                post.up(pid);
+                self.happened.push_back(Happened::Started(id));
+            }
+            Err(reason) => {
+                if let Some(pid) = life.born() {
+                    // It gave up after it had spawned the child, or gave another process.
+                    life.disown();
+                    pid.kill();
+                }
+                post.down(&reason);
+                lock(&post.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
+                if self.host.scheduler().gate.is_closed() {
+                    // No failure of the child's: nothing can be started any more.
+                    self.happened.push_back(Happened::StopAll(ExitReason::Shutdown));
+                }
+                self.happened.push_back(Happened::StartFailed(id, reason));
+            }
+        }
+    }
+
+    /// Shows in which state a child is.
+    fn show(&self, id: Id) {
+        if let Some(Member { post, .. }) = self.members.get(&id) {
+            let mut status = lock(&post.status);
+            status.state = ChildState::of(self.plan.phase(id));
+            status.restarts = self.plan.restarts(id);
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        let Ended { id, pid, reason, handling } = ended;
+        let Some(member) = self.members.get_mut(&id).filter(|member| member.pid == Some(pid)) else { return };
+        member.pid = None;
+        lock(&member.post.status).last = Some(LastEnd { reason: reason.clone(), handling });
+        member.post.down(&reason);
+        self.happened.push_back(Happened::Ended(id, reason));
+    }
+
+    fn asked(&mut self, package: Package) {
+        let package = match package.take::<Add>() {
+            Ok(Add { post, rules, start }) => {
+                if self.plan.is_ending() {
+                    post.shut(&ExitReason::Shutdown);
+                    self.roll.remove(&post);
+                    return;
+                }
+                self.add(post, rules, start);
+                return self.happened.push_back(Happened::Begin);
+            }
+            Err(package) => package,
+        };
+        // Of another type it is a dead letter.
+        if let Ok(wish) = package.take::<Wish>() {
+            let (Wish::Stop(post) | Wish::Restart(post)) = &wish;
+            let id = self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied();
+            self.happened.extend(id.map(|id| match wish {
+                Wish::Stop(_) => Happened::StopChild(id),
+                Wish::Restart(_) => Happened::RestartChild(id),
+            }));
+        }
+    }
+
+    /// The reason that the supervisor ends with.
+    fn reason(&self, end: End) -> ExitReason {
+        match end {
+            End::Asked(reason) => reason,
+            End::GaveUp { restarts, reason, .. } => {
+                let (child, handling) = self.culprit.clone().unwrap_or_else(|| ("?".into(), None));
+                let (most, within) = self.plan.limits();
+                ExitReason::error(GaveUp { child, restarts, most, within, reason, handling })
+            }
+        }
+    }
+}
+
+/// What the closure gave must be what was spawned through its door, if anything was.
+fn check(life: &Life, begun: Begun) -> Result<Begun, ExitReason> {
+    match life.born() {
+        Some(born) if born != begun.pid => Err(ExitReason::error(format!(
+            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on `spawn.host()`",
+            begun.pid
+        ))),
+        _ => Ok(begun),
+    }
+}
+
+impl Process for Driver {
+    fn entries(&self) -> &'static [&'static str] {
+        &["supervise"]
+    }
+
+    fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, _input: Payloads) -> Result<(), InitError> {
+        let own = ctx.pid().and_then(|pid| Some((pid, TABLE.living(pid)?)));
+        let Some((pid, slot)) = own else {
+            let process = "Supervisor".to_string();
+            return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
+        };
+        self.own = Some((pid, Ear { slot, generation: pid.generation() }));
+        self.roll.begun(pid);
+        for (post, spec) in std::mem::take(&mut self.first) {
+            self.add(post, spec.rules, spec.start);
+        }
+        self.happened.push_back(Happened::Begin);
+        self.go_on();
+        Ok(())
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        loop {
+            self.go_on();
+            if let Some(end) = self.end.clone() {
+                out.set(Status::Ended(self.reason(end), None));
+                return Ok(());
+            }
+            if !self.happened.is_empty() {
+                out.go_on();
+            }
+            match events.next() {
+                Some(Event::Completed { tag: ENDED, result: Ok(payload) }) => {
+                    if let Ok(ended) = payload.take() {
+                        self.ended(ended);
+                    }
+                }
+                Some(Event::Completed { tag, .. }) => {
+                    // One that was taken back may be on its way.
+                    if let Some(of) = self.numbers.remove(&tag) {
+                        self.timers.remove(&of);
+                        self.happened.push_back(Happened::Due(of, tag));
+                    }
+                }
+                Some(Event::Message(package)) => self.asked(package),
+                Some(Event::Signal(Signal::Cancel(Cancel { reason }))) => {
+                    self.happened.push_back(Happened::StopAll(reason));
+                }
+                Some(Event::Signal(_)) => {}
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// A supervisor that ends before its children have, since it was killed, takes them along.
+    fn close(&mut self) {
+        for pid in self.members.values().rev().filter_map(|member| member.pid) {
+            pid.kill();
+        }
+        let timers = std::mem::take(&mut self.timers);
+        for (_, key) in timers.into_values() {
+            self.host.scheduler().timers.cancel(key);
+        }
+        let reason = self.end.clone().map_or(ExitReason::Killed, |end| self.reason(end));
+        if self.is_child {
+            self.roll.suspend(&reason, self.culprit.is_some());
+        } else {
+            self.roll.shut(&reason);
+        }
+    }
+
+    fn handles_cancel(&self) -> bool {
+        true
+    }
+}

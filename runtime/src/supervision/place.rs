@@ -1,0 +1,62 @@
+//! Where a supervisor is spawned.
+
+use crate::actor::context::Context;
+use crate::actor::definition::Actor;
+use crate::children::ChildSpawn;
+use crate::runtime::{Host, Runtime};
+use std::ops::Deref;
+
+/// What [`Supervisor::spawn`](super::Supervisor::spawn) takes: a runtime, a host, the context of a process, or what the
+/// closure of a child is given, for a supervisor below another.
+pub trait SpawnPlace: Sealed {}
+
+/// For this module only.
+pub trait Sealed {
+    /// The door to spawn through.
+    #[doc(hidden)]
+    fn door(self) -> ChildSpawn;
+}
+
+impl<T: Sealed> SpawnPlace for T {}
+
+impl Sealed for Host {
+    fn door(self) -> ChildSpawn {
+        ChildSpawn::new(self)
+    }
+}
+
+impl Sealed for &Host {
+    fn door(self) -> ChildSpawn {
+        ChildSpawn::new(*self)
+    }
+}
+
+impl Sealed for &Runtime {
+    fn door(self) -> ChildSpawn {
+        ChildSpawn::new(*self.deref())
+    }
+}
+
+impl Sealed for ChildSpawn {
+    fn door(self) -> ChildSpawn {
+        self
+    }
+}
+
+/// Panics in a machine that is driven by hand, as [`Context::spawn`] does.
+impl<P: Actor> Sealed for &Context<P> {
+    #[track_caller]
+    fn door(self) -> ChildSpawn {
+        match self.host() {
+            Some(host) => ChildSpawn::new(host),
+            None => panic!("a process that is driven by hand has no host to spawn on"),
+        }
+    }
+}
+
+impl<P: Actor> Sealed for &mut Context<P> {
+    #[track_caller]
+    fn door(self) -> ChildSpawn {
+        (&*self).door()
+    }
+}

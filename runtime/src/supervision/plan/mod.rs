@@ -1,0 +1,432 @@
+//! What a supervisor does, as a pure state machine: what has happened goes in, what is to be done comes out. No clock (moments
+//! are passed in), no threads, no chance (the jitter is drawn from a number that is passed in).
+//!
+//! * this file: what goes in and comes out, and what becomes of a child that fails;
+//! * [`child`]: what is known of one child, and the phases of its life; [`settle`]: what is to be done next, whatever has
+//!   happened: stopping in reverse order, starting in order.
+//!
+//! The rules:
+//!
+//! 1. *Starting.* Children start in the order in which they were added. One is started for the first time only when all
+//!    before it run or are over; so is each child of a group that starts anew. (Dynamic children do not wait for each other.)
+//! 2. *Failing.* A child that ends, or cannot start, is a failure if its kind says that it must not ([`Restart`]): a first
+//!    start as any other. Each failure counts against the intensity; one that is too many, and the supervisor gives up. Else
+//!    the child is started again after a delay that grows with its failures in a row.
+//! 3. *Groups.* With one-for-all a failure stops all others, with rest-for-one those after it, in reverse order; what was
+//!    stopped so is no failure. When all of them are down and the delay has passed, they start again, in order. A transient
+//!    child of the group that had finished starts too; a temporary one, or one that was stopped by request, does not.
+//! 4. *Stopping.* A child is asked, then killed at its deadline, and counts as down only when it has ended: two lives of a
+//!    child never overlap. Each is asked when the one after it is down. (Dynamic children are asked all at once.) One that
+//!    does not end of the kill, because its step does not return, holds the others up no longer than [`PATIENCE`].
+//! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children; it has finished when the last is down.
+
+mod child;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use child::{Phase, Rules};
+
+use super::backoff::Backoff;
+use super::intensity::Intensity;
+use crate::clock::Moment;
+use crate::exit::ExitReason;
+use child::{After, Child};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long the others wait for a child that has been killed: what ends of a kill at all needs one look of a worker.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Which children a failure concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Strategy {
+    /// The one that failed.
+    OneForOne,
+    /// All.
+    OneForAll,
+    /// The one that failed, and those after it.
+    RestForOne,
+    /// As one-for-one; children come and go while the supervisor runs, and do not wait for each other.
+    Dynamic,
+}
+
+impl Strategy {
+    /// What people call it: the name of the method that makes a supervisor of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::OneForOne => "one_for_one",
+            Self::OneForAll => "one_for_all",
+            Self::RestForOne => "rest_for_one",
+            Self::Dynamic => "dynamic",
+        }
+    }
+}
+
+/// Which ends of a child are failures, and so make its supervisor start it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Restart {
+    /// All.
+    #[default]
+    Permanent,
+    /// Those that are not normal; a start that fails among them.
+    Transient,
+    /// None.
+    Temporary,
+}
+
+/// Names a child of one supervisor. Greater is later in the order of starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id(pub(crate) u64);
+
+/// What a timer is for. Each has one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TimerOf {
+    Child(Id),
+    Group,
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// The supervisor has been started.
+    Begin,
+    Started(Id),
+    StartFailed(Id, ExitReason),
+    Ended(Id, ExitReason),
+    /// The timer of that number, which was set last for this, is due.
+    Due(TimerOf, u64),
+    /// Someone wants this child to be down, and to stay so.
+    StopChild(Id),
+    /// Someone wants this child to be started: anew if it runs, at once if it is down.
+    RestartChild(Id),
+    /// Someone wants the supervisor to end, with this reason.
+    StopAll(ExitReason),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Answered by `Started` or `StartFailed`.
+    Start(Id),
+    /// Tell it to end.
+    Ask(Id),
+    Kill(Id),
+    /// In the place of the one that was set for this before.
+    Set { of: TimerOf, number: u64, after: Duration },
+    /// It is not needed any more.
+    Unset(TimerOf),
+    /// The child will not start again by itself.
+    Over(Id),
+    /// The child will not start again, and is known no more. Said instead of the above of a dynamic one.
+    Forgotten(Id),
+    /// All children are down; the supervisor ends.
+    Finished(End),
+}
+
+/// Why a supervisor ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    /// It was asked to.
+    Asked(ExitReason),
+    /// A child failed more often than is allowed.
+    GaveUp { child: Id, restarts: u64, reason: ExitReason },
+}
+
+/// Children that are being stopped, to be started again together.
+#[derive(Debug)]
+struct Group {
+    /// The first of them.
+    from: Id,
+    /// The number of the timer that is still to come.
+    delay: Option<u64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    strategy: Strategy,
+    intensity: Intensity,
+    backoff: Backoff,
+    children: BTreeMap<Id, Child>,
+    next: u64,
+    numbers: u64,
+    group: Option<Group>,
+    /// Dynamic children that wait to be started. (Others are few, and looked for in their order.)
+    waiting: Vec<Id>,
+    end: Option<End>,
+    /// Whether dynamic children have been told to end.
+    told: bool,
+    finished: bool,
+    actions: Vec<Action>,
+}
+
+impl Plan {
+    pub(crate) fn new(strategy: Strategy, intensity: Intensity, backoff: Backoff) -> Self {
+        Self {
+            strategy,
+            intensity,
+            backoff,
+            children: BTreeMap::new(),
+            next: 0,
+            numbers: 0,
+            group: None,
+            waiting: Vec::new(),
+            end: None,
+            told: false,
+            finished: false,
+            actions: Vec::new(),
+        }
+    }
+
+    /// A child after all others. It is started at the next event.
+    pub(crate) fn add(&mut self, rules: Rules) -> Id {
+        debug_assert!(self.end.is_none(), "a supervisor that ends takes no children");
+        let id = Id(self.next);
+        self.next += 1;
+        self.children.insert(id, Child::new(rules));
+        self.wait(id, false);
+        id
+    }
+
+    /// In which phase of its life the child is; `None` if it is not known any more.
+    pub(crate) fn phase(&self, id: Id) -> Option<Phase> {
+        self.children.get(&id).map(|child| child.phase)
+    }
+
+    /// How often the child has been started again after a failure.
+    pub(crate) fn restarts(&self, id: Id) -> u64 {
+        self.children.get(&id).map_or(0, |child| child.restarts)
+    }
+
+    /// How many restarts are allowed within how long.
+    pub(crate) fn limits(&self) -> (u32, Duration) {
+        self.intensity.limits()
+    }
+
+    /// Whether its children are few, and depend on each other.
+    pub(crate) fn is_small(&self) -> bool {
+        self.strategy != Strategy::Dynamic
+    }
+
+    /// The child that failed more often than is allowed, if one did.
+    pub(crate) fn gave_up_on(&self) -> Option<Id> {
+        match &self.end {
+            Some(End::GaveUp { child, .. }) => Some(*child),
+            _ => None,
+        }
+    }
+
+    /// Whether all children are being stopped.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Takes an event that happened `now`, and gives what is to be done, in this order. `chance` is any number, each as likely
+    /// as all others.
+    pub(crate) fn on(&mut self, now: Moment, event: Event, chance: u64) -> Vec<Action> {
+        match event {
+            Event::Begin => {}
+            Event::Started(id) => self.started(now, id),
+            Event::StartFailed(id, reason) => self.ended(now, id, reason, true, chance),
+            Event::Ended(id, reason) => self.ended(now, id, reason, false, chance),
+            Event::Due(of, number) => self.due(of, number),
+            Event::StopChild(id) => self.stop_child(id),
+            Event::RestartChild(id) if self.end.is_none() => self.restart_child(id),
+            Event::RestartChild(_) => {}
+            Event::StopAll(reason) => {
+                self.end.get_or_insert(End::Asked(reason));
+            }
+        }
+        self.settle();
+        std::mem::take(&mut self.actions)
+    }
+
+    fn started(&mut self, now: Moment, id: Id) {
+        if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase == Phase::Starting) {
+            (child.phase, child.since) = (Phase::Running, Some(now));
+            // A wish that came while it started.
+            if child.after != After::Rules {
+                self.ask(id);
+            }
+        }
+    }
+
+    /// A child has ended, or has not started.
+    fn ended(&mut self, now: Moment, id: Id, reason: ExitReason, unborn: bool, chance: u64) {
+        let Some(child) = self.children.get_mut(&id) else { return };
+        let lived = if unborn { child.phase == Phase::Starting } else { child.phase.is_alive() };
+        if !lived {
+            return;
+        }
+        let (after, restart) = (std::mem::take(&mut child.after), child.rules.restart);
+        let run = child.since.take().map(|since| now.since(since));
+        self.unset(TimerOf::Child(id));
+        if self.end.is_some() {
+            return self.over(id);
+        }
+        let fails = match restart {
+            Restart::Permanent => true,
+            Restart::Transient => unborn || !reason.is_normal(),
+            Restart::Temporary => false,
+        };
+        let in_group = self.group.as_ref().is_some_and(|group| id >= group.from);
+        match after {
+            After::Stay => {
+                self.child(id).stopped = true;
+                self.over(id);
+            }
+            After::Again => self.wait(id, true),
+            // Of a group that was to be stopped anyway, it is no failure that one ended by itself.
+            After::Group | After::Rules if in_group => match restart {
+                Restart::Temporary => self.over(id),
+                _ => self.child(id).phase = Phase::Parked,
+            },
+            After::Group | After::Rules if fails => self.failed(now, id, reason, run, chance),
+            After::Group | After::Rules => self.over(id),
+        }
+    }
+
+    /// A child has failed, and is to be started again.
+    fn failed(&mut self, now: Moment, id: Id, reason: ExitReason, run: Option<Duration>, chance: u64) {
+        let stable = run.is_some_and(|run| self.backoff.is_stable(run));
+        let allowed = self.intensity.allow(now);
+        let child = self.child(id);
+        if !allowed {
+            // Known to the end, also a dynamic one: it is what the supervisor ends of.
+            child.phase = Phase::Over;
+            let restarts = child.restarts;
+            self.end = Some(End::GaveUp { child: id, restarts, reason });
+            self.actions.push(Action::Over(id));
+            return;
+        }
+        child.in_a_row = if stable { 1 } else { child.in_a_row.saturating_add(1) };
+        child.restarts += 1;
+        let failures = child.in_a_row;
+        let delay = self.backoff.delay(failures, chance);
+        let from = match self.strategy {
+            Strategy::OneForOne | Strategy::Dynamic => None,
+            Strategy::OneForAll => self.children.keys().next().copied(),
+            Strategy::RestForOne => Some(id),
+        };
+        match from {
+            None if delay.is_zero() => self.wait(id, true),
+            None => {
+                self.child(id).phase = Phase::Delayed;
+                let number = self.set(TimerOf::Child(id), delay);
+                self.child(id).timer = Some(number);
+            }
+            Some(from) => {
+                self.child(id).phase = Phase::Parked;
+                self.group_from(from, delay);
+            }
+        }
+    }
+
+    /// All children from this one on are to be stopped, and started again when that and the delay are over.
+    fn group_from(&mut self, from: Id, delay: Duration) {
+        let from = self.group.as_ref().map_or(from, |group| group.from.min(from));
+        let delay = if delay.is_zero() {
+            self.unset(TimerOf::Group);
+            None
+        } else {
+            Some(self.set(TimerOf::Group, delay))
+        };
+        self.group = Some(Group { from, delay });
+    }
+
+    fn due(&mut self, of: TimerOf, number: u64) {
+        match of {
+            TimerOf::Group => {
+                if let Some(group) = self.group.as_mut().filter(|group| group.delay == Some(number)) {
+                    group.delay = None;
+                }
+            }
+            TimerOf::Child(id) => {
+                let Some(child) = self.children.get_mut(&id).filter(|child| child.timer == Some(number)) else { return };
+                child.timer = None;
+                match child.phase {
+                    Phase::Delayed => self.wait(id, true),
+                    Phase::Asked => self.kill(id),
+                    Phase::Killed => child.phase = Phase::Stuck,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn stop_child(&mut self, id: Id) {
+        let Some(child) = self.children.get_mut(&id) else { return };
+        match child.phase {
+            Phase::Waiting { .. } | Phase::Delayed | Phase::Parked => {
+                child.stopped = true;
+                self.unset(TimerOf::Child(id));
+                self.over(id);
+            }
+            Phase::Starting | Phase::Asked | Phase::Killed | Phase::Stuck => child.after = After::Stay,
+            Phase::Running => {
+                child.after = After::Stay;
+                self.ask(id);
+            }
+            Phase::Over => child.stopped = true,
+        }
+    }
+
+    fn restart_child(&mut self, id: Id) {
+        let Some(child) = self.children.get_mut(&id) else { return };
+        child.stopped = false;
+        match child.phase {
+            Phase::Over | Phase::Delayed => {
+                self.unset(TimerOf::Child(id));
+                self.wait(id, true);
+            }
+            // It is going to be started, in its order.
+            Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = After::Rules,
+            Phase::Asked | Phase::Killed | Phase::Stuck => child.after = After::Again,
+            Phase::Running => {
+                child.after = After::Again;
+                self.ask(id);
+            }
+        }
+    }
+
+    /// A child that is known.
+    fn child(&mut self, id: Id) -> &mut Child {
+        self.children.get_mut(&id).unwrap_or_else(|| unreachable!("the child of the event that is handled"))
+    }
+
+    /// The child is to be started: at once, or when all before it run.
+    fn wait(&mut self, id: Id, at_once: bool) {
+        self.child(id).phase = Phase::Waiting { at_once };
+        if self.strategy == Strategy::Dynamic {
+            self.waiting.push(id);
+        }
+    }
+
+    /// The child will not start again by itself.
+    fn over(&mut self, id: Id) {
+        self.child(id).phase = Phase::Over;
+        if self.strategy == Strategy::Dynamic {
+            self.children.remove(&id);
+            self.actions.push(Action::Forgotten(id));
+        } else {
+            self.actions.push(Action::Over(id));
+        }
+    }
+
+    fn set(&mut self, of: TimerOf, after: Duration) -> u64 {
+        self.numbers += 1;
+        self.actions.push(Action::Set { of, number: self.numbers, after });
+        self.numbers
+    }
+
+    fn unset(&mut self, of: TimerOf) {
+        let number = match of {
+            TimerOf::Child(id) => self.child(id).timer.take(),
+            TimerOf::Group => self.group.as_mut().and_then(|group| group.delay.take()),
+        };
+        if number.is_some() {
+            self.actions.push(Action::Unset(of));
+        }
+    }
+}

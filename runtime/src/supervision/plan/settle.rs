@@ -1,0 +1,138 @@
+//! What is to be done next, whatever has happened: who is to be stopped, and who can be started.
+
+use super::child::{After, Phase};
+use super::{Action, Group, Id, PATIENCE, Plan, Restart, Strategy, TimerOf};
+
+impl Plan {
+    pub(super) fn settle(&mut self) {
+        if self.end.is_some() {
+            self.settle_end();
+            return;
+        }
+        if let Some(Group { from, delay }) = self.group {
+            self.stop_next(from, After::Group);
+            // Also one that someone wants to be started: it is of the group.
+            let group = self.children.range_mut(from..).map(|(_, child)| child);
+            group.filter(|child| child.phase.is_waiting()).for_each(|child| child.phase = Phase::Parked);
+            let mut group = self.children.range(from..).map(|(_, child)| child.phase);
+            let is_down = group.all(|phase| matches!(phase, Phase::Parked | Phase::Over));
+            if delay.is_some() || !is_down {
+                return self.start_before(Some(from));
+            }
+            self.group = None;
+            for child in self.children.range_mut(from..).map(|(_, child)| child) {
+                let finished = child.phase == Phase::Over && child.rules.restart == Restart::Transient;
+                if child.phase == Phase::Parked || finished && !child.stopped {
+                    child.phase = Phase::Waiting { at_once: false };
+                }
+            }
+        }
+        if self.strategy == Strategy::Dynamic { self.start_waiting() } else { self.start_before(None) }
+    }
+
+    /// Stops what still runs, and finishes when nothing does.
+    fn settle_end(&mut self) {
+        if self.group.is_some() {
+            self.unset(TimerOf::Group);
+            self.group = None;
+        }
+        if !self.told {
+            let ids: Vec<Id> = self.children.keys().copied().rev().collect();
+            for id in ids {
+                let phase = self.child(id).phase;
+                if phase.is_waiting() || matches!(phase, Phase::Delayed | Phase::Parked) {
+                    self.unset(TimerOf::Child(id));
+                    self.over(id);
+                }
+            }
+        }
+        if !self.told || self.strategy != Strategy::Dynamic {
+            self.stop_next(Id(0), After::Stay);
+        }
+        self.told = true;
+        // The first that is not down answers for all.
+        let is_down = self.children.values().all(|child| child.phase == Phase::Over);
+        if is_down
+            && !self.finished
+            && let Some(end) = self.end.clone()
+        {
+            self.finished = true;
+            self.actions.push(Action::Finished(end));
+        }
+    }
+
+    /// Asks those from `from` on that run, the last first, and each when the one after it is down.
+    fn stop_next(&mut self, from: Id, after: After) {
+        let together = self.strategy == Strategy::Dynamic;
+        let ids: Vec<Id> = self.children.range(from..).map(|(id, _)| *id).rev().collect();
+        for id in ids {
+            let child = self.child(id);
+            match child.phase {
+                Phase::Running => {
+                    child.after = after;
+                    self.ask(id);
+                }
+                // It will be asked when it has started.
+                Phase::Starting => child.after = after,
+                // Someone wanted it to be started again by itself.
+                _ if child.phase.is_alive() && child.after == After::Again => child.after = after,
+                _ => {}
+            }
+            let phase = self.child(id).phase;
+            if !together && (phase.is_going() || phase == Phase::Starting) {
+                return;
+            }
+        }
+    }
+
+    /// Starts those that wait and may, in order.
+    fn start_before(&mut self, end: Option<Id>) {
+        let mut held_up = false;
+        for (id, child) in &mut self.children {
+            if end.is_some_and(|end| *id >= end) {
+                return;
+            }
+            match child.phase {
+                Phase::Waiting { at_once } if at_once || !held_up => {
+                    child.start();
+                    self.actions.push(Action::Start(*id));
+                    held_up = true;
+                }
+                Phase::Waiting { .. } | Phase::Starting | Phase::Delayed | Phase::Parked => held_up = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Starts all dynamic children that wait.
+    fn start_waiting(&mut self) {
+        for id in std::mem::take(&mut self.waiting) {
+            // It may have been stopped meanwhile.
+            if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase.is_waiting()) {
+                child.start();
+                self.actions.push(Action::Start(id));
+            }
+        }
+    }
+
+    /// Tells a child that runs to end; one that has no time for it is killed.
+    pub(super) fn ask(&mut self, id: Id) {
+        let within = self.child(id).rules.stop_within;
+        if within.is_zero() {
+            return self.kill(id);
+        }
+        self.child(id).phase = Phase::Asked;
+        self.actions.push(Action::Ask(id));
+        if within < std::time::Duration::MAX {
+            let number = self.set(TimerOf::Child(id), within);
+            self.child(id).timer = Some(number);
+        }
+    }
+
+    pub(super) fn kill(&mut self, id: Id) {
+        self.child(id).phase = Phase::Killed;
+        self.actions.push(Action::Kill(id));
+        let number = self.set(TimerOf::Child(id), PATIENCE);
+        self.child(id).timer = Some(number);
+    }
+}

@@ -1,0 +1,352 @@
+//! Where a child is reached, whichever life it is in: who serves there now, and what waits for the next.
+//!
+//! A post is *up* while a process serves. What is sent then goes straight to that process. When the process ends:
+//!
+//! 1. the post gives its PID to nobody any more, and waits until those who have been given it are done with it (they are few
+//!    instructions from that; only a post that keeps messages counts them);
+//! 2. so no message can come into the dead process's mailbox after it has been emptied into the post;
+//! 3. what is sent from then on waits in the post, behind what was in the mailbox;
+//! 4. when the successor has started it is sent all that, in order, and the post is up only when nothing is left.
+//!
+//! So the messages of one sender keep their order across the restart, and none is lost in between.
+
+use super::status::Status;
+use crate::caller::Caller;
+use crate::clock::instant_now;
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::errors::{CallError, SendFailure};
+use crate::exit::ExitReason;
+use crate::package::{Package, Refused};
+use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
+use crate::pointing::Behind;
+use crate::relay::{deliver, deliver_anyway};
+use crate::scheduler::host::Host;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, yield_now};
+use crate::table::ProcessKind;
+use std::any::Any;
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many messages wait for a child that is down, unless it is said otherwise.
+pub(crate) const KEEPS: usize = 1_024;
+
+/// How long a process that ends waits for those who are sending to it at that moment. They need some nanoseconds, unless
+/// their thread is put aside: on a machine with more to do than it can, for longer than a tenth of a second. Without any
+/// bound a sender that never returns, in a user's hook for dead letters, would keep a worker for ever; the message of one
+/// that takes longer than this is a dead letter.
+const HURRY: Duration = Duration::from_secs(10);
+
+/// Of a child that is a supervisor: what is known of its children.
+pub(super) trait Estate: Send + Sync {
+    /// There is no supervisor of them any more, and none will come by itself.
+    fn shut(&self, reason: &ExitReason);
+
+    /// What it is.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// See the module.
+pub(crate) struct Post {
+    pub(crate) name: Arc<str>,
+    /// The type of process, if the closure that starts it says so.
+    pub(crate) kind: Option<&'static ProcessKind>,
+    /// How many messages wait while the child is down; `None`: they come back to their senders.
+    pub(crate) keeps: Option<usize>,
+    host: &'static Host,
+    /// The PID of the process that serves, in two words. The second, slot and generation, is zero if none does.
+    place: AtomicU64,
+    life: AtomicU64,
+    /// How many senders have been given the PID and are not done with it; not counted if nothing is kept.
+    inside: AtomicUsize,
+    door: Mutex<Door>,
+    /// What is told of the child.
+    pub(super) status: Mutex<Status>,
+    /// Of a child that is a supervisor: what is known of its children.
+    pub(super) estate: Mutex<Option<Arc<dyn Estate>>>,
+}
+
+struct Door {
+    state: State,
+    /// The process that serves, or is ending.
+    process: Option<Pid>,
+    /// What waits, in this order: what the process that is ending leaves (which is complete when it has ended), what the ones
+    /// before it left and no successor got, what was sent since.
+    left: VecDeque<Package>,
+    older: VecDeque<Package>,
+    kept: VecDeque<Package>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not started yet: what is sent waits, whatever is kept later.
+    New,
+    Up,
+    Down,
+    /// The child does not come back by itself.
+    Shut,
+}
+
+impl Post {
+    pub(super) fn new(
+        name: Arc<str>,
+        kind: Option<&'static ProcessKind>,
+        keeps: Option<usize>,
+        host: &'static Host,
+        estate: Option<Arc<dyn Estate>>,
+    ) -> Self {
+        let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
+        let door = Door { state: State::New, process: None, left, older, kept };
+        Self {
+            name,
+            kind,
+            keeps,
+            host,
+            place: AtomicU64::new(0),
+            life: AtomicU64::new(0),
+            inside: AtomicUsize::new(0),
+            door: Mutex::new(door),
+            status: Mutex::default(),
+            estate: Mutex::new(estate),
+        }
+    }
+
+    /// The name, for messages to people.
+    pub(crate) fn short_name(&self) -> String {
+        self.name.chars().take(80).collect()
+    }
+
+    /// A process serves from here on. It gets all that has waited.
+    pub(crate) fn up(&self, pid: Pid) {
+        // As others who send to it: when it ends before this is over, what it leaves is waited for too.
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        self.hand_over(pid);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn hand_over(&self, pid: Pid) {
+        loop {
+            let mut door = lock(&self.door);
+            door.process = Some(pid);
+            if door.older.is_empty() && door.kept.is_empty() {
+                door.state = State::Up;
+                self.place.store(pid.place().get(), Ordering::Relaxed);
+                self.life.store(word(pid), Ordering::SeqCst);
+                return;
+            }
+            if door.state == State::Shut {
+                door.state = State::Down;
+            }
+            // Sent without the lock, since that may bury what others have sent, which shows it to a user's hook.
+            let mut waiting = std::mem::take(&mut door.older);
+            waiting.append(&mut door.kept);
+            drop(door);
+            while let Some(package) = waiting.pop_front() {
+                if let Err(package) = hand(pid, package) {
+                    // It has ended already. What it has been sent comes back as what it left, ahead of this.
+                    waiting.push_front(package);
+                    let mut door = lock(&self.door);
+                    door.older = waiting;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The process that served ends: its PID is given to nobody from here on.
+    pub(crate) fn ending(&self) {
+        self.life.store(0, Ordering::SeqCst);
+    }
+
+    /// Waits until nobody uses its PID who was given it.
+    pub(crate) fn quiesce(&self) {
+        let until = instant_now().checked_add(HURRY);
+        while self.inside.load(Ordering::SeqCst) > 0 && until.is_none_or(|until| instant_now() < until) {
+            yield_now();
+        }
+    }
+
+    /// Takes what the process that served has not handled.
+    pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
+        let mut door = lock(&self.door);
+        if self.keeps.is_none() || door.state == State::Shut {
+            return Err(package);
+        }
+        door.left.push_back(package);
+        Ok(())
+    }
+
+    /// The process that served has ended, or none could be started.
+    pub(crate) fn down(&self, reason: &ExitReason) {
+        self.life.store(0, Ordering::SeqCst);
+        let mut door = lock(&self.door);
+        door.process = None;
+        if door.state == State::Shut {
+            return;
+        }
+        door.state = State::Down;
+        if self.keeps.is_some() {
+            let mut older = std::mem::take(&mut door.left);
+            older.append(&mut door.older);
+            door.older = older;
+            return;
+        }
+        let unwanted = door.take_all();
+        drop(door);
+        self.bury(unwanted, reason);
+    }
+
+    /// The child does not come back by itself: what waits for it are dead letters, whose callers learn why.
+    pub(crate) fn shut(&self, reason: &ExitReason) {
+        self.life.store(0, Ordering::SeqCst);
+        lock(&self.door).state = State::Shut;
+        self.empty(reason);
+        let estate = lock(&self.estate).clone();
+        if let Some(estate) = estate {
+            estate.shut(reason);
+        }
+    }
+
+    /// What waits is dead letters.
+    pub(crate) fn empty(&self, reason: &ExitReason) {
+        let waiting = lock(&self.door).take_all();
+        self.bury(waiting, reason);
+    }
+
+    fn bury(&self, packages: VecDeque<Package>, reason: &ExitReason) {
+        for package in packages {
+            let (to, message, caller) = package.into_parts();
+            self.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Ended });
+            // After the letter: a caller that is told finds it counted.
+            if let Some(caller) = caller {
+                Caller::fail(caller, CallError::Gone(reason.clone()));
+            }
+        }
+    }
+
+    /// Keeps a package for whoever serves next; `ended` has served, and does not any more. It comes back without a reason if
+    /// somebody else serves already.
+    fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
+        let pid = package.to();
+        let mut door = lock(&self.door);
+        let life = self.life.load(Ordering::SeqCst);
+        if door.state == State::Up && life != 0 && life != ended {
+            drop(door);
+            return Err((package, None));
+        }
+        let most = match (door.state, self.keeps) {
+            (State::Shut, _) => None,
+            (State::New, keeps) => Some(keeps.unwrap_or(KEEPS)),
+            (_, keeps) => keeps,
+        };
+        match most {
+            None => Err((package, Some(SendFailure::Gone(pid)))),
+            Some(most) if door.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
+            Some(_) => {
+                door.kept.push_back(package);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Door {
+    /// All that waits, in order.
+    fn take_all(&mut self) -> VecDeque<Package> {
+        let mut all = std::mem::take(&mut self.left);
+        all.append(&mut self.older);
+        all.append(&mut self.kept);
+        all
+    }
+}
+
+impl Behind for Post {
+    fn now(&self) -> Option<Pid> {
+        let life = self.life.load(Ordering::SeqCst);
+        let place = NonZeroU64::new(self.place.load(Ordering::Relaxed)).filter(|_| life != 0)?;
+        Some(Pid::of_words(place, (life >> GENERATION_BITS) as u32, life & GENERATION_MASK))
+    }
+
+    fn enter(&self) -> Option<Pid> {
+        // Counted before it looks; who ends looks at the count after it has said that there is nobody: one of the two sees
+        // the other.
+        if self.keeps.is_some() {
+            self.inside.fetch_add(1, Ordering::SeqCst);
+        }
+        let now = self.now();
+        if now.is_none() {
+            self.left();
+        }
+        now
+    }
+
+    fn left(&self) {
+        if self.keeps.is_some() {
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn take(&self, mut package: Package) -> Result<(), Refused> {
+        let to = package.to();
+        loop {
+            let mut ended = 0;
+            // Whether it has come up since the sender looked.
+            if let Some(pid) = self.enter() {
+                ended = word(pid);
+                let (_, payload, caller) = package.into_parts();
+                let sent = deliver(pid, payload, caller);
+                self.left();
+                match sent {
+                    Ok(()) => return Ok(()),
+                    Err(Refused { package: back, reason: SendFailure::Gone(_) }) => package = addressed(back, to),
+                    Err(Refused { package, reason }) => {
+                        return Err(Refused { package: addressed(package, to), reason: reason.about(to) });
+                    }
+                }
+            }
+            package = match self.keep(package, ended) {
+                Ok(()) => return Ok(()),
+                Err((package, Some(reason))) => return Err(Refused { package, reason }),
+                Err((package, None)) => package,
+            };
+        }
+    }
+
+    fn life(&self) -> Option<Pid> {
+        lock(&self.door).process
+    }
+
+    fn kind(&self) -> Option<&'static ProcessKind> {
+        self.kind
+    }
+}
+
+/// Slot and generation; not zero, as the first generation is one.
+fn word(pid: Pid) -> u64 {
+    u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
+}
+
+/// Hands a package over to a process, however full its mailbox is: it has been accepted before. It comes back if the process
+/// has ended.
+fn hand(pid: Pid, package: Package) -> Result<(), Package> {
+    let to = package.to();
+    let (_, payload, caller) = package.into_parts();
+    deliver_anyway(pid, payload, caller).map_err(|package| addressed(package, to))
+}
+
+/// The package, for this one.
+fn addressed(package: Package, to: Pid) -> Package {
+    let (_, payload, caller) = package.into_parts();
+    Package::from_parts(to, payload, caller)
+}
+
+/// Nobody is left who could start another.
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.empty(&ExitReason::Gone);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! What is told of a tree: a snapshot of its children, and the text that it prints as.
+
+use super::errors::count_restarts;
+use super::post::Post;
+use super::roll::Roll;
+use super::status::{ChildState, LastEnd, Status};
+use crate::pid::Pid;
+use crate::pointing::Behind;
+use crate::sync::lock;
+use std::fmt;
+use std::sync::Arc;
+
+/// A child of a supervisor, as it was when it was asked for: see [`Tree::children`](super::Tree::children).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ChildInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The name of its type; `None` of a hand-written process that has not been started.
+    pub process: Option<&'static str>,
+    /// The PID that points on to it, whichever life it is in.
+    pub address: Pid,
+    /// The PID of the process that it is now; `None` while it is down.
+    pub pid: Option<Pid>,
+    /// Where it is in its life.
+    pub state: ChildState,
+    /// How often it has been started again after a failure.
+    pub restarts: u64,
+    /// How it ended last, if it has.
+    pub last: Option<LastEnd>,
+    /// Whether it is a supervisor, and of what kind: `one_for_one`, `one_for_all`, `rest_for_one` or `dynamic`.
+    pub supervisor: Option<&'static str>,
+    /// Of a supervisor: its children.
+    pub children: Vec<ChildInfo>,
+}
+
+impl ChildInfo {
+    pub(super) fn of(post: &Post, address: Pid) -> Self {
+        let Status { state, restarts, last, process } = lock(&post.status).clone();
+        let roll = Roll::of(post);
+        let supervisor = roll.as_ref().map(|roll| roll.strategy().name());
+        let children = roll.map_or_else(Vec::new, |roll| children(&roll));
+        let process = process.or_else(|| post.kind.map(|kind| short((kind.name)())));
+        let pid = post.life();
+        Self { name: post.name.clone(), process, address, pid, state, restarts, last, supervisor, children }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let kind = self.supervisor.or(self.process).unwrap_or("?");
+        write!(f, "\n{:depth$}{}: {kind}", "", Line(&self.name), depth = 2 * depth)?;
+        if let Some(pid) = self.pid {
+            write!(f, " {pid}")?;
+        }
+        write!(f, " {}", self.state)?;
+        if self.restarts > 0 {
+            write!(f, ", {}", count_restarts(self.restarts))?;
+        }
+        if let Some(last) = &self.last {
+            write!(f, ", last: {}", Line(&last.to_string()))?;
+        }
+        self.children.iter().try_for_each(|child| child.write(f, depth + 1))
+    }
+}
+
+/// The name of a type without the modules that it is in.
+pub(super) fn short(name: &'static str) -> &'static str {
+    let end = name.find('<').unwrap_or(name.len());
+    name[..end].rfind("::").map_or(name, |start| &name[start + 2..])
+}
+
+/// A text of others, on one line and not too long.
+struct Line<'a>(&'a str);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 240;
+        let mut letters = self.0.chars();
+        for letter in letters.by_ref().take(LONGEST) {
+            fmt::Write::write_char(f, if letter.is_control() { ' ' } else { letter })?;
+        }
+        if letters.next().is_some() { f.write_str("…") } else { Ok(()) }
+    }
+}
+
+/// What is told of the children, in their order.
+pub(super) fn children(roll: &Roll) -> Vec<ChildInfo> {
+    let posts = roll.posts();
+    posts.into_iter().map(|(post, address)| ChildInfo::of(&post, address)).collect()
+}
+
+/// Writes the tree.
+pub(super) fn write(roll: &Roll, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(roll.strategy().name())?;
+    match roll.supervisor() {
+        (_, Some(reason)) => write!(f, " ended: {}", Line(&reason.to_string()))?,
+        (Some(pid), None) => write!(f, " {pid} running")?,
+        (None, None) => f.write_str(" waiting")?,
+    }
+    children(roll).iter().try_for_each(|child| child.write(f, 1))
+}

@@ -1,0 +1,211 @@
+//! How a supervisor is built and spawned.
+
+use super::backoff::Backoff;
+use super::child::{Child, Spec};
+use super::driver::Driver;
+use super::errors::SupervisorError;
+use super::intensity::Intensity;
+use super::place::SpawnPlace;
+use super::plan::{Plan, Strategy};
+use super::post::{Estate, Post};
+use super::roll::Roll;
+use super::tree::Tree;
+use crate::actor::spawn::SpawnProcess;
+use crate::children::{ChildSpawn, Spawned};
+use crate::exit::ExitReason;
+use std::collections::HashSet;
+use std::error::Error;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A supervisor that is about to be spawned: it starts its children in order, starts those again that fail, and stops them in
+/// reverse order.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::supervision::{Backoff, Supervisor};
+/// use std::time::Duration;
+///
+/// #[process]
+/// #[derive(Default)]
+/// struct Parser { lines: u64 }
+///
+/// #[process]
+/// impl Parser {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn parse(&mut self, line: String) -> usize { self.lines += 1; line.parse().unwrap() }
+///     #[message]
+///     fn lines(&self) -> u64 { self.lines }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let tree = Supervisor::one_for_one()
+///     .intensity(5, Duration::from_secs(10))
+///     .backoff(Backoff::exponential(Duration::from_millis(1), Duration::from_secs(30)))
+///     .child("parser", |spawn| spawn.of(Parser::default()).serve())
+///     .spawn(&runtime)?;
+/// let parser: Address<Parser> = tree.child("parser")?; // stays valid across restarts
+///
+/// let life = parser.pid().join();
+/// assert!(parser.parse("not a number".to_string()).wait().is_err());
+/// assert!(matches!(life.wait(), ExitReason::Panic(_)));
+/// while parser.lines().wait().is_err() {} // until it has been started again
+/// assert_eq!(tree.children()[0].restarts, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Without a word about it at most five restarts within ten seconds are made, with the delays of [`Backoff::default`].
+#[must_use = "nothing is started until `.spawn(…)`"]
+pub struct Supervisor {
+    strategy: Strategy,
+    most: u32,
+    within: Duration,
+    backoff: Backoff,
+    name: Option<Arc<str>>,
+    children: Vec<Spec>,
+}
+
+impl Supervisor {
+    fn of(strategy: Strategy) -> Self {
+        let (most, within) = (5, Duration::from_secs(10));
+        Self { strategy, most, within, backoff: Backoff::default(), name: None, children: Vec::new() }
+    }
+
+    /// One that starts again only the child that failed.
+    pub fn one_for_one() -> Self {
+        Self::of(Strategy::OneForOne)
+    }
+
+    /// One that stops all children when one fails, in reverse order, and starts all of them again.
+    pub fn one_for_all() -> Self {
+        Self::of(Strategy::OneForAll)
+    }
+
+    /// One that stops the children after the one that failed, in reverse order, and starts it and them again.
+    pub fn rest_for_one() -> Self {
+        Self::of(Strategy::RestForOne)
+    }
+
+    /// One that starts again only the child that failed, and whose children come and go while it runs: see
+    /// [`Tree::start`]. They do not wait for each other when they start, and are told to end all at once. One that ends for
+    /// good is forgotten.
+    pub fn dynamic() -> Self {
+        Self::of(Strategy::Dynamic)
+    }
+
+    /// How many restarts, of all children together, there may be within a time. One more failure, and the supervisor gives
+    /// up: it stops the other children and ends, with the failure in its reason. [`GaveUp`](super::GaveUp) is what its own
+    /// supervisor gets to see.
+    ///
+    /// With 0 restarts the first failure is one too many; with [`u32::MAX`] none is. A window of [`Duration::MAX`] counts all
+    /// restarts ever.
+    pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
+        (self.most, self.within) = (restarts, within);
+        self
+    }
+
+    /// How long it waits before it starts a child again.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Registers the supervisor's process under a name on its host.
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Adds a permanent child after the others: the short form of [`add`](Self::add) with a [`Child::new`].
+    pub fn child<S, E>(
+        self,
+        name: impl Into<Arc<str>>,
+        start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static,
+    ) -> Self
+    where
+        S: Spawned<Process: 'static>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.add(Child::new(name, start))
+    }
+
+    /// Adds a child after the others.
+    pub fn add<S>(mut self, child: Child<S>) -> Self {
+        self.children.push(child.spec);
+        self
+    }
+
+    /// Spawns the supervisor, which starts its children on the calling thread, in order, before this returns. A child whose
+    /// start fails is tried again as after any other failure, so it may still be down then, and those after it.
+    ///
+    /// The supervisor lives until it is stopped, its host goes down or it gives up; dropping the [`Tree`] changes nothing.
+    ///
+    /// # Errors
+    /// See [`SupervisorError`].
+    #[track_caller]
+    pub fn spawn(self, place: impl SpawnPlace) -> Result<Tree, SupervisorError> {
+        let at = Location::caller();
+        self.check()?;
+        let Self { strategy, most, within, backoff, name, children } = self;
+        let (host, guardian, estate) = place.door().into_parts();
+        let roll = estate.and_then(|estate| estate.downcast::<Roll>().ok()).unwrap_or_else(|| Roll::new(strategy));
+        let plan = Plan::new(strategy, Intensity::new(most, within), backoff);
+        let posts = children.iter().map(|spec| Arc::new(spec.post(host.scheduler()))).collect();
+        let posts = roll.begin(strategy, posts);
+        let children = posts.into_iter().zip(children).collect();
+        let driver = Driver::new(roll.clone(), plan, host, children, guardian.is_some());
+        let is_child = guardian.is_some();
+        let process = SpawnProcess::new(host.scheduler(), at, driver).guarded(guardian).told_to_stop();
+        let process = match name {
+            Some(name) => process.named(name),
+            None => process,
+        };
+        match process.start() {
+            Ok(pid) => Ok(Tree::new(pid, roll)),
+            Err(error) => {
+                let reason = ExitReason::error(error.to_string());
+                if is_child { roll.suspend(&reason, false) } else { roll.shut(&reason) }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Whether it makes sense.
+    fn check(&self) -> Result<(), SupervisorError> {
+        if self.within.is_zero() && self.most != 0 && self.most != u32::MAX {
+            return Err(SupervisorError::Window { most: self.most });
+        }
+        if self.children.is_empty() && self.strategy != Strategy::Dynamic {
+            return Err(SupervisorError::Childless { strategy: self.strategy.name() });
+        }
+        let mut names = HashSet::new();
+        match self.children.iter().find(|spec| !names.insert(spec.name.clone())) {
+            Some(spec) => Err(SupervisorError::Duplicate { name: spec.name.chars().take(80).collect() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Spec {
+    /// A post for the child.
+    pub(super) fn post(&self, host: &'static crate::scheduler::host::Host) -> Post {
+        let estate = self.is_tree.then(|| Roll::new(Strategy::OneForOne) as Arc<dyn Estate>);
+        Post::new(self.name.clone(), self.kind, self.keeps, host, estate)
+    }
+}
+
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let children: Vec<_> = self.children.iter().map(|spec| &spec.name).collect();
+        f.debug_struct("Supervisor")
+            .field("strategy", &self.strategy)
+            .field("intensity", &(self.most, self.within))
+            .field("backoff", &self.backoff)
+            .field("children", &children)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,225 @@
+//! The handle of a tree.
+
+use super::child::{Child, Spec};
+use super::driver::{Add, Wish};
+use super::errors::ChildError;
+use super::plan::Strategy;
+use super::roll::Roll;
+use super::show::{self, ChildInfo, short};
+use crate::actor::address::Address;
+use crate::actor::addressed::Addressed;
+use crate::actor::definition::Actor;
+use crate::actor::life::Ended;
+use crate::children::Spawned;
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::pointing;
+use crate::runtime::Host;
+use crate::table::ProcessKind;
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::sync::Arc;
+
+/// A supervisor that was spawned, with its children. Cheap to clone; dropping it changes nothing.
+///
+/// It prints as the tree that it is, one child a line, those of supervisors below indented:
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::supervision::Supervisor;
+///
+/// # #[process] struct Disk;
+/// # #[process]
+/// # impl Disk { #[entry] fn serve(&mut self) {} }
+/// let runtime = Runtime::new()?;
+/// let tree = Supervisor::one_for_all()
+///     .child("disk", |spawn| spawn.of(Disk).serve())
+///     .child("caches", |spawn| {
+///         let caches = Supervisor::one_for_one().child("pages", |spawn| spawn.of(Disk).serve());
+///         caches.spawn(spawn)
+///     })
+///     .spawn(&runtime)?;
+/// let pages: Address<Disk> = tree.tree("caches")?.child("pages")?;
+/// # let _ = pages;
+/// let text = tree.to_string();
+/// let lines: Vec<&str> = text.lines().collect();
+/// assert!(lines[0].starts_with("one_for_all <"));
+/// assert!(lines[1].starts_with("  disk: Disk <") && lines[1].ends_with("> running"));
+/// assert!(lines[2].starts_with("  caches: one_for_one <"));
+/// assert!(lines[3].starts_with("    pages: Disk <"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Tree {
+    pid: Pid,
+    roll: Arc<Roll>,
+}
+
+impl Tree {
+    pub(super) fn new(pid: Pid, roll: Arc<Roll>) -> Self {
+        Self { pid, roll }
+    }
+
+    /// The PID of the supervisor; of one that is a child, the PID that points on to it.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The address of a child. It stays valid when the child is started again, and when its supervisor is, if that is a child
+    /// itself.
+    ///
+    /// `child::<Disk>(name)` asks whether it is a `Disk`, `child::<dyn Storage>(name)` whether it answers the protocol
+    /// `Storage`.
+    ///
+    /// # Errors
+    /// If there is no such child, if it is of another type, or if it does not answer the protocol.
+    pub fn child<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
+        let (post, pid) = self.roll.find(name)?;
+        let (name, expected) = (post.short_name(), P::LABEL);
+        if let Some(roll) = Roll::of(&post) {
+            let found = format!("{} supervisor", roll.strategy().name());
+            return Err(ChildError::Type { name, expected, found });
+        }
+        // What its closure gives does not say which protocols it answers, if it is no address: its process does.
+        let wanted = TypeId::of::<P>();
+        let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
+        let kinds = [post.kind, pid.resolve().and_then(pointing::kind)];
+        if kinds.iter().flatten().any(fits) {
+            return Ok(Address::new(pid));
+        }
+        match kinds.into_iter().flatten().next() {
+            Some(kind) => Err(ChildError::Type { name, expected, found: short((kind.name)()).to_string() }),
+            None => Err(ChildError::Untyped { name }),
+        }
+    }
+
+    /// The PID that points on to a child, whatever its type.
+    ///
+    /// # Errors
+    /// If there is no such child.
+    pub fn child_pid(&self, name: &str) -> Result<Pid, ChildError> {
+        self.roll.find(name).map(|(_, pid)| pid)
+    }
+
+    /// The tree of a child that is a supervisor. It stays valid as an address does.
+    ///
+    /// # Errors
+    /// If there is no such child, or if it is no supervisor.
+    pub fn tree(&self, name: &str) -> Result<Self, ChildError> {
+        let (post, pid) = self.roll.find(name)?;
+        match Roll::of(&post) {
+            Some(roll) => Ok(Self { pid, roll }),
+            None => {
+                let kind = post.kind.or_else(|| pointing::kind(pid));
+                let found = kind.map_or_else(|| "process".to_string(), |kind| short((kind.name)()).to_string());
+                Err(ChildError::NoTree { name: post.short_name(), found })
+            }
+        }
+    }
+
+    /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and gives its address at once: the child is started
+    /// on a worker, and what is sent to it meanwhile waits. One that cannot start is tried again as after any other failure.
+    ///
+    /// # Errors
+    /// If the supervisor is not dynamic or has ended, or if another child has the name.
+    pub fn start<S>(&self, child: Child<S>) -> Result<Address<S::Process>, ChildError>
+    where
+        S: Spawned<Process: Actor>,
+    {
+        self.begin(child.spec).map(Address::new)
+    }
+
+    /// The same for a child of any type, such as a [`Tree`] or a hand-written process. Gives the PID that points on to it.
+    ///
+    /// # Errors
+    /// As [`Tree::start`].
+    pub fn start_any<S>(&self, child: Child<S>) -> Result<Pid, ChildError> {
+        self.begin(child.spec)
+    }
+
+    fn begin(&self, spec: Spec) -> Result<Pid, ChildError> {
+        let strategy = self.roll.strategy();
+        if strategy != Strategy::Dynamic {
+            return Err(ChildError::Fixed { strategy: strategy.name() });
+        }
+        let host = Host::of(self.pid).ok_or(ChildError::Gone(self.pid))?;
+        let post = Arc::new(spec.post(host.scheduler()));
+        let Some(pid) = self.roll.add(post.clone()) else {
+            return Err(ChildError::Duplicate { name: post.short_name() });
+        };
+        let add = Add { post: post.clone(), rules: spec.rules, start: spec.start };
+        self.ask(add).inspect_err(|_| {
+            post.shut(&ExitReason::Gone);
+            self.roll.remove(&post);
+        })?;
+        Ok(pid)
+    }
+
+    /// Stops a child; it stays down, and a dynamic one is forgotten. This does not wait: `join` the child's PID before.
+    ///
+    /// # Errors
+    /// If there is no such child, or if the supervisor has ended.
+    pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
+        let (post, _) = self.roll.find(name)?;
+        self.ask(Wish::Stop(post))
+    }
+
+    /// Stops a child and starts it anew, or starts one that is down, without a delay. It counts as no failure, and concerns no
+    /// other child. This does not wait.
+    ///
+    /// # Errors
+    /// As [`Tree::stop_child`].
+    pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
+        let (post, _) = self.roll.find(name)?;
+        self.ask(Wish::Restart(post))
+    }
+
+    fn ask<M: Send + 'static>(&self, what: M) -> Result<(), ChildError> {
+        crate::relay::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
+    }
+
+    /// The children as they are now, in the order in which they were added. Also when the supervisor has ended: as they were.
+    pub fn children(&self) -> Vec<ChildInfo> {
+        show::children(&self.roll)
+    }
+
+    /// Asks the supervisor to stop its children, in reverse order, and to end then. Gives whether it lived. The same as
+    /// [`stop`](Pid::stop) of its PID.
+    pub fn stop(&self) -> bool {
+        self.pid.stop()
+    }
+
+    /// Waits for the end of the supervisor, which comes after those of its children: await it, or `wait` on a plain thread. A
+    /// supervisor that gave up ends of an error that holds a [`GaveUp`](super::GaveUp).
+    pub fn join(&self) -> Ended {
+        // Of one that had ended the roll knows why.
+        self.pid.join().or_known(self.roll.supervisor().1)
+    }
+}
+
+/// What the closure of a child gives that is a supervisor.
+impl Spawned for Tree {
+    type Process = ();
+
+    const HAS_ESTATE: bool = true;
+
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn estate(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.roll.clone())
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show::write(&self.roll, f)
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tree{}", self.pid)
+    }
+}

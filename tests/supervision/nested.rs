@@ -1,0 +1,177 @@
+//! Supervisors below supervisors.
+
+use super::*;
+use postroom::supervision::{Child, GaveUp};
+use postroom::{CallError, ChildSpawn};
+use std::sync::{Arc, Mutex};
+
+/// A supervisor below another, with one child, that allows no restart.
+fn strict(log: &Log<String>) -> impl FnMut(ChildSpawn) -> Result<Tree, postroom::supervision::SupervisorError> + Send + use<> {
+    let log = log.clone();
+    move |spawn| Supervisor::one_for_one().intensity(0, Duration::MAX).child("b", worker("b", &log)).spawn(spawn)
+}
+
+#[test]
+fn a_supervisor_that_gives_up_is_restarted_by_its_own_and_the_addresses_below_it_stay_valid() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = eager(Supervisor::one_for_one()).child("a", worker("a", &log)).child("sub", strict(&log));
+        let tree = tree.spawn(&runtime).unwrap();
+        let sub = tree.tree("sub").unwrap();
+        let b: Address<Worker> = sub.child("b").unwrap();
+        assert_eq!(b.add(3).wait(), Ok(3));
+        crash(b);
+        is_back(b);
+        assert_eq!(b.add(1).wait(), Ok(1));
+        assert_eq!((restarts(&tree, "sub"), restarts(&tree, "a"), restarts(&sub, "b")), (1, 0, 0));
+        assert_eq!(tree.tree("sub").unwrap().child::<Worker>("b").unwrap(), b);
+        let last = tree.children()[1].last.clone().unwrap();
+        let ExitReason::Error(error) = &last.reason else { panic!("{last}") };
+        assert_eq!(&*error.downcast_ref::<GaveUp>().unwrap().child, "b");
+        assert_eq!(lines(&log), ["a starts", "b starts", "b ends", "b starts"]);
+    });
+}
+
+#[test]
+fn what_is_too_much_for_one_supervisor_after_the_other_ends_the_uppermost_with_the_whole_chain() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = Supervisor::one_for_all().intensity(0, Duration::MAX).child("a", worker("a", &log));
+        let tree = tree.child("sub", strict(&log)).spawn(&runtime).unwrap();
+        let b: Address<Worker> = tree.tree("sub").unwrap().child("b").unwrap();
+        let end = tree.join();
+        crash(b);
+        let text = end.wait().to_string();
+        assert!(text.contains("`sub`") && text.contains("`b`") && text.contains("it had to"), "{text}");
+        assert_eq!(lines(&log), ["a starts", "b starts", "b ends", "a ends"]);
+        assert!(b.add(1).wait().is_err());
+    });
+}
+
+#[test]
+fn a_sibling_that_fails_has_the_supervisor_below_stop_its_children_in_order_and_start_them_again() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = log.clone();
+        let tree = eager(Supervisor::one_for_all()).child("a", worker("a", &log)).child("sub", move |spawn| {
+            let sub = Supervisor::one_for_one().child("b", worker("b", &own));
+            sub.child("c", worker("c", &own)).spawn(spawn)
+        });
+        let tree = tree.spawn(&runtime).unwrap();
+        crash(tree.child("a").unwrap());
+        let started = ["a starts", "b starts", "c starts"];
+        let expected: Vec<_> = started.into_iter().chain(["a ends", "c ends", "b ends"]).chain(started).collect();
+        eventually(|| lines(&log) == expected);
+    });
+}
+
+/// The supervisor below is restarted because of a sibling, which is no failure of its own: what waits for its children goes on
+/// waiting.
+#[test]
+fn what_waits_for_a_child_waits_through_the_restart_of_its_supervisor() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = log.clone();
+        let tree = Supervisor::one_for_one().child("sub", move |spawn| {
+            let b = Child::new("b", worker("b", &own)).keep_messages();
+            Supervisor::one_for_one().add(b).spawn(spawn)
+        });
+        let tree = tree.spawn(&runtime).unwrap();
+        let b: Address<Worker> = tree.tree("sub").unwrap().child("b").unwrap();
+        let (here, go) = (Latch::new(), Latch::new());
+        b.pass(here.clone(), go.clone()).send().unwrap();
+        here.wait();
+        let call = std::thread::spawn(move || b.add(7).wait());
+        eventually(|| b.pid().info().is_some_and(|info| info.mailbox >= 1));
+        tree.restart_child("sub").unwrap();
+        eventually(|| tree.children()[0].state == postroom::supervision::ChildState::Stopping);
+        go.open();
+        assert_eq!(call.join().unwrap(), Ok(7));
+        assert_eq!(lines(&log), ["b starts", "b ends", "b starts"]);
+    });
+}
+
+#[test]
+fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = log.clone();
+        let never = Supervisor::one_for_one();
+        let tree = never.child("sub", move |spawn| {
+            let b = Child::new("b", worker("b", &own)).keep_messages();
+            let patient = Supervisor::one_for_one().backoff(Backoff::constant(Duration::MAX));
+            patient.add(b).spawn(spawn)
+        });
+        let tree = tree.spawn(&runtime).unwrap();
+        let sub = tree.tree("sub").unwrap();
+        let b: Address<Worker> = sub.child("b").unwrap();
+        crash(b);
+        eventually(|| sub.children()[0].state == postroom::supervision::ChildState::BackingOff);
+        let call = std::thread::spawn(move || b.add(7).wait());
+        tree.stop_child("sub").unwrap();
+        assert!(matches!(call.join().unwrap(), Err(CallError::Gone(_))));
+        eventually(|| b.add(1).wait().is_err());
+    });
+}
+
+/// A handle of the tree inside one of its children: it may ask, stop and restart from there.
+#[test]
+fn a_child_may_have_the_handle_of_its_own_tree() {
+    #[process]
+    struct Boss {
+        tree: Arc<Mutex<Option<Tree>>>,
+    }
+    #[process]
+    impl Boss {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn restart(&mut self, name: String) -> bool {
+            self.tree.lock().unwrap().as_ref().unwrap().restart_child(&name).is_ok()
+        }
+    }
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let place = Arc::new(Mutex::new(None));
+        let own = place.clone();
+        let tree = Supervisor::one_for_one().child("a", worker("a", &log));
+        let tree = tree.child("boss", move |spawn| spawn.of(Boss { tree: own.clone() }).serve());
+        let tree = tree.spawn(&runtime).unwrap();
+        *place.lock().unwrap() = Some(tree.clone());
+        let boss: Address<Boss> = tree.child("boss").unwrap();
+        assert_eq!(boss.restart("a".to_string()).wait(), Ok(true));
+        eventually(|| lines(&log) == ["a starts", "a ends", "a starts"]);
+        // Also itself.
+        let life = boss.pid().join();
+        assert_eq!(boss.restart("boss".to_string()).wait(), Ok(true));
+        assert_eq!(life.wait(), ExitReason::Shutdown);
+        eventually(|| boss.restart("a".to_string()).wait().is_ok());
+    });
+}
+
+#[test]
+fn a_process_may_spawn_a_tree_of_its_own() {
+    #[process]
+    struct Root {
+        log: Log<String>,
+    }
+    #[process]
+    impl Root {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn grow(&mut self, ctx: &mut Context<Self>) -> Tree {
+            let supervisor = Supervisor::one_for_one().child("a", worker("a", &self.log));
+            supervisor.spawn(ctx).unwrap()
+        }
+    }
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let root = runtime.spawn(Root { log: log.clone() }).serve().unwrap();
+        let tree = root.grow().wait().unwrap();
+        assert_eq!(tree.pid().info().unwrap().parent, Some(root.pid()));
+        let a: Address<Worker> = tree.child("a").unwrap();
+        assert_eq!(a.pid().info().unwrap().parent, Some(tree.pid()));
+        assert_eq!(a.add(1).wait(), Ok(1));
+    });
+}

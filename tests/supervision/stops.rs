@@ -1,0 +1,201 @@
+//! How children and trees are stopped.
+
+use super::*;
+use postroom::supervision::{Child, ChildState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+#[test]
+fn a_tree_stops_its_children_in_reverse_order_and_then_ends() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let mut supervisor = Supervisor::one_for_one();
+        for name in ["a", "b", "c"] {
+            supervisor = supervisor.child(name, worker(name, &log));
+        }
+        let tree = supervisor.spawn(&runtime).unwrap();
+        let (a, end) = (tree.child::<Worker>("a").unwrap(), tree.join());
+        assert!(tree.stop());
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert_eq!(lines(&log)[3..], ["c ends", "b ends", "a ends"]);
+        assert!(a.add(1).wait().is_err());
+        assert!(!tree.stop() && !a.pid().is_alive());
+        assert_eq!(tree.join().wait(), ExitReason::Normal);
+    });
+}
+
+/// `stop` of a plain process takes its place in the mailbox and drops the state; a supervisor has children to stop first.
+#[test]
+fn stop_and_cancel_of_the_supervisors_pid_stop_its_children_in_order_too() {
+    soon(|| {
+        let ends: [fn(Pid) -> bool; 2] = [Pid::stop, |pid| pid.cancel("enough")];
+        for (end, reason) in ends.into_iter().zip([ExitReason::Normal, ExitReason::Cancelled("enough".into())]) {
+            let (runtime, log) = (runtime(), Log::new());
+            let tree = Supervisor::one_for_one().child("a", worker("a", &log)).child("b", worker("b", &log));
+            let tree = tree.spawn(&runtime).unwrap();
+            let ended = tree.join();
+            assert!(end(tree.pid()));
+            assert_eq!(ended.wait(), reason);
+            assert_eq!(lines(&log)[2..], ["b ends", "a ends"]);
+        }
+    });
+}
+
+#[process]
+struct Stubborn {
+    log: Log<String>,
+}
+
+#[process]
+impl Stubborn {
+    #[entry]
+    fn serve(&mut self) {}
+    /// Is told, and does nothing.
+    #[signal]
+    fn on_cancel(&mut self, _cancel: Cancel) {
+        self.log.add("told".to_string());
+    }
+    #[message]
+    fn ask(&mut self) {}
+}
+
+#[test]
+fn a_child_that_ignores_its_stop_is_killed_at_its_deadline_and_the_others_still_stop_in_order() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = log.clone();
+        let stubborn = Child::new("stubborn", move |spawn| spawn.of(Stubborn { log: own.clone() }).serve());
+        let tree = Supervisor::one_for_one()
+            .child("a", worker("a", &log))
+            .add(stubborn.stop_within(Duration::from_millis(20)))
+            .child("c", worker("c", &log))
+            .spawn(&runtime)
+            .unwrap();
+        let life = tree.child_pid("stubborn").unwrap().join();
+        let end = tree.join();
+        tree.stop();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert_eq!(life.wait(), ExitReason::Killed);
+        assert_eq!(lines(&log)[2..], ["c ends", "told", "a ends"]);
+    });
+}
+
+#[test]
+fn without_time_to_stop_a_child_is_killed_without_being_told() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = log.clone();
+        let stubborn = Child::new("stubborn", move |spawn| spawn.of(Stubborn { log: own.clone() }).serve());
+        let tree = Supervisor::one_for_one().add(stubborn.stop_within(Duration::ZERO)).spawn(&runtime).unwrap();
+        let (life, end) = (tree.child_pid("stubborn").unwrap().join(), tree.join());
+        tree.stop();
+        assert_eq!((end.wait(), life.wait()), (ExitReason::Normal, ExitReason::Killed));
+        assert!(log.is_empty());
+    });
+}
+
+/// One child is in a step that does not return. The others are stopped all the same; its successor waits for its end.
+#[test]
+fn a_child_in_a_step_that_does_not_return_holds_up_only_its_own_successor() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let b = Child::new("b", worker("b", &log)).stop_within(Duration::from_millis(1));
+        let tree = Supervisor::one_for_all().child("a", worker("a", &log)).add(b).child("c", worker("c", &log));
+        let tree = eager(tree).spawn(&runtime).unwrap();
+        let b = tree.child::<Worker>("b").unwrap();
+        let (here, go) = (Latch::new(), Latch::new());
+        b.pass(here.clone(), go.clone()).send().unwrap();
+        here.wait();
+        crash(tree.child("c").unwrap());
+        eventually(|| tree.children()[1].state == ChildState::Stuck);
+        eventually(|| lines(&log)[3..] == ["c ends", "a ends"]);
+        go.open();
+        eventually(|| lines(&log)[5..] == ["b ends", "a starts", "b starts", "c starts"]);
+    });
+}
+
+#[test]
+fn a_child_may_take_its_time_to_clean_up() {
+    #[process]
+    struct Slow {
+        cleaned: Arc<AtomicBool>,
+        go: Latch,
+    }
+    #[process]
+    impl Slow {
+        #[entry]
+        async fn run(&mut self, ctx: &mut Context<Self>) {
+            ctx.cancelled().await;
+            ctx.sleep(Duration::from_millis(5)).await;
+            self.cleaned.store(true, SeqCst);
+            self.go.open();
+        }
+    }
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let (cleaned, go) = (Arc::new(AtomicBool::new(false)), Latch::new());
+        let (own, own_go) = (cleaned.clone(), go.clone());
+        let tree = Supervisor::one_for_one()
+            .child("a", worker("a", &log))
+            .child("slow", move |spawn| spawn.of(Slow { cleaned: own.clone(), go: own_go.clone() }).run())
+            .spawn(&runtime)
+            .unwrap();
+        let end = tree.join();
+        tree.stop();
+        go.wait();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert!(cleaned.load(SeqCst));
+        assert_eq!(lines(&log), ["a starts", "a ends"]);
+    });
+}
+
+#[test]
+fn a_child_that_is_stopped_by_request_stays_down_until_it_is_wanted_again() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = Supervisor::one_for_one().child("a", worker("a", &log)).child("b", worker("b", &log));
+        let tree = tree.spawn(&runtime).unwrap();
+        let a: Address<Worker> = tree.child("a").unwrap();
+        let life = a.pid().join();
+        tree.stop_child("a").unwrap();
+        assert_eq!(life.wait(), ExitReason::Shutdown);
+        eventually(|| tree.children()[0].state == ChildState::Down);
+        assert!(a.add(1).wait().is_err());
+        tree.restart_child("a").unwrap();
+        is_back(a);
+        assert_eq!(restarts(&tree, "a"), 0, "that was no failure");
+    });
+}
+
+#[test]
+fn a_restart_by_request_replaces_the_process_behind_the_address() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = Supervisor::one_for_one().intensity(0, Duration::MAX).child("a", worker("a", &log));
+        let tree = tree.spawn(&runtime).unwrap();
+        let a: Address<Worker> = tree.child("a").unwrap();
+        assert_eq!(a.add(5).wait(), Ok(5));
+        let life = a.pid().join();
+        tree.restart_child("a").unwrap();
+        assert_eq!(life.wait(), ExitReason::Shutdown);
+        is_back(a);
+        assert_eq!(a.add(1).wait(), Ok(1));
+    });
+}
+
+#[test]
+fn a_supervisor_that_is_killed_takes_its_children_along() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = Supervisor::one_for_one().child("a", worker("a", &log)).child("sub", {
+            let log = log.clone();
+            move |spawn| Supervisor::one_for_one().child("b", worker("b", &log)).spawn(spawn)
+        });
+        let tree = tree.spawn(&runtime).unwrap();
+        let (a, b) = (tree.child_pid("a").unwrap(), tree.tree("sub").unwrap().child_pid("b").unwrap());
+        let ends = [a.join(), b.join(), tree.join()];
+        tree.pid().kill();
+        assert!(ends.into_iter().all(|end| end.wait() == ExitReason::Killed));
+        assert_eq!(tree.join().wait(), ExitReason::Killed);
+    });
+}
