@@ -29,6 +29,8 @@ pub mod ending {}
 pub mod links {}
 #[doc = include_str!("src/pools.md")]
 pub mod pools {}
+#[doc = include_str!("src/time.md")]
+pub mod time {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
 #[doc = include_str!("src/watching.md")]

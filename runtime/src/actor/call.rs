@@ -154,7 +154,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub(super) fn limit(&self) -> Option<Moment> {
         match self.limit {
             Limit::Default => None,
-            Limit::After(timeout) => Some(Moment::now().after(timeout)),
+            Limit::After(timeout) => Some(now_for(self.pid).after(timeout)),
             Limit::At(deadline) => Some(deadline),
         }
     }

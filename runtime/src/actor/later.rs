@@ -11,7 +11,7 @@ use crate::program::this_node;
 use crate::scheduler::birth::current_host;
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use crate::table::TABLE;
+use crate::table::{Slot, TABLE};
 use crate::timekeeper::timekeeper;
 use std::fmt;
 use std::thread::ThreadId;
@@ -267,11 +267,12 @@ pub(super) fn now_for(pid: Pid) -> Moment {
 /// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
 pub(super) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let answering = pid.resolve().filter(|pid| pid.node() == this_node());
-    let Some(living) = answering.and_then(|pid| TABLE.living(pid)) else {
-        // Nobody serves behind it now, and somebody may then: the program's own timekeeper waits for that.
-        return behind(pid).map(|_| timekeeper() as &'static dyn TimeKeeper);
+    let own = match answering.and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
+        Some(home) => home.keeper.time_keeper(),
+        // Nobody serves behind it now, and somebody may then.
+        None if behind(pid).is_some() => None,
+        None => return None,
     };
-    let own = living.home()?.keeper.time_keeper();
-    // A thread that owns a mailbox keeps no time.
+    // Nor does a thread that owns a mailbox keep time.
     Some(own.unwrap_or_else(|| current_host().map_or(timekeeper(), |host| host)))
 }

@@ -1,6 +1,7 @@
 //! Other ways to send than `send`: those that say what becomes of a message for a full mailbox.
 
 use super::call::{Call, send};
+use super::later::now_for;
 use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::errors::{SendError, SendFailure};
 use crate::oneshot::Oneshot;
@@ -33,7 +34,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// The message, with the reason, if the process has ended or if the time is up.
     pub fn send_wait(self) -> Result<(), SendError<M>> {
         let until = self.limit().filter(|limit| *limit != Moment::NEVER);
-        let until = until.map(|limit| instant_now() + limit.since(Moment::now()));
+        let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
             match in_manner(Manner::Try, || send(pid, message)) {

@@ -45,7 +45,8 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
 
 /// Whether the calling thread is one of a host's, also while its process waits on its stack.
 pub(crate) fn is_of_a_host() -> bool {
-    MINE.with_borrow(Option::is_some)
+    // Not there any more in the destructors of a thread's own variables.
+    MINE.try_with(|mine| mine.borrow().is_some()).unwrap_or(false)
 }
 
 /// Runs `block`, which waits for something; inside a process another thread runs the others meanwhile.

@@ -405,7 +405,6 @@ impl World {
                 return;
             }
             if lookout && self.watch(me, &mut watched) {
-                idle.get_up(me);
                 return;
             }
         }
@@ -416,7 +415,11 @@ impl World {
         if !std::mem::replace(watched, true) {
             return false;
         }
-        let Some(job) = self.take_next(1 - me) else { return false };
+        if self.next[1 - me].load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.idle.get_up(me);
+        let Some(job) = self.take_next(1 - me) else { return true };
         reach("took over");
         self.next[me].store(job + 1, Ordering::Release);
         true
