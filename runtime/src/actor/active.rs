@@ -8,6 +8,7 @@ use super::waits::{Waits, host};
 use super::waker::foreign_waker;
 use crate::clock::Moment;
 use crate::exit::ExitReason;
+use crate::process::handover::Upgrade;
 use std::cell::Cell;
 use std::ptr;
 use std::task::{Context, Poll};
@@ -51,6 +52,17 @@ impl Seat {
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())
+    }
+
+    /// The process was asked to upgrade.
+    #[cold]
+    pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
+        self.table().upgrades.push_back(upgrade);
+    }
+
+    /// What the process is to upgrade to next.
+    pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
+        self.waits.as_mut()?.upgrades.pop_front()
     }
 
     /// The process is to end in its next step.
@@ -141,6 +153,16 @@ pub(crate) fn stop() {
 /// Whether the process that this thread runs is to end now.
 pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
+}
+
+/// Whether the process that this thread runs is to end, or to hand its state over, before it takes another message.
+pub(crate) fn is_leaving() -> bool {
+    STOP.get() || peek(|waits| waits.is_ending() || !waits.upgrades.is_empty()) == Some(true)
+}
+
+/// Whether the process that this thread runs is to hand its state over.
+pub(crate) fn is_upgrading() -> bool {
+    peek(|waits| !waits.upgrades.is_empty()) == Some(true)
 }
 
 /// Whether there is more to see to than answers and messages: an end, a future that runs beside, or one that has put its own

@@ -11,6 +11,7 @@
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
 //! * [`serving`]: how a struct serves what arrives;
+//! * [`handover`]: what becomes of a struct that hands its state to another; [`upgrade`]: how it is asked to;
 //! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
 
 pub(crate) mod active;
@@ -22,6 +23,7 @@ pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;
 pub(crate) mod entry;
+pub(crate) mod handover;
 pub(crate) mod interval;
 pub(crate) mod later;
 pub(crate) mod life;
@@ -36,5 +38,6 @@ pub(crate) mod serving;
 pub(crate) mod spawn;
 pub(crate) mod stream;
 pub(crate) mod target;
+pub(crate) mod upgrade;
 pub(crate) mod waits;
 pub(crate) mod waker;

@@ -14,6 +14,7 @@ use crate::errors::{CallError, CommandError};
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
+use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
 use crate::scheduler::timers::Action;
 use crate::sync::{Arc, Mutex, lock};
@@ -95,6 +96,8 @@ pub(crate) struct Waits {
     pub(super) cancel_waits: Vec<Weak<CancelWait>>,
     /// Held by each future that may not be cut short by the cancellation, besides this table.
     pub(super) shields: Option<Arc<()>>,
+    /// What the process was asked to upgrade to.
+    pub(crate) upgrades: VecDeque<Upgrade>,
     /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
@@ -346,6 +349,11 @@ impl Waits {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
+    /// Whether the process was asked to upgrade.
+    pub(crate) fn is_upgrading(&self) -> bool {
+        !self.upgrades.is_empty()
+    }
+
     /// Whether a future that runs beside wants to be polled.
     pub(super) fn wants_beside(&self) -> bool {
         self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
@@ -356,6 +364,7 @@ impl Waits {
         self.has_something_to_serve()
             || !self.aside.is_empty()
             || self.wants_beside()
+            || !self.upgrades.is_empty()
             || self.end.is_some()
             || self.end_after_shield.is_some()
     }
@@ -363,7 +372,12 @@ impl Waits {
     /// Whether the process waits for nothing and has nothing to do.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && self.beside.as_ref().is_none_or(|beside| beside.is_empty());
-        nothing_waits && self.ready.is_empty() && self.signals.is_empty() && self.inbox.is_empty() && self.end.is_none()
+        nothing_waits
+            && self.ready.is_empty()
+            && self.signals.is_empty()
+            && self.inbox.is_empty()
+            && self.end.is_none()
+            && self.upgrades.is_empty()
     }
 }
 

@@ -143,7 +143,7 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                 match control {
                     Control::Join(join) => extras.get_or_insert_default().joined.push(join),
                     Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
-                    Control::Cancel(_) | Control::Kill | Control::Inspect(_) => {}
+                    Control::Cancel(_) | Control::Kill | Control::Inspect(_) | Control::Upgrade(_) => {}
                 }
             } else if letter.kind != Kind::Signal {
                 token.slot().home().inspect(|home| {
