@@ -55,14 +55,13 @@ impl Seat {
     }
 
     /// The process was asked to upgrade.
-    #[cold]
     pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
-        self.table().upgrades.push_back(upgrade);
+        self.table().ask_to_upgrade(upgrade);
     }
 
     /// What the process is to upgrade to next.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
-        self.waits.as_mut()?.upgrades.pop_front()
+        self.waits.as_mut()?.next_upgrade()
     }
 
     /// The process is to end in its next step.
@@ -157,12 +156,12 @@ pub(crate) fn is_ending() -> bool {
 
 /// Whether the process that this thread runs is to end, or to hand its state over, before it takes another message.
 pub(crate) fn is_leaving() -> bool {
-    STOP.get() || peek(|waits| waits.is_ending() || !waits.upgrades.is_empty()) == Some(true)
+    STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
 }
 
 /// Whether the process that this thread runs is to hand its state over.
 pub(crate) fn is_upgrading() -> bool {
-    peek(|waits| !waits.upgrades.is_empty()) == Some(true)
+    peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
 /// Whether there is more to see to than answers and messages: an end, a future that runs beside, or one that has put its own

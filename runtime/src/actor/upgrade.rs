@@ -209,7 +209,7 @@ impl<P: Actor> Context<P> {
             return Err(UpgradeError::Entry { pid: self.pid(), entry });
         }
         let upgrade = Upgrade::new(wish(None, make));
-        active::with(|waits| waits.upgrades.push_back(upgrade));
+        active::with(|waits| waits.ask_to_upgrade(upgrade));
         Ok(())
     }
 }

@@ -96,8 +96,8 @@ pub(crate) struct Waits {
     pub(super) cancel_waits: Vec<Weak<CancelWait>>,
     /// Held by each future that may not be cut short by the cancellation, besides this table.
     pub(super) shields: Option<Arc<()>>,
-    /// What the process was asked to upgrade to.
-    pub(crate) upgrades: VecDeque<Upgrade>,
+    /// What the process was asked to upgrade to, and is to next; there is one in it.
+    upgrades: Option<Box<VecDeque<Upgrade>>>,
     /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
@@ -351,7 +351,23 @@ impl Waits {
 
     /// Whether the process was asked to upgrade.
     pub(crate) fn is_upgrading(&self) -> bool {
-        !self.upgrades.is_empty()
+        self.upgrades.is_some()
+    }
+
+    /// The process is to upgrade when no method is at work.
+    #[cold]
+    pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
+        self.upgrades.get_or_insert_default().push_back(upgrade);
+    }
+
+    /// What the process is to upgrade to next.
+    pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
+        let upgrades = self.upgrades.as_mut()?;
+        let next = upgrades.pop_front();
+        if upgrades.is_empty() {
+            self.upgrades = None;
+        }
+        next
     }
 
     /// Whether a future that runs beside wants to be polled.
@@ -364,7 +380,7 @@ impl Waits {
         self.has_something_to_serve()
             || !self.aside.is_empty()
             || self.wants_beside()
-            || !self.upgrades.is_empty()
+            || self.is_upgrading()
             || self.end.is_some()
             || self.end_after_shield.is_some()
     }
@@ -377,7 +393,7 @@ impl Waits {
             && self.signals.is_empty()
             && self.inbox.is_empty()
             && self.end.is_none()
-            && self.upgrades.is_empty()
+            && !self.is_upgrading()
     }
 }
 
