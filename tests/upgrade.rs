@@ -3,7 +3,7 @@
 //! Whether an upgrade overtakes messages, and which of two threads comes first, is decided by gates that the tests hold.
 
 use postroom::prelude::*;
-use postroom::{AddressError, Answered, Declared, Finished, UpgradeError};
+use postroom::{AddressError, Answered, Bound, Declared, Finished, Overflow, UpgradeError};
 use postroom_tests::{Latch, act, eventually, soon};
 use std::convert::Infallible;
 use std::future::pending;
@@ -580,5 +580,140 @@ fn the_type_of_a_hand_written_process_changes_with_its_upgrade() {
             .unwrap();
         assert_eq!(Recipient::<(), &'static str>::of(pid).call(()).wait(), Ok("new"));
         assert!(pid.info().unwrap().process.contains("New"));
+    });
+}
+
+/// A definition that traps exits and answers a protocol, with a message of its own to link and to tell what it heard.
+#[process]
+#[derive(Default)]
+struct Guard {
+    state: Counter,
+    exits: usize,
+}
+
+#[protocol]
+trait Guards {
+    fn exits(&self) -> usize;
+}
+
+#[process(protocols(Guards))]
+impl Guard {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[signal]
+    fn exit(&mut self, _exit: postroom::Exit) {
+        self.exits += 1;
+    }
+
+    #[message]
+    fn link(&mut self, other: Pid) {
+        other.link().unwrap();
+    }
+}
+
+#[process]
+impl Guards for Guard {
+    fn exits(&self) -> usize {
+        self.exits
+    }
+}
+
+/// Fails when it hears anything.
+fn fragile(runtime: &Runtime) -> Pid {
+    let fails = act(|events, out| match events.next() {
+        Some(Event::Message(_)) => Err(postroom::ProcessError::new("as it was told")),
+        _ => {
+            out.idle();
+            Ok(())
+        }
+    });
+    runtime.spawn_process(fails).start().unwrap()
+}
+
+#[test]
+fn whether_exits_are_trapped_is_up_to_the_new_definition() {
+    soon(|| {
+        let runtime = runtime();
+        let old = counter(&runtime);
+        let guard = old.pid().upgrade(|state: Counter| Guard { state, exits: 0 }).wait().unwrap();
+        let first = fragile(&runtime);
+        guard.link(first).wait().unwrap();
+        runtime.send(first, ()).unwrap();
+        eventually(|| guard.exits().wait() == Ok(1));
+
+        let second = fragile(&runtime);
+        guard.link(second).wait().unwrap();
+        let joined = guard.pid().join();
+        guard.pid().upgrade(|guard: Guard| guard.state).wait().unwrap();
+        runtime.send(second, ()).unwrap();
+        assert!(matches!(joined.wait(), ExitReason::Linked { pid, .. } if pid == second));
+    });
+}
+
+#[test]
+fn the_protocols_of_an_upgraded_process_are_those_of_the_new_definition() {
+    soon(|| {
+        let runtime = runtime();
+        let old = counter(&runtime);
+        let pid = old.pid();
+        assert!(matches!(runtime.address::<dyn Guards>(pid), Err(AddressError::Protocol { found: "Counter", .. })));
+        pid.upgrade(|state: Counter| Guard { state, exits: 4 }).wait().unwrap();
+        assert_eq!(runtime.address::<dyn Guards>(pid).unwrap().exits().wait(), Ok(4));
+    });
+}
+
+#[test]
+fn a_bounded_mailbox_keeps_what_is_in_it() {
+    soon(|| {
+        let runtime = runtime();
+        let old = runtime.spawn(Counter::default()).mailbox(Bound::Hard(3, Overflow::Refuse)).serve(0).unwrap();
+        let (entered, leave) = (Latch::new(), Latch::new());
+        old.block(entered.clone(), leave.clone()).send().unwrap();
+        entered.wait();
+        (0..3).for_each(|_| old.add(1).send().unwrap());
+        assert!(old.add(1).send().is_err());
+        let upgrading = old.pid().upgrade(|old: Counter| Better::of(old, 10));
+        leave.open();
+        let new = upgrading.wait().unwrap();
+        eventually(|| new.count().wait() == Ok(30));
+    });
+}
+
+#[test]
+fn a_cancel_before_the_wish_ends_the_process_as_what_it_is() {
+    soon(|| {
+        let runtime = runtime();
+        let old = counter(&runtime);
+        let pid = old.pid();
+        let (entered, leave) = (Latch::new(), Latch::new());
+        old.block(entered.clone(), leave.clone()).send().unwrap();
+        entered.wait();
+        let joined = pid.join();
+        pid.cancel("enough");
+        let upgrading = pid.upgrade(|old: Counter| Better::of(old, 1));
+        leave.open();
+        assert_eq!(joined.wait(), ExitReason::Cancelled("enough".into()));
+        assert_eq!(upgrading.wait().unwrap_err(), UpgradeError::Gone(pid));
+    });
+}
+
+#[test]
+fn whoever_asks_is_answered_and_the_state_is_dropped_once_whenever_the_process_is_killed() {
+    soon(|| {
+        let runtime = runtime();
+        for _ in 0..300 {
+            let drops = Drops::default();
+            let old = runtime.spawn(Counter { kept: Some(drops.clone()), ..Counter::default() }).serve(1).unwrap();
+            let pid = old.pid();
+            let (joined, asks) = (pid.join(), std::thread::spawn(move || pid.upgrade(|old: Counter| old).wait()));
+            pid.kill();
+            match asks.join().unwrap() {
+                Ok(address) => assert_eq!(address, old),
+                Err(error) => assert_eq!(error, UpgradeError::Gone(pid)),
+            }
+            joined.wait();
+            assert_eq!(drops.0.load(SeqCst), 1);
+        }
     });
 }

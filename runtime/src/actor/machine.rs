@@ -185,9 +185,15 @@ impl<P: Actor> Machine<P> {
                     return Err(StepError::AfterDone.into());
                 }
                 State::Serving(process, context) => {
-                    // What it was asked to upgrade to is next; see `hand_over`.
-                    if active::is_upgrading() && !active::is_ending() {
-                        return Ok(());
+                    if active::is_upgrading() {
+                        // What else has been said to it goes along, or ends it first.
+                        while let Some(event) = events.next_control() {
+                            bring::<P>(event);
+                        }
+                        if !active::is_ending() {
+                            // See `hand_over`.
+                            return Ok(());
+                        }
                     }
                     if let Some(served) = serve(process, context, events)?.then_away() {
                         Self::send_away(state, served);
