@@ -3,7 +3,7 @@
 
 use crate::actor::address::Address;
 use crate::actor::definition::Actor;
-use crate::actor::machine::KindOf;
+use crate::actor::kind::KindOf;
 use crate::actor::spawn::{Running, Spawn, SpawnProcess};
 use crate::pid::Pid;
 use crate::process::Process;

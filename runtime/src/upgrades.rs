@@ -38,7 +38,9 @@ impl Upgrades {
     /// Asks for the upgrade to the type of that name.
     pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, Cause> {
         let process = pid.resolve();
-        let Some(kind) = process.and_then(pointing::kind) else { return Upgrading::refused(pid, UpgradeError::Gone(pid)) };
+        let Some(kind) = process.and_then(pointing::kind) else {
+            return Upgrading::refused(pid, UpgradeError::Gone(pid));
+        };
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let of_kind = || known.iter().filter(|((old, _), _)| *old == kind.type_id);
         let Some(ask) = of_kind().find(|((_, new), _)| *new == to).map(|(_, ask)| ask.clone()) else {

@@ -26,9 +26,11 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
+type Then<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
+
 /// What follows an answer.
 struct Continuation<P> {
-    run: Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>,
+    run: Then<P>,
     /// The answer as a message, for a process that has been upgraded since: `run` is of the old definition.
     late: fn(Answer) -> Payload,
 }

@@ -10,6 +10,7 @@ use super::context::Context;
 use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
 use super::handover::Handover;
+use super::kind::{async_entry, traps_exits};
 use super::serving::{Served, bring, deliver, finish, serve, serve_mail_only};
 use super::waker;
 use crate::clock::Moment;
@@ -21,8 +22,6 @@ use crate::process::handover::{Refusal, Upgrade};
 use crate::process::output::Status;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
-use crate::table::ProcessKind;
-use std::any::TypeId;
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 
@@ -88,17 +87,6 @@ impl<P> State<P> {
 pub struct Machine<P: Actor> {
     state: State<P>,
     seat: Seat,
-}
-
-/// What is known of the processes of type `P`.
-pub(crate) struct KindOf<P>(std::marker::PhantomData<P>);
-
-impl<P: Actor> KindOf<P> {
-    pub(crate) const KIND: &'static ProcessKind = &ProcessKind {
-        name: || P::NAME,
-        type_id: TypeId::of::<P>(),
-        answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
-    };
 }
 
 impl<P: Actor> Machine<P> {
@@ -340,23 +328,6 @@ impl<P: Actor> Machine<P> {
             }
         }
     }
-}
-
-/// The entry of that name, if it is async: then the process lives in it.
-pub(super) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
-    P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
-}
-
-/// Whether there is a method for exits among these.
-const fn traps_exits(signals: &[&str]) -> bool {
-    let mut index = 0;
-    while index < signals.len() {
-        if matches!(signals[index].as_bytes(), b"Exit") {
-            return true;
-        }
-        index += 1;
-    }
-    false
 }
 
 /// What became of a future.

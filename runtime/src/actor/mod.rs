@@ -10,9 +10,10 @@
 //! * [`addressed`]: what can be the type of an address;
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
-//! * [`serving`]: how a struct serves what arrives;
-//! * [`handover`]: what becomes of a struct that hands its state to another; [`upgrade`]: how it is asked to;
-//! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
+//! * [`kind`]: what is known of a struct without one at hand; [`serving`]: how a struct serves what arrives;
+//! * [`handover`]: a wish that a struct hands its state to another, for the machine;
+//! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known; [`upgrade`]: how
+//!   another takes its place.
 
 pub(crate) mod active;
 pub(crate) mod address;
@@ -25,6 +26,7 @@ pub(crate) mod definition;
 pub(crate) mod entry;
 pub(crate) mod handover;
 pub(crate) mod interval;
+pub(crate) mod kind;
 pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;

@@ -97,6 +97,7 @@ pub(crate) struct Waits {
     /// Held by each future that may not be cut short by the cancellation, besides this table.
     pub(super) shields: Option<Arc<()>>,
     /// What the process was asked to upgrade to, and is to next; there is one in it.
+    #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     upgrades: Option<Box<VecDeque<Upgrade>>>,
     /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
