@@ -33,6 +33,8 @@ pub mod pools {}
 pub mod time {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
+#[doc = include_str!("src/upgrade.md")]
+pub mod upgrade {}
 #[doc = include_str!("src/watching.md")]
 pub mod watching {}
 #[doc = include_str!("src/by-hand.md")]

@@ -3,7 +3,7 @@
 
 use crate::actor::address::Address;
 use crate::actor::definition::Actor;
-use crate::actor::machine::KindOf;
+use crate::actor::kind::KindOf;
 use crate::actor::spawn::{Running, Spawn, SpawnProcess};
 use crate::pid::Pid;
 use crate::process::Process;
@@ -40,11 +40,7 @@ impl ChildSpawn {
     }
 
     /// For a child that somebody looks after.
-    pub(crate) fn guarded(
-        host: Host,
-        guardian: Arc<dyn Guardian>,
-        estate: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Self {
+    pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Arc<dyn Any + Send + Sync>>) -> Self {
         Self { host, bound: false, guardian: Some(guardian), estate }
     }
 

@@ -8,6 +8,7 @@ use crate::actor::definition::Actor;
 use crate::actor::entry::Inputs;
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
+use crate::actor::upgrade::{Successive, Upgrading};
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
 use crate::exit::ExitReason;
 use crate::groups::rooms::Rooms;
@@ -25,6 +26,7 @@ use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::lend::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
 use crate::sync::{OnceLock, PoisonError, RwLock};
+use crate::upgrades::{Cause, Upgrades};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
@@ -45,6 +47,7 @@ pub(crate) struct Record {
     pub(crate) registry: Registry,
     groups: Rooms,
     topics: Rooms,
+    pub(crate) upgrades: Upgrades,
 }
 
 /// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
@@ -60,6 +63,7 @@ impl Host {
             registry: Registry::default(),
             groups: Rooms::default(),
             topics: Rooms::default(),
+            upgrades: Upgrades::default(),
         }));
         let _first = scheduler.handle.set(record);
         records().write().unwrap_or_else(PoisonError::into_inner).insert(scheduler.config.number, record);
@@ -177,6 +181,23 @@ impl Host {
     pub fn start_json(self, process: &str, entry: &str, inputs: &str) -> Result<Pid, StartError> {
         let inputs = serde_json::from_str(inputs).map_err(|error| StartError::Json(error.to_string()))?;
         self.0.registry.start(self.0.scheduler, Location::caller(), process, entry, Inputs::json(inputs))
+    }
+
+    /// From here on processes of type `Old` can be upgraded by the name of the new type, with [`Host::upgrade`]: `make` gives
+    /// the new state for the old one, or a `Result` with it. A second one between the same types replaces the first.
+    pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
+    where
+        S: Successive<Error: Into<Cause>>,
+    {
+        self.0.upgrades.add(make);
+    }
+
+    /// Upgrades a process to the type of that name, as was registered for its own type. See [`Pid::upgrade`].
+    ///
+    /// # Errors
+    /// [`UpgradeError::Missing`](crate::UpgradeError::Missing) with what there is instead; else as [`Pid::upgrade`].
+    pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, Cause> {
+        self.0.upgrades.ask(pid, to)
     }
 
     /// The typed address of the process with that PID: `address::<Disk>(pid)` if it is a `Disk`,
@@ -344,6 +365,7 @@ fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownE
     host.0.scheduler.names.clear();
     host.0.groups.clear();
     host.0.topics.clear();
+    host.0.upgrades.clear();
     Ok(report)
 }
 

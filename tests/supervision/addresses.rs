@@ -1,8 +1,8 @@
 //! The address of a child, whichever life it is in.
 
 use super::*;
-use postroom::{CallError, Mailbox, SendFailure};
 use postroom::supervision::{Child, ChildState};
+use postroom::{CallError, Mailbox, SendFailure};
 
 #[test]
 fn the_address_stays_the_same_across_restarts_and_the_process_behind_it_does_not() {
@@ -91,7 +91,10 @@ fn a_name_that_no_child_has_is_refused_with_those_there_are() {
         let tree = tree.spawn(&runtime).unwrap();
         let text = tree.child::<Worker>("parse").unwrap_err().to_string();
         assert_eq!(text, "there is no child `parse`; there are `parser`, `printer`; did you mean `parser`?");
-        assert_eq!(tree.stop_child("x").unwrap_err().to_string(), "there is no child `x`; there are `parser`, `printer`");
+        assert_eq!(
+            tree.stop_child("x").unwrap_err().to_string(),
+            "there is no child `x`; there are `parser`, `printer`"
+        );
     });
 }
 

@@ -71,7 +71,9 @@ fn of_many_children_an_error_names_those_with_the_nearest_names() {
             tree.start(Child::new(format!("worker-{number}"), worker("a", &log))).unwrap();
         }
         let text = tree.child::<Worker>("worker_117").unwrap_err().to_string();
-        assert!(text.contains("there are 200, among them `worker-117`") && text.ends_with("did you mean `worker-117`?"));
+        assert!(
+            text.contains("there are 200, among them `worker-117`") && text.ends_with("did you mean `worker-117`?")
+        );
         assert!(text.len() < 600, "{text}");
     });
 }
@@ -108,9 +110,9 @@ fn a_tree_is_no_process_with_messages_and_a_process_is_no_tree() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let own = log.clone();
-        let tree = Supervisor::one_for_one().child("a", worker("a", &log)).child("sub", move |spawn| {
-            Supervisor::one_for_all().child("b", worker("b", &own)).spawn(spawn)
-        });
+        let tree = Supervisor::one_for_one()
+            .child("a", worker("a", &log))
+            .child("sub", move |spawn| Supervisor::one_for_all().child("b", worker("b", &own)).spawn(spawn));
         let tree = tree.spawn(&runtime).unwrap();
         let wrong = tree.child::<Worker>("sub").unwrap_err().to_string();
         assert_eq!(wrong, "the child `sub` is a `one_for_all supervisor`, not a `Worker`");

@@ -103,7 +103,8 @@ fn a_dynamic_child_may_be_a_tree() {
         let (runtime, log) = (runtime(), Log::new());
         let tree = dynamic(&runtime);
         let own = log.clone();
-        let room = Child::new("room", move |spawn| Supervisor::one_for_one().child("a", worker("a", &own)).spawn(spawn));
+        let room =
+            Child::new("room", move |spawn| Supervisor::one_for_one().child("a", worker("a", &own)).spawn(spawn));
         let pid = tree.start_any(room).unwrap();
         eventually(|| pid.is_alive());
         let a: Address<Worker> = tree.tree("room").unwrap().child("a").unwrap();

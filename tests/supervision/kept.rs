@@ -105,7 +105,10 @@ fn the_message_that_was_being_handled_is_reported_and_not_replayed_and_its_calle
         let tree = eager(Supervisor::one_for_one()).add(scribe(&book).keep_messages()).spawn(&runtime).unwrap();
         let scribe: Address<Scribe> = tree.child("scribe").unwrap();
         let failed = scribe.tear().wait();
-        assert!(matches!(&failed, Err(CallError::Gone(ExitReason::Panic(panic))) if panic.message == "torn"), "{failed:?}");
+        assert!(
+            matches!(&failed, Err(CallError::Gone(ExitReason::Panic(panic))) if panic.message == "torn"),
+            "{failed:?}"
+        );
         assert_eq!(scribe.write(1).wait(), Ok(1));
         assert_eq!(restarts(&tree, "scribe"), 1, "once, so it was not replayed");
         let last = tree.children()[0].last.clone().unwrap();
@@ -325,9 +328,8 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
         let seen = Arc::new(Mutex::new(vec![Vec::new(); SENDERS as usize]));
         let (own, in_hand) = (seen.clone(), Arc::new(AtomicU64::new(0)));
         let counted = in_hand.clone();
-        let target = Child::new("target", move |spawn| {
-            spawn.of(Target { seen: own.clone(), in_hand: counted.clone() }).serve()
-        });
+        let target =
+            Child::new("target", move |spawn| spawn.of(Target { seen: own.clone(), in_hand: counted.clone() }).serve());
         let supervisor = eager(Supervisor::one_for_one()).add(target.keep_at_most(usize::MAX));
         let tree = supervisor.spawn(&runtime).unwrap();
         let target: Address<Target> = tree.child("target").unwrap();

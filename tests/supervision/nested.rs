@@ -6,7 +6,9 @@ use postroom::{CallError, ChildSpawn};
 use std::sync::{Arc, Mutex};
 
 /// A supervisor below another, with one child, that allows no restart.
-fn strict(log: &Log<String>) -> impl FnMut(ChildSpawn) -> Result<Tree, postroom::supervision::SupervisorError> + Send + use<> {
+fn strict(
+    log: &Log<String>,
+) -> impl FnMut(ChildSpawn) -> Result<Tree, postroom::supervision::SupervisorError> + Send + use<> {
     let log = log.clone();
     move |spawn| Supervisor::one_for_one().intensity(0, Duration::MAX).child("b", worker("b", &log)).spawn(spawn)
 }

@@ -79,7 +79,11 @@ fn permanent_children_always_start_again_transient_ones_after_failures_temporary
                 let tree = eager(Supervisor::one_for_one()).add(child).spawn(&runtime).unwrap();
                 let a: Address<Worker> = tree.child("a").unwrap();
                 let life = a.pid().join();
-                if fails { a.crash("it had to").send().unwrap() } else { a.finish().send().unwrap() }
+                if fails {
+                    a.crash("it had to").send().unwrap()
+                } else {
+                    a.finish().send().unwrap()
+                }
                 assert_eq!(life.wait().is_normal(), !fails);
                 if again {
                     is_back(a);

@@ -9,6 +9,7 @@ use super::waker::foreign_waker;
 use crate::clock::Moment;
 use crate::exit::ExitReason;
 use crate::process::guardian::leave as leave_to_heir;
+use crate::process::handover::Upgrade;
 use std::cell::Cell;
 use std::ptr;
 use std::task::{Context, Poll};
@@ -52,6 +53,16 @@ impl Seat {
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())
+    }
+
+    /// The process was asked to upgrade.
+    pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
+        self.table().ask_to_upgrade(upgrade);
+    }
+
+    /// What the process is to upgrade to next.
+    pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
+        self.waits.as_mut()?.next_upgrade()
     }
 
     /// The process is to end in its next step.
@@ -143,6 +154,16 @@ pub(crate) fn stop() {
 /// Whether the process that this thread runs is to end now.
 pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
+}
+
+/// Whether the process that this thread runs is to end, or to hand its state over, before it takes another message.
+pub(crate) fn is_leaving() -> bool {
+    STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
+}
+
+/// Whether the process that this thread runs is to hand its state over.
+pub(crate) fn is_upgrading() -> bool {
+    peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
 /// Whether there is more to see to than answers and messages before a future is polled: an end, a future that runs beside,

@@ -10,6 +10,7 @@ use crate::clock::Moment;
 use crate::command::Command;
 use crate::errors::{CallError, CommandError, Elapsed, SendError};
 use crate::exit::ExitReason;
+use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::scheduler::birth::inherited_values;
@@ -17,14 +18,38 @@ use crate::sync::Arc;
 use crate::table::TABLE;
 use crate::table::card::Card;
 use slab::Slab;
-use std::any::TypeId;
+use std::any::{Any, TypeId};
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-type Continuation<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
+type Then<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
+
+/// What follows an answer.
+struct Continuation<P> {
+    run: Then<P>,
+    /// The answer as a message, for a process that has been upgraded since: `run` is of the old definition.
+    late: fn(Answer) -> Payload,
+}
+
+/// What came of a call that the process made, with a closure to follow, before it was upgraded: the closure was of the old
+/// definition. The new one gets this as a message, if it has a method for it: `#[message(Answered<BankAudit, Report>)]`.
+/// `M` is the message that was called with.
+pub struct Answered<M, T = (), E = Infallible> {
+    /// As the closure would have got it.
+    pub result: Result<T, CallError<E>>,
+    of: PhantomData<fn(M)>,
+}
+
+/// The output of a future that the process had running, with a closure to follow, before it was upgraded. See [`Answered`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finished<T> {
+    /// What the future gave.
+    pub output: T,
+}
 
 /// What a method can do besides changing its struct: know who and where it is, spawn, call, wait, end.
 ///
@@ -192,12 +217,13 @@ impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallTh
     /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = active::deadline();
-        let continuation: Continuation<P> = Box::new(move |this, answer, context| {
+        let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {
             let outer = active::set_deadline(deadline);
             then(this, super::call::unpack(answer), context);
             active::set_deadline(outer);
         });
-        self.call.begin_then(add_continuation(continuation));
+        let late = |answer| Payload::new(Answered::<M, T, E> { result: super::call::unpack(answer), of: PhantomData });
+        self.call.begin_then(add_continuation(Continuation { run, late }));
     }
 }
 
@@ -213,14 +239,19 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
     /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
         let deadline = active::deadline();
-        let continuation: Continuation<P> = Box::new(move |this, answer, context| {
+        let run = Box::new(move |this: &mut P, answer: Answer, context: &mut Context<P>| {
             if let Ok(Ok(output)) = answer.map(Payload::take::<F::Output>) {
                 let outer = active::set_deadline(deadline);
                 then(this, output, context);
                 active::set_deadline(outer);
             }
         });
-        let number = add_continuation(continuation);
+        let late = |answer: Answer| match answer.map(Payload::take::<F::Output>) {
+            Ok(Ok(output)) => Payload::new(Finished { output }),
+            Ok(Err(other)) => other,
+            Err(error) => Payload::new(error),
+        };
+        let number = add_continuation(Continuation { run, late });
         let future = self.future;
         let future = Box::pin(async move { Payload::new(future.await) });
         active::with(|waits| waits.run_beside(future, number, deadline));
@@ -260,6 +291,35 @@ pub(crate) fn run_continuation<P: 'static>(this: &mut P, context: &mut Context<P
     let continuation =
         active::peek(|waits| waits.continuations.as_mut()?.downcast_mut::<Slab<Continuation<P>>>()?.try_remove(number));
     if let Some(continuation) = continuation.flatten() {
-        continuation(this, answer, context);
+        (continuation.run)(this, answer, context);
+    }
+}
+
+/// The continuations of a process that is upgraded, for its new definition: what they wait for will come as messages.
+/// The closures are dropped, with all that they hold.
+pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
+    let old = match continuations.downcast::<Slab<Continuation<P>>>() {
+        Ok(old) => *old,
+        Err(other) => return other,
+    };
+    let new: Slab<Continuation<N>> = old
+        .into_iter()
+        .map(|(number, Continuation { run, late })| {
+            drop(run);
+            let run = Box::new(move |_: &mut N, answer, context: &mut Context<N>| {
+                if let Some(pid) = context.pid {
+                    let package = Package::from_parts(pid, late(answer), None);
+                    active::with(|waits| waits.inbox.push_back(package));
+                }
+            });
+            (number, Continuation { run, late })
+        })
+        .collect();
+    Box::new(new)
+}
+
+impl<M, T: fmt::Debug, E: fmt::Debug> fmt::Debug for Answered<M, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answered").field("result", &self.result).finish()
     }
 }

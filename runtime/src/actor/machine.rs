@@ -9,6 +9,8 @@ use super::active::{self, Seat};
 use super::context::Context;
 use super::definition::{Actor, Delivery, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
+use super::handover::Handover;
+use super::kind::{async_entry, traps_exits};
 use super::serving::{Served, bring, deliver, finish, serve, serve_mail_only};
 use super::waits::Waits;
 use super::waker;
@@ -16,11 +18,11 @@ use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError, StepError};
 use crate::exit::{ExitReason, Signal};
 use crate::payload::Payloads;
+use crate::pid::Pid;
+use crate::process::handover::{Refusal, Upgrade};
 use crate::process::output::Status;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
-use crate::table::ProcessKind;
-use std::any::TypeId;
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 
@@ -86,17 +88,6 @@ impl<P> State<P> {
 pub struct Machine<P: Actor> {
     state: State<P>,
     seat: Seat,
-}
-
-/// What is known of the processes of type `P`.
-pub(crate) struct KindOf<P>(std::marker::PhantomData<P>);
-
-impl<P: Actor> KindOf<P> {
-    pub(crate) const KIND: &'static ProcessKind = &ProcessKind {
-        name: || P::NAME,
-        type_id: TypeId::of::<P>(),
-        answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
-    };
 }
 
 impl<P: Actor> Machine<P> {
@@ -183,6 +174,16 @@ impl<P: Actor> Machine<P> {
                     return Err(StepError::AfterDone.into());
                 }
                 State::Serving(process, context) => {
+                    if active::is_upgrading() {
+                        // What else has been said to it goes along, or ends it first.
+                        while let Some(event) = events.next_control() {
+                            bring::<P>(event);
+                        }
+                        if !active::is_ending() {
+                            // See `hand_over`.
+                            return Ok(());
+                        }
+                    }
                     if let Some(served) = serve(process, context, events)?.then_away() {
                         Self::send_away(state, served);
                         continue;
@@ -227,7 +228,42 @@ impl<P: Actor> Machine<P> {
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, life) = (&mut self.state, self.seat.life);
-        active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))
+        active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))?;
+        if matches!(self.state, State::Serving(..))
+            && self.seat.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
+        {
+            self.hand_over(out);
+        }
+        Ok(())
+    }
+
+    /// Hands the state to the definition that was asked for.
+    #[cold]
+    fn hand_over(&mut self, out: &mut StepOutput<'_>) {
+        while let Some(upgrade) = self.seat.next_upgrade() {
+            let handover = match upgrade.open::<Handover<P>>() {
+                Ok(handover) => handover,
+                Err(other) => {
+                    other.refuse(Refusal::Type(P::NAME));
+                    continue;
+                }
+            };
+            let State::Serving(process, _) = self.state.take() else { return };
+            match (handover.make)(process) {
+                Ok(successor) => {
+                    out.set(Status::Upgrade(Box::new(successor(std::mem::take(&mut self.seat)))));
+                }
+                Err(reason) => out.set(Status::Ended(reason, None)),
+            }
+            return;
+        }
+        // All were refused: there may be messages that have waited for them.
+        out.set(Status::Continue);
+    }
+
+    /// A machine that goes on where another one stood, with what that one waited for.
+    pub(crate) fn taking_over(process: P, pid: Option<Pid>, seat: Seat) -> Self {
+        Self { state: State::Serving(process, Context::new(pid)), seat }
     }
 
     /// Takes the struct into a future for an async method.
@@ -300,18 +336,6 @@ impl<P: Actor> Machine<P> {
     }
 }
 
-/// Whether there is a method for exits among these.
-const fn traps_exits(signals: &[&str]) -> bool {
-    let mut index = 0;
-    while index < signals.len() {
-        if matches!(signals[index].as_bytes(), b"Exit") {
-            return true;
-        }
-        index += 1;
-    }
-    false
-}
-
 /// What became of a future.
 enum Away<P> {
     /// It waits for a message.
@@ -371,6 +395,19 @@ impl<P: Actor> Process for Machine<P> {
 
     fn traps_exits(&self) -> bool {
         const { traps_exits(P::SIGNALS) }
+    }
+
+    fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
+        // An earlier wish may make it what this one expects.
+        let is_first = self.seat.waits.as_ref().is_none_or(|waits| !waits.is_upgrading());
+        if is_first && !upgrade.is::<Handover<P>>() {
+            return upgrade.refuse(Refusal::Type(P::NAME));
+        }
+        let entry = waker::owner_of_life(self.seat.life).and_then(|(slot, _)| slot.card.names());
+        match entry.and_then(|(_, entry)| async_entry::<P>(entry)) {
+            Some(entry) => upgrade.refuse(Refusal::Entry(entry)),
+            None => self.seat.ask_to_upgrade(upgrade),
+        }
     }
 }
 

@@ -10,9 +10,11 @@
 //! * [`addressed`]: what can be the type of an address;
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
-//! * [`serving`]: how a struct serves what arrives;
+//! * [`kind`]: what is known of a struct without one at hand; [`serving`]: how a struct serves what arrives;
 //! * [`existing`]: a process that is there already, in place of a new one;
-//! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known.
+//! * [`handover`]: a wish that a struct hands its state to another, for the machine;
+//! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known; [`upgrade`]: how
+//!   another takes its place.
 
 pub(crate) mod active;
 pub(crate) mod address;
@@ -24,7 +26,9 @@ pub(crate) mod context;
 pub(crate) mod definition;
 pub(crate) mod entry;
 mod existing;
+pub(crate) mod handover;
 pub(crate) mod interval;
+pub(crate) mod kind;
 pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
@@ -38,5 +42,6 @@ pub(crate) mod serving;
 pub(crate) mod spawn;
 pub(crate) mod stream;
 pub(crate) mod target;
+pub(crate) mod upgrade;
 pub(crate) mod waits;
 pub(crate) mod waker;

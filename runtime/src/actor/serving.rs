@@ -190,7 +190,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
                 active::with(|waits| waits.end = Some(cancel.reason));
             }
         }
-        if active::is_ending() {
+        if active::is_leaving() {
             return Some(Served::All);
         }
         // A signal method may have started some.

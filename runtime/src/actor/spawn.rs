@@ -5,7 +5,8 @@ use super::context::Context;
 use super::definition::Actor;
 use super::entry::{EntryFuture, Start, pending};
 use super::existing::Wanted;
-use super::machine::{KindOf, Machine};
+use super::kind::KindOf;
+use super::machine::Machine;
 use super::outcome::Ending;
 use super::seed::SpawnCore;
 use crate::clock::instant_now;
@@ -18,11 +19,11 @@ use crate::pid::Pid;
 use crate::process::Process;
 use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
+use crate::process::kind::KindOfProcess;
 use crate::scheduler::birth::{Birth, First, Options};
 use crate::scheduler::host::Host;
 use crate::scheduler::lend::while_blocked;
 use crate::sync::Arc;
-use crate::table::ProcessKind;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -373,14 +374,6 @@ impl<P: Process> SpawnProcess<P> {
         let birth = Birth { kind: KindOfProcess::<P>::KIND, entry: known.unwrap_or(UNKNOWN), place, options, result };
         host.spawn(birth, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
     }
-}
-
-/// What is known of a hand-written process.
-struct KindOfProcess<P>(PhantomData<P>);
-
-impl<P: Process> KindOfProcess<P> {
-    const KIND: &'static ProcessKind =
-        &ProcessKind { name: std::any::type_name::<P>, type_id: TypeId::of::<P>(), answers: |_| false };
 }
 
 impl<P: Actor> fmt::Debug for Spawn<P> {

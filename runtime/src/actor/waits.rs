@@ -14,6 +14,7 @@ use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payload;
+use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
 use crate::scheduler::timers::Action;
 use crate::sync::{Arc, Mutex, lock};
@@ -109,6 +110,9 @@ pub(crate) struct Waits {
     pub(super) cancel_waits: Vec<Weak<CancelWait>>,
     /// Held by each future that may not be cut short by the cancellation, besides this table.
     pub(super) shields: Option<Arc<()>>,
+    /// What the process was asked to upgrade to, and is to next; there is one in it.
+    #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
+    upgrades: Option<Box<VecDeque<Upgrade>>>,
     /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
@@ -490,6 +494,27 @@ impl Waits {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
+    /// Whether the process was asked to upgrade.
+    pub(crate) fn is_upgrading(&self) -> bool {
+        self.upgrades.is_some()
+    }
+
+    /// The process is to upgrade when no method is at work.
+    #[cold]
+    pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
+        self.upgrades.get_or_insert_default().push_back(upgrade);
+    }
+
+    /// What the process is to upgrade to next.
+    pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
+        let upgrades = self.upgrades.as_mut()?;
+        let next = upgrades.pop_front();
+        if upgrades.is_empty() {
+            self.upgrades = None;
+        }
+        next
+    }
+
     /// Whether a future that runs beside wants to be polled.
     pub(super) fn wants_beside(&self) -> bool {
         self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
@@ -500,6 +525,7 @@ impl Waits {
         self.has_something_to_serve()
             || !self.aside.is_empty()
             || self.wants_beside()
+            || self.is_upgrading()
             || self.end.is_some()
             || self.end_after_shield.is_some()
     }
@@ -507,7 +533,12 @@ impl Waits {
     /// Whether the process waits for nothing and has nothing to do.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_beside();
-        nothing_waits && self.ready.is_empty() && self.signals.is_empty() && self.inbox.is_empty() && self.end.is_none()
+        nothing_waits
+            && self.ready.is_empty()
+            && self.signals.is_empty()
+            && self.inbox.is_empty()
+            && self.end.is_none()
+            && !self.is_upgrading()
     }
 }
 

@@ -314,7 +314,7 @@ fn an_address_can_be_made_of_the_type_that_is_behind() {
     // What is not said and not there is not known.
     lock(&signpost.targets).clear();
     assert_eq!(runtime.address::<Account>(pid).unwrap_err(), AddressError::Gone(pid));
-    let kind = Some(crate::actor::machine::KindOf::<Bank>::KIND);
+    let kind = Some(crate::actor::kind::KindOf::<Bank>::KIND);
     let said = Pointer::new(Arc::new(Signpost { kind, ..Signpost::default() }));
     assert_eq!(runtime.address::<Bank>(said.pid()).unwrap().pid(), said.pid());
     assert!(runtime.address::<Account>(said.pid()).is_err());

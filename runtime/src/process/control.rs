@@ -1,5 +1,6 @@
 //! What the runtime itself says to a process, through its control lane.
 
+use super::handover::Upgrade;
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
 use crate::payload::Payload;
@@ -18,6 +19,8 @@ pub(crate) enum Control {
     Bond(Box<Bond>),
     /// Tell this one what binds you.
     Inspect(Inspect),
+    /// Hand your state to another definition.
+    Upgrade(Upgrade),
 }
 
 /// A wish to know what binds a process to others. One that is dropped reached no living process.

@@ -1,6 +1,7 @@
 //! What a step receives.
 
 use super::control::{Control, Join};
+use super::handover::Upgrade;
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
 use crate::mail::Mail;
@@ -176,6 +177,8 @@ pub(crate) struct Rare {
     pub(crate) strangers: Vec<Letter>,
     /// Who asked to be told of the end.
     pub(crate) joins: Vec<Join>,
+    /// What the process was asked to upgrade to.
+    pub(crate) upgrades: Vec<Upgrade>,
     /// Controls that the step left alone.
     pub(crate) left: Controls,
     /// Notices of ends, in their order among the messages, that have not been heard.
@@ -516,10 +519,16 @@ impl Feed {
                         inspect.tell(unsafe { whose.inspect() });
                     }
                 }
+                Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.push(upgrade),
                 Err(_) => {}
             }
             pool::recycle(node);
         }
+    }
+
+    /// What the process was asked to upgrade to since its last step.
+    pub(crate) fn take_upgrades(&mut self) -> Vec<Upgrade> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.upgrades)).unwrap_or_default()
     }
 
     /// The next event of the control lane.

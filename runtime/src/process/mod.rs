@@ -3,6 +3,7 @@
 //! * [`event`]: what a step receives;
 //! * [`output`]: what a step hands out, and what it wants to be next;
 //! * [`body`]: where its state lies;
+//! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
 //! * [`control`]: what the runtime itself says to a process, through its control lane;
 //! * [`guardian`]: who looks after a process, and takes what it leaves.
 
@@ -10,12 +11,14 @@ pub(crate) mod body;
 pub(crate) mod control;
 pub(crate) mod event;
 pub(crate) mod guardian;
+pub(crate) mod handover;
+pub(crate) mod kind;
 pub(crate) mod output;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;
 
-use body::Body;
+use handover::{Refusal, Successor, Upgrade};
 use output::Status;
 
 use crate::errors::{EntryError, InitError, ProcessError};
@@ -77,13 +80,21 @@ pub trait Process: Send + 'static {
     fn traps_exits(&self) -> bool {
         false
     }
+
+    /// Somebody asks that another definition takes this one's place. For the runtime: a process that is written by hand
+    /// decides itself, by [`StepOutput::upgrade`].
+    #[doc(hidden)]
+    fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
+        upgrade.refuse(Refusal::Type(std::any::type_name::<Self>()));
+    }
 }
 
 impl StepOutput<'_> {
-    /// Another definition takes this process's place, under the same PID, with its mailbox and outstanding tags. The old
-    /// one is closed and dropped, the new one is not initialised: it takes its next step.
+    /// Another definition takes this process's place, under the same PID, with its mailbox, names, links, monitors and
+    /// outstanding tags. The old one is closed and dropped, the new one is not initialised: it takes its next step. From
+    /// then on `info` and [`Host::address`](crate::Host::address) know the process by its new type.
     pub fn upgrade(&mut self, process: impl Process) {
-        self.set(Status::Upgrade(Body::new(process)));
+        self.set(Status::Upgrade(Box::new(Successor::by_hand(process))));
     }
 }
 

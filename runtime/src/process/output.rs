@@ -1,6 +1,6 @@
 //! What a step hands out, and what it wants to be next.
 
-use super::body::Body;
+use super::handover::Successor;
 use crate::command::Command;
 use crate::exit::ExitReason;
 use crate::payload::Payload;
@@ -38,7 +38,7 @@ pub(crate) enum Status {
     /// Over, for a reason of its own; the result goes to whoever waits for it.
     Ended(ExitReason, Option<Payload>),
     /// A process that takes this one's place.
-    Upgrade(Body),
+    Upgrade(Box<Successor>),
 }
 
 /// What a step has written.

@@ -20,8 +20,8 @@ use crate::exit::{ExitReason, Panic};
 use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
-use crate::payload::Payload;
 use crate::package::Package;
+use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::Control;
@@ -197,7 +197,7 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                 match control {
                     Control::Join(join) => extras.get_or_insert_default().joined.push(join),
                     Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
-                    Control::Cancel(_) | Control::Kill | Control::Inspect(_) => {}
+                    Control::Cancel(_) | Control::Kill | Control::Inspect(_) | Control::Upgrade(_) => {}
                 }
             } else if letter.kind != Kind::Signal {
                 token.slot().home().inspect(|home| {

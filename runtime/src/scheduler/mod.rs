@@ -31,6 +31,7 @@ pub(crate) mod quiet;
 pub(crate) mod seat;
 pub(crate) mod shutdown;
 pub(crate) mod step;
+mod succeed;
 pub(crate) mod thread;
 pub(crate) mod timers;
 pub(crate) mod wheel;

@@ -300,7 +300,14 @@ impl Context {
                 return Ok(());
             }
         }
-        if !desk.feed.begin_controlled(kept) {
+        let is_cancelled = desk.feed.begin_controlled(kept);
+        let upgrades = desk.feed.take_upgrades();
+        if !upgrades.is_empty()
+            && let Some(body) = token.body()
+        {
+            crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))?;
+        }
+        if !is_cancelled {
             return Ok(());
         }
         let handles_cancel = match token.body() {
@@ -398,13 +405,10 @@ impl Context {
                 let _panic = crate::panics::contain(|| drop(status));
                 desk.end(reason, None)
             }
-            (Status::Upgrade(process), None) => {
-                let old = token.body().replace(process);
-                match old.and_then(|old| super::end::close(old, &ExitReason::Normal)) {
-                    Some(panic) => desk.end(panic, None),
-                    None => After::Requeue,
-                }
-            }
+            (Status::Upgrade(successor), None) => match super::succeed::succeed(token, *successor) {
+                Some(panic) => desk.end(panic, None),
+                None => After::Requeue,
+            },
             (Status::Continue, None) => After::Requeue,
             (Status::Idle, None) if has_control || !data_empty => again,
             (Status::Idle, None) => After::LayIdle,

@@ -74,17 +74,17 @@ pub(super) struct Begun {
 struct KindOf<S>(PhantomData<S>);
 
 impl<S: Spawned<Process: 'static>> KindOf<S> {
-    const KIND: &'static ProcessKind =
-        &ProcessKind { name: std::any::type_name::<S::Process>, type_id: TypeId::of::<S::Process>(), answers: |_| false };
+    const KIND: &'static ProcessKind = &ProcessKind {
+        name: std::any::type_name::<S::Process>,
+        type_id: TypeId::of::<S::Process>(),
+        answers: |_| false,
+    };
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
     /// A permanent child that has five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its own children take), and
     /// whose unhandled messages are dead letters when it ends.
-    pub fn new<E>(
-        name: impl Into<Arc<str>>,
-        mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static,
-    ) -> Self
+    pub fn new<E>(name: impl Into<Arc<str>>, mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {

@@ -74,13 +74,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(
-        roll: Arc<Roll>,
-        plan: Plan,
-        host: Host,
-        first: Vec<(Arc<Post>, Spec)>,
-        is_child: bool,
-    ) -> Self {
+    pub(super) fn new(roll: Arc<Roll>, plan: Plan, host: Host, first: Vec<(Arc<Post>, Spec)>, is_child: bool) -> Self {
         Self {
             roll,
             plan,
@@ -106,7 +100,9 @@ impl Driver {
             let (now, chance) = (Moment::now(), self.random.next());
             let about = match &event {
                 Happened::Started(id) | Happened::StartFailed(id, _) | Happened::Ended(id, _) => Some(*id),
-                Happened::StopChild(id) | Happened::RestartChild(id) | Happened::Due(TimerOf::Child(id), _) => Some(*id),
+                Happened::StopChild(id) | Happened::RestartChild(id) | Happened::Due(TimerOf::Child(id), _) => {
+                    Some(*id)
+                }
                 _ => None,
             };
             let failure = match &event {
@@ -132,7 +128,8 @@ impl Driver {
     /// Says of a failure what follows from it, once.
     fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[Action]) {
         let Some(member) = self.members.get(&id) else { return };
-        let (child, handling) = (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
+        let (child, handling) =
+            (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
         let supervisor = self.own.map(|(pid, _)| pid);
         let restarts = self.plan.restarts(id);
         if restarts > before {

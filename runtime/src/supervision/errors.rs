@@ -70,7 +70,9 @@ pub enum ChildError {
         found: String,
     },
     /// The child is a hand-written process that has not been started, so that its type is not known.
-    #[error("the type of the child `{name}` is known when it runs, which it does not; ask for its PID with `child_pid`")]
+    #[error(
+        "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with `child_pid`"
+    )]
     Untyped {
         /// The child.
         name: String,
@@ -82,7 +84,9 @@ pub enum ChildError {
         name: String,
     },
     /// The supervisor takes no more children.
-    #[error("a {strategy} supervisor takes no children while it runs; use `Supervisor::dynamic()` for those that come and go")]
+    #[error(
+        "a {strategy} supervisor takes no children while it runs; use `Supervisor::dynamic()` for those that come and go"
+    )]
     Fixed {
         /// What kind of supervisor.
         strategy: &'static str,

@@ -135,7 +135,6 @@ impl Roll {
             }
         }
     }
-
 }
 
 impl Estate for Roll {

@@ -168,7 +168,11 @@ impl Supervisor {
             Ok(pid) => Ok(Tree::new(pid, roll)),
             Err(error) => {
                 let reason = ExitReason::error(error.to_string());
-                if is_child { roll.suspend(&reason, false) } else { roll.shut(&reason) }
+                if is_child {
+                    roll.suspend(&reason, false)
+                } else {
+                    roll.shut(&reason)
+                }
                 Err(error.into())
             }
         }

@@ -5,22 +5,12 @@ use crate::mailbox::lanes::Controls;
 use crate::pid::Pid;
 use crate::process::control::{EndWaiter, Join};
 use crate::process::guardian::Guardian;
+pub(crate) use crate::process::kind::ProcessKind;
 use crate::topology::bond::Bond;
 use crate::topology::bonds::Bonds;
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-
-/// What is known of a type of process.
-#[derive(Debug)]
-pub(crate) struct ProcessKind {
-    /// The name that people know it by.
-    pub(crate) name: fn() -> &'static str,
-    /// The type whose address may be made from a PID.
-    pub(crate) type_id: TypeId,
-    /// Whether it answers the protocol of that type.
-    pub(crate) answers: fn(TypeId) -> bool,
-}
 
 /// Values that a process hands on to what it spawns.
 pub(crate) type Values = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;

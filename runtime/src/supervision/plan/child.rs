@@ -16,7 +16,9 @@ pub(crate) struct Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// To be started: at once, or when all before it run.
-    Waiting { at_once: bool },
+    Waiting {
+        at_once: bool,
+    },
     /// Being started.
     Starting,
     Running,

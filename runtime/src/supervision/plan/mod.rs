@@ -113,7 +113,11 @@ pub(crate) enum Action {
     Ask(Id),
     Kill(Id),
     /// In the place of the one that was set for this before.
-    Set { of: TimerOf, number: u64, after: Duration },
+    Set {
+        of: TimerOf,
+        number: u64,
+        after: Duration,
+    },
     /// It is not needed any more.
     Unset(TimerOf),
     /// The child will not start again by itself.
@@ -343,7 +347,9 @@ impl Plan {
                 }
             }
             TimerOf::Child(id) => {
-                let Some(child) = self.children.get_mut(&id).filter(|child| child.timer == Some(number)) else { return };
+                let Some(child) = self.children.get_mut(&id).filter(|child| child.timer == Some(number)) else {
+                    return;
+                };
                 child.timer = None;
                 match child.phase {
                     Phase::Delayed => self.wait(id, true),

@@ -38,7 +38,8 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, 0);
-        let strategy = [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne, Strategy::Dynamic][random.below(4)];
+        let strategy =
+            [Strategy::OneForOne, Strategy::OneForAll, Strategy::RestForOne, Strategy::Dynamic][random.below(4)];
         let (most, within) = (random.below(6) as u32, ms([1, 50, 1_000, u64::MAX][random.below(4)]));
         let backoff = [
             Backoff::none(),
@@ -198,8 +199,12 @@ impl World {
                 }
             }
             12..=15 => {
-                let mut due: Vec<_> =
-                    self.timers.iter().filter(|(_, (_, never))| !never).map(|(of, (number, _))| (*number, *of)).collect();
+                let mut due: Vec<_> = self
+                    .timers
+                    .iter()
+                    .filter(|(_, (_, never))| !never)
+                    .map(|(of, (number, _))| (*number, *of))
+                    .collect();
                 due.sort_by_key(|(number, _)| *number);
                 if !due.is_empty() {
                     let (_, of) = due[self.random.below(due.len())];

@@ -7,9 +7,12 @@ fn which_ends_of_which_kinds_are_failures() {
     for (restart, normal, failed) in
         [(Restart::Permanent, true, true), (Restart::Transient, false, true), (Restart::Temporary, false, false)]
     {
-        for (reason, restarted) in
-            [(ExitReason::Normal, normal), (ExitReason::Shutdown, normal), (ExitReason::Killed, failed), (crash(), failed)]
-        {
+        for (reason, restarted) in [
+            (ExitReason::Normal, normal),
+            (ExitReason::Shutdown, normal),
+            (ExitReason::Killed, failed),
+            (crash(), failed),
+        ] {
             let mut bench = Bench::new(Strategy::OneForOne);
             let a = bench.plan.add(of(restart));
             bench.run_all();
