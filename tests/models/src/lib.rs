@@ -40,7 +40,7 @@ mod errors;
 #[path = "../../../runtime/src/exit.rs"]
 mod exit;
 #[cfg(test)]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod mailbox;
 #[cfg(test)]
 #[allow(dead_code)]
