@@ -4,6 +4,8 @@
 pub(crate) mod body;
 #[path = "../../../../runtime/src/process/control.rs"]
 pub(crate) mod control;
+#[path = "../../../../runtime/src/process/guardian.rs"]
+pub(crate) mod guardian;
 
 /// What lies in a slot.
 pub(crate) trait Process: Send + 'static {}
