@@ -33,7 +33,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A member that
 /// dies is replaced; the callers of what it had in hand are told at once, and what waits in the line waits for another.
 ///
-/// A message through a pool costs about two locks and an allocation more than one to a process.
+/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share: twice
+/// the instructions of a call to a process, also for what is only sent.
 ///
 /// ```
 /// use postroom::prelude::*;
