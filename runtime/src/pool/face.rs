@@ -181,7 +181,7 @@ impl Pool {
     pub fn spawn<S: Spawned>(
         self,
         host: &Host,
-        mut member: impl FnMut(&ChildSpawn) -> Result<S, SpawnError> + Send + 'static,
+        mut member: impl FnMut(ChildSpawn) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let Self { mut rules, lanes, routes } = self;
         let (least, most) = (rules.least, rules.most);
@@ -192,7 +192,7 @@ impl Pool {
             (rules.least, rules.most) = (usize::from(least > 0), 1);
         }
         let plan = Plan::new(rules, 0..lanes.unwrap_or(1));
-        let factory = Box::new(move |spawn: &ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
+        let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
         start::<S, _>(*host, plan, routes, factory)
     }
 }
@@ -245,10 +245,10 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     pub fn spawn<S: Spawned>(
         self,
         host: &Host,
-        mut member: impl FnMut(&ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
+        mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let plan = Plan::new(self.rules, []);
-        let factory = Box::new(move |spawn: &ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
+        let factory = Box::new(move |spawn: ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
         start::<S, _>(*host, plan, self.routes, factory)
     }
 }
@@ -266,7 +266,7 @@ fn start<S: Spawned, K: Key>(
     let error = Arc::new(Mutex::new(None));
     let pointer = Pointer::new(front.clone());
     let pid = pointer.pid();
-    let keeper = Keeper::new(front.clone(), pointer, ChildSpawn::bound(host), factory, error.clone());
+    let keeper = Keeper::new(front.clone(), pointer, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
     match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).start() {
