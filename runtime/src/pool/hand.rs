@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn handed(heard: &Arc<Heard>, called: bool) -> (Arc<Handed>, Caller) {
-        let caller = called.then(|| Caller::outside(heard.clone(), None));
+        let caller = called.then(|| Caller::outside(heard.clone(), None).0);
         Handed::new(heard.clone(), 7, caller)
     }
 
