@@ -285,9 +285,14 @@ pub(crate) fn leave() {
     });
     // With the table in place, so that what these futures wait for is cancelled too.
     drop(beside);
-    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten());
+    if peek(|waits| !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true) {
+        let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
+        leave_to_heir(unhandled.into_iter().flatten().flatten());
+    }
     drop(peek(|waits| waits.continuations.take()));
+    if peek(|waits| waits.rows.is_empty()) == Some(true) {
+        return;
+    }
     let rows = peek(|waits| {
         let rows = std::mem::take(&mut waits.rows);
         for (_, wait) in &rows {
