@@ -158,10 +158,11 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// One step, with this process's table in place.
+    /// One step, with this process's table in place. `upgrading` says that the process is to hand its state over.
     fn step_inside(
         state: &mut State<P>,
         life: u64,
+        mut upgrading: bool,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
     ) -> Result<(), ProcessError> {
@@ -174,7 +175,7 @@ impl<P: Actor> Machine<P> {
                     return Err(StepError::AfterDone.into());
                 }
                 State::Serving(process, context) => {
-                    if active::is_upgrading() {
+                    if upgrading {
                         // What else has been said to it goes along, or ends it first.
                         while let Some(event) = events.next_control() {
                             bring::<P>(event);
@@ -207,6 +208,7 @@ impl<P: Actor> Machine<P> {
                         }
                         Away::Finished(Finished::Method(process, context, failed)) => {
                             *state = State::Serving(process, context);
+                            upgrading = active::is_upgrading();
                             match failed {
                                 Some(error) => return Err(error),
                                 None => continue,
@@ -227,11 +229,10 @@ impl<P: Actor> Machine<P> {
     /// A step of a process that waits for something, or that something else than messages has come for.
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        let upgrading = self.seat.is_upgrading();
         let (state, life) = (&mut self.state, self.seat.life);
-        active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))?;
-        if matches!(self.state, State::Serving(..))
-            && self.seat.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
-        {
+        active::enter(&mut self.seat, None, || Self::step_inside(state, life, upgrading, events, out))?;
+        if self.seat.is_upgrading() && matches!(self.state, State::Serving(..)) {
             self.hand_over(out);
         }
         Ok(())
@@ -399,7 +400,7 @@ impl<P: Actor> Process for Machine<P> {
 
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         // An earlier wish may make it what this one expects.
-        let is_first = self.seat.waits.as_ref().is_none_or(|waits| !waits.is_upgrading());
+        let is_first = !self.seat.is_upgrading();
         if is_first && !upgrade.is::<Handover<P>>() {
             return upgrade.refuse(Refusal::Type(P::NAME));
         }
