@@ -158,11 +158,10 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// One step, with this process's table in place. `upgrading` says that the process is to hand its state over.
+    /// One step, with this process's table in place.
     fn step_inside(
         state: &mut State<P>,
         life: u64,
-        mut upgrading: bool,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
     ) -> Result<(), ProcessError> {
@@ -175,7 +174,7 @@ impl<P: Actor> Machine<P> {
                     return Err(StepError::AfterDone.into());
                 }
                 State::Serving(process, context) => {
-                    if upgrading {
+                    if active::is_upgrading() {
                         // What else has been said to it goes along, or ends it first.
                         while let Some(event) = events.next_control() {
                             bring::<P>(event);
@@ -208,7 +207,6 @@ impl<P: Actor> Machine<P> {
                         }
                         Away::Finished(Finished::Method(process, context, failed)) => {
                             *state = State::Serving(process, context);
-                            upgrading = active::is_upgrading();
                             match failed {
                                 Some(error) => return Err(error),
                                 None => continue,
@@ -229,10 +227,9 @@ impl<P: Actor> Machine<P> {
     /// A step of a process that waits for something, or that something else than messages has come for.
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        let upgrading = self.seat.is_upgrading();
         let (state, life) = (&mut self.state, self.seat.life);
-        active::enter(&mut self.seat, None, || Self::step_inside(state, life, upgrading, events, out))?;
-        if self.seat.is_upgrading() && matches!(self.state, State::Serving(..)) {
+        active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))?;
+        if matches!(self.state, State::Serving(..)) && self.seat.is_upgrading() {
             self.hand_over(out);
         }
         Ok(())
