@@ -60,6 +60,12 @@ impl Seat {
         self.table().ask_to_upgrade(upgrade);
     }
 
+    /// Whether the process was asked to upgrade.
+    #[inline]
+    pub(crate) fn is_upgrading(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
+    }
+
     /// What the process is to upgrade to next.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
         self.waits.as_mut()?.next_upgrade()

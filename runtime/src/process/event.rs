@@ -181,7 +181,8 @@ pub(crate) struct Rare {
     /// Who asked to be told of the end.
     pub(crate) joins: Vec<Join>,
     /// What the process was asked to upgrade to.
-    pub(crate) upgrades: Vec<Upgrade>,
+    #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
+    pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
     /// Controls that the step left alone.
     pub(crate) left: Controls,
     /// Notices of ends, in their order among the messages, that have not been heard.
@@ -522,7 +523,7 @@ impl Feed {
                         inspect.tell(unsafe { whose.inspect() });
                     }
                 }
-                Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.push(upgrade),
+                Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
                 Err(_) => {}
             }
             pool::recycle(node);
@@ -530,8 +531,10 @@ impl Feed {
     }
 
     /// What the process was asked to upgrade to since its last step.
-    pub(crate) fn take_upgrades(&mut self) -> Vec<Upgrade> {
-        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.upgrades)).unwrap_or_default()
+    #[expect(clippy::box_collection, reason = "as it is kept")]
+    #[inline]
+    pub(crate) fn take_upgrades(&mut self) -> Option<Box<Vec<Upgrade>>> {
+        self.rare.as_mut()?.upgrades.take()
     }
 
     /// The next event of the control lane.

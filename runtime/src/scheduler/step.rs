@@ -32,6 +32,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
 use crate::process::event::{Events, Feed, Rare};
+use crate::process::handover::Upgrade;
 use crate::process::output::{Request, Status, Written, Yield};
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
@@ -301,11 +302,8 @@ impl Context {
             }
         }
         let is_cancelled = desk.feed.begin_controlled(kept);
-        let upgrades = desk.feed.take_upgrades();
-        if !upgrades.is_empty()
-            && let Some(body) = token.body()
-        {
-            crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))?;
+        if let Some(upgrades) = desk.feed.take_upgrades() {
+            ask_to_upgrade(token, *upgrades)?;
         }
         if !is_cancelled {
             return Ok(());
@@ -467,6 +465,13 @@ impl Context {
         }
         None
     }
+}
+
+/// Tells the process what it is to upgrade to. Gives its panic.
+#[cold]
+fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
+    let Some(body) = token.body() else { return Ok(()) };
+    crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
 }
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.
