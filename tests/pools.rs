@@ -257,3 +257,19 @@ fn a_pool_in_a_pool_and_what_is_sent_later_find_their_members() {
         until(|| log.all() == [1, 2]);
     });
 }
+
+#[test]
+fn a_pool_is_a_child_of_a_supervisor_and_comes_again() {
+    with_runtime(|runtime| {
+        let tree = postroom::supervision::Supervisor::one_for_one()
+            .child("workers", |spawn| Pool::fixed(2).spawn(spawn, |spawn| spawn.of(Worker::default()).serve()))
+            .spawn(runtime)
+            .unwrap();
+        let workers: Address<Worker> = tree.child("workers").unwrap();
+        assert_eq!(workers.echo(1).wait(), Ok(1));
+        let keeper = workers.pid().info().unwrap().pid;
+        assert!(keeper.kill());
+        until(|| workers.pid().info().is_some_and(|info| info.pid != keeper));
+        until(|| workers.echo(2).wait() == Ok(2));
+    });
+}
