@@ -249,7 +249,7 @@ fn a_pool_in_a_pool_and_what_is_sent_later_find_their_members() {
             .spawn(runtime, move |_| {
                 let seen = seen.clone();
                 Pool::fixed(2)
-                    .spawn(&host, move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
+                    .spawn(host, move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
             })
             .unwrap();
         assert_eq!(outer.address().echo(1).wait(), Ok(1));
