@@ -137,6 +137,8 @@ impl<K: Key> Front<K> {
 
     /// Carries out what the plan says, unless another thread is at it.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) {
+        // Also where another thread acts, which may take its time.
+        self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
         }
