@@ -15,7 +15,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What a child's last life left behind for the next one, or what there is more to a child than its process.
+/// What a child leaves behind for its successor, and what it has besides its process.
 pub(crate) type Estate = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
@@ -32,7 +32,6 @@ pub struct ChildSpawn {
 }
 
 impl ChildSpawn {
-    #[allow(dead_code, reason = "called by supervisors")]
     pub(crate) fn new(host: Host) -> Self {
         Self { host, bound: false, guardian: None, estate: None }
     }

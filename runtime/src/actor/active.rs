@@ -291,9 +291,8 @@ pub(crate) fn leave() {
     });
     // With the table in place, so that what these futures wait for is cancelled too.
     drop(beside);
-    if peek(|waits| !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true) {
-        let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-        leave_to_heir(unhandled.into_iter().flatten().flatten());
+    if peek(|waits| waits.aside.is_empty() && waits.inbox.is_empty()) == Some(false) {
+        leave_unhandled();
     }
     drop(peek(|waits| waits.continuations.take()));
     if peek(|waits| waits.rows.is_empty()) == Some(true) {
@@ -312,6 +311,13 @@ pub(crate) fn leave() {
         rows
     });
     drop(rows);
+}
+
+/// Leaves the messages that were taken out of the mailbox and not come to.
+#[cold]
+fn leave_unhandled() {
+    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
+    leave_to_heir(unhandled.into_iter().flatten().flatten());
 }
 
 /// Polls those futures beside the process's methods that want it now.
