@@ -4,6 +4,8 @@
 mod flood;
 #[path = "bounds/hard.rs"]
 mod hard;
+#[path = "bounds/held.rs"]
+mod held;
 #[path = "bounds/holds.rs"]
 mod holds;
 #[path = "bounds/outside.rs"]
