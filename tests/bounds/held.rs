@@ -1,5 +1,6 @@
 //! What reaches a process that is held, and what does not.
 
+use super::Gate;
 use postroom::prelude::*;
 use postroom::{Clock, ProcessState, SendFailure};
 use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
@@ -178,9 +179,10 @@ impl Loops {
                 0 => other.echo(1).await.unwrap(),
                 1 => {
                     // Woken by a thread, perhaps while it is held.
-                    let (say, said) = futures(round);
-                    std::thread::spawn(move || say.store(true));
-                    said.await;
+                    let gate = Gate::default();
+                    let opens = gate.clone();
+                    std::thread::spawn(move || opens.open());
+                    gate.passed().await;
                     1
                 }
                 _ => {
@@ -205,37 +207,6 @@ impl Echo {
     fn echo(&mut self, number: u64) -> u64 {
         number
     }
-}
-
-/// A flag that a task waits for.
-#[derive(Clone, Default)]
-struct Flag(Arc<Mutex<(bool, Option<std::task::Waker>)>>);
-
-impl Flag {
-    fn store(&self, to: bool) {
-        let waker = {
-            let mut flag = self.0.lock().unwrap();
-            flag.0 = to;
-            flag.1.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-fn futures(_round: u64) -> (Flag, impl Future<Output = ()>) {
-    let flag = Flag::default();
-    let mine = flag.clone();
-    let wait = std::future::poll_fn(move |context| {
-        let mut flag = mine.0.lock().unwrap();
-        if flag.0 {
-            return std::task::Poll::Ready(());
-        }
-        flag.1 = Some(context.waker().clone());
-        std::task::Poll::Pending
-    });
-    (flag, wait)
 }
 
 #[test]
