@@ -103,7 +103,7 @@ impl<K: Key> Front<K> {
         }
         let (members, rooms) = (state.plan.all(), std::mem::take(&mut state.rooms));
         drop(state);
-        rooms.into_iter().for_each(|room| room.put(()));
+        rooms.into_iter().for_each(|room| _ = room.put(()));
         (left, members)
     }
 
@@ -157,7 +157,7 @@ impl<K: Key> Front<K> {
         state.acting = false;
         let rooms = if state.plan.take_freed() { std::mem::take(&mut state.rooms) } else { Vec::new() };
         drop(state);
-        rooms.into_iter().for_each(|room| room.put(()));
+        rooms.into_iter().for_each(|room| _ = room.put(()));
     }
 
     fn carry_out(&self, action: Action<K, Package>) {

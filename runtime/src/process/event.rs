@@ -236,16 +236,17 @@ impl Feed {
         self.messages = 0;
     }
 
-    /// The step that begins has something in its control lane, or `kept` from the last one. Gives whether a cancel is among
-    /// it: then [`cancel`](Self::cancel) is to be called.
-    pub(crate) fn begin_controlled(&mut self, kept: Controls) -> bool {
+    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
+    /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
+    pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls) -> bool {
         self.controlled = true;
         let taken = self.holder().take_control();
-        if kept.is_empty() && taken.are_answers_for(self.generation) {
+        if kept.is_empty() && held.is_empty() && taken.are_answers_for(self.generation) {
             self.controls = taken;
             return false;
         }
         self.controls = kept;
+        self.absorb(held);
         self.absorb(taken);
         std::mem::take(&mut self.cancelled)
     }
@@ -303,6 +304,11 @@ impl Feed {
     /// Whether the step took anything.
     pub(crate) fn has_taken(&self) -> bool {
         self.messages + self.others > 0
+    }
+
+    /// Whether anything but a wake is left for the process in the control lane.
+    pub(crate) fn has_control_node(&self) -> bool {
+        !self.controls.is_empty() || self.holder.as_ref().is_some_and(Holder::has_control_node)
     }
 
     /// Whether the data lane is empty.
