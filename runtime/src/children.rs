@@ -32,7 +32,6 @@ pub struct ChildSpawn {
 }
 
 impl ChildSpawn {
-    #[allow(dead_code, reason = "called by supervisors")]
     pub(crate) fn new(host: Host) -> Self {
         Self { host, bound: false, guardian: None, estate: None }
     }
