@@ -314,13 +314,6 @@ pub(crate) fn leave() {
     drop(rows);
 }
 
-/// Leaves the messages that were taken out of the mailbox and not come to.
-#[cold]
-fn leave_unhandled() {
-    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten());
-}
-
 /// Polls those futures beside the process's methods that want it now.
 pub(crate) fn poll_beside() {
     if peek(|waits| waits.beside.is_some()) != Some(true) {
