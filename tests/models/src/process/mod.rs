@@ -6,14 +6,10 @@ pub(crate) mod body;
 pub(crate) mod control;
 #[path = "../../../../runtime/src/process/guardian.rs"]
 pub(crate) mod guardian;
+#[path = "../../../../runtime/src/process/handover.rs"]
+pub(crate) mod handover;
 #[path = "../../../../runtime/src/process/kind.rs"]
 pub(crate) mod kind;
-
-/// A stand-in for wishes to hand a state over, which no model makes.
-pub(crate) mod handover {
-    /// See the module.
-    pub(crate) enum Upgrade {}
-}
 
 /// What lies in a slot.
 pub(crate) trait Process: Send + 'static {}
