@@ -105,7 +105,6 @@ mutant bond-left-at-the-grave      $slot bonds 's/^        drop\(letter\);/     
 mutant control-bond-does-not-bury  $slot bonds 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
 mutant bond-is-heard-by-nobody     $ear  bonds 's/self\.post_control\(pool::empty\(\), Kind::Signal.*$/drop((pool::empty(), generation, std::mem::ManuallyDrop::new(payload)));/'
 mutant notice-goes-the-other-way   $ear  bonds 's/let is_notice = bond\.is_notice\(\);/let is_notice = !bond.is_notice();/'
-mutant lane-order-is-not-kept      $lanes bonds 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant member-is-taken-in-blindly  $members memberships 's/if lives\(pid\)/if lives(pid) || true/'
 mutant member-is-not-counted       $members memberships 's/self\.cell\(pid\)\.fetch_add\(1, Ordering::SeqCst\);//; s/\.fetch_sub\(1,/.fetch_sub(0,/'
 mutant refused-member-stays        $members memberships 's/^        self\.remove\(pid, \&seat\);//'

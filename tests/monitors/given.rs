@@ -1,10 +1,11 @@
 //! When a `Down` is given to a process: in its place among the messages, when the process takes messages.
 
 use super::{partner, watcher};
+use postroom::Machine;
 use postroom::prelude::*;
 use postroom_tests::act;
 use postroom_tests::face::{Gate, with_runtime};
-use postroom_tests::partner::{LONG, Said};
+use postroom_tests::partner::{LONG, Said, Trapper, TrapperSay};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::mpsc::{Sender, channel};
@@ -147,6 +148,20 @@ fn a_down_that_was_heard_and_not_given_can_be_taken_back() {
             assert!(heard.recv_timeout(LONG).is_err(), "and its Down is not given");
         }
     });
+}
+
+#[test]
+fn a_machine_that_is_driven_by_hand_is_given_notices_in_their_place_too() {
+    let (trapper, told) = Trapper::heard();
+    let mut machine = Machine::new(trapper);
+    machine.init(&mut InitContext::detached(), "serve", payloads![]).unwrap();
+    let pid: Pid = "<7.0.0.1>".parse().unwrap();
+    let word = |word| Event::Message(Package::new(pid, TrapperSay { word }));
+    let exit = Exit { pid, reason: ExitReason::Killed };
+    let events = [word("before"), Event::Signal(Signal::Exit(exit.clone())), word("after")];
+    machine.step(&mut Events::of(events), &mut StepOutput::new()).unwrap();
+    drop(machine);
+    assert_eq!(told.rest(), [Said::Word("before"), Said::Exit(exit), Said::Word("after")]);
 }
 
 /// It takes one event a step: what it leaves stays for the next.

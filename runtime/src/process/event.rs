@@ -31,8 +31,8 @@ pub enum Event {
     Signal(Signal),
 }
 
-/// What has arrived for a process, up to the budget of one step: completions and signals first, then messages in the
-/// order of their arrival.
+/// What has arrived for a process, up to the budget of one step: completions and cancels first, then messages in the
+/// order of their arrival, and among them, each in its place, the notices that others have ended.
 ///
 /// What a step does not take stays for the next one.
 #[derive(Debug)]
@@ -54,12 +54,15 @@ impl<'a> Events<'a> {
         Self(Source::Lanes(feed))
     }
 
-    /// The next completion or signal; messages stay where they are.
+    /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with them.
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
             Source::Lanes(feed) => feed.next_control(),
             Source::Queue(events) => {
-                let place = events.iter().position(|event| !matches!(event, Event::Message(_)))?;
+                let in_line = |event: &Event| {
+                    matches!(event, Event::Message(_) | Event::Signal(Signal::Down(_) | Signal::Exit(_)))
+                };
+                let place = events.iter().position(|event| !in_line(event))?;
                 events.remove(place)
             }
         }

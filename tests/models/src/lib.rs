@@ -40,7 +40,7 @@ mod errors;
 #[path = "../../../runtime/src/exit.rs"]
 mod exit;
 #[cfg(test)]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod mailbox;
 #[cfg(test)]
 #[allow(dead_code)]
@@ -56,7 +56,7 @@ mod payload;
 #[path = "../../../runtime/src/pid.rs"]
 mod pid;
 #[cfg(test)]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod process;
 #[cfg(test)]
 #[allow(dead_code)]

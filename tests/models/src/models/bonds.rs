@@ -8,7 +8,6 @@
 //! `scheduler/end.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
 
 use crate::check::{check, keep, reach};
-use crate::clock::TimeKeeper;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
@@ -84,8 +83,6 @@ impl Sink for Host {
         unreachable!("no messages are sent")
     }
 }
-
-impl TimeKeeper for Host {}
 
 impl Keeper for Host {
     fn wake(&'static self, token: Token) {

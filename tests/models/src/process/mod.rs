@@ -4,6 +4,12 @@
 pub(crate) mod body;
 #[path = "../../../../runtime/src/process/control.rs"]
 pub(crate) mod control;
+#[path = "../../../../runtime/src/process/guardian.rs"]
+pub(crate) mod guardian;
+#[path = "../../../../runtime/src/process/handover.rs"]
+pub(crate) mod handover;
+#[path = "../../../../runtime/src/process/kind.rs"]
+pub(crate) mod kind;
 
 /// What lies in a slot.
 pub(crate) trait Process: Send + 'static {}
