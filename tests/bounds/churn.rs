@@ -218,7 +218,9 @@ fn count(runtime: &Runtime, bound: Bound, gate: &Latch) -> (Address<Count>, Arc<
 fn a_hard_bound_is_one_for_a_process_that_sends_on_and_on_in_a_step() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
-        for (overflow, accepted) in [(Overflow::Refuse, 500), (Overflow::DropOldest, 10_000), (Overflow::DropNewest, 10_000)] {
+        for (overflow, accepted) in
+            [(Overflow::Refuse, 500), (Overflow::DropOldest, 10_000), (Overflow::DropNewest, 10_000)]
+        {
             let gate = Latch::new();
             let (to, count) = count(&runtime, Bound::Hard(500, overflow), &gate);
             let burst = runtime.spawn(Burst).serve().unwrap();

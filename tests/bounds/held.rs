@@ -77,7 +77,11 @@ fn a_process_that_waits_for_its_yields_takes_no_step_for_those_who_wait_for_room
                 let source = act(move |_, out| {
                     (0..100_u64).for_each(|number| runtime_send(waits, number));
                     left -= 1;
-                    if left == 0 { out.done() } else { out.go_on() }
+                    if left == 0 {
+                        out.done()
+                    } else {
+                        out.go_on()
+                    }
                     Ok(())
                 });
                 runtime.spawn_process(source).start().unwrap()

@@ -126,7 +126,11 @@ fn whoever_waits_for_room_hears_of_the_end_however_it_meets_it() {
                 let threads: Vec<_> = threads.collect();
                 let end = mayfly.pid().join();
                 (0..round * 500).for_each(|_| std::hint::spin_loop());
-                if round % 2 == 0 { mayfly.pid().kill() } else { mayfly.pid().stop() };
+                if round % 2 == 0 {
+                    mayfly.pid().kill()
+                } else {
+                    mayfly.pid().stop()
+                };
                 end.wait();
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
             }
