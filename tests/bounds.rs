@@ -1,17 +1,53 @@
 //! Bounds of mailboxes: who is held, who gets a message back, and that nobody waits for ever.
 
+#[path = "bounds/churn.rs"]
+mod churn;
 #[path = "bounds/flood.rs"]
 mod flood;
 #[path = "bounds/hard.rs"]
 mod hard;
+#[path = "bounds/held.rs"]
+mod held;
 #[path = "bounds/holds.rs"]
 mod holds;
 #[path = "bounds/outside.rs"]
 mod outside;
+#[path = "bounds/room.rs"]
+mod room;
 
 use postroom::prelude::*;
 use postroom_tests::Latch;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+/// Closed until it is opened; one task waits at it.
+#[derive(Clone, Default)]
+struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Gate {
+    fn open(&self) {
+        let mut gate = self.0.lock().unwrap();
+        gate.0 = true;
+        let waker = gate.1.take();
+        drop(gate);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    async fn passed(&self) {
+        std::future::poll_fn(|context| {
+            let mut gate = self.0.lock().unwrap();
+            if gate.0 {
+                return Poll::Ready(());
+            }
+            gate.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
 
 /// Takes numbers in the order of each sender, once it is let.
 #[process]

@@ -66,8 +66,6 @@ mod package;
 mod panics;
 mod payload;
 mod pid;
-// Its owners are supervisors, pools and names.
-#[cfg_attr(not(test), allow(dead_code))]
 mod pointing;
 mod pool;
 mod probe;
@@ -142,6 +140,7 @@ pub use postroom_macros::{entry, main, message, process, protocol, signal};
 /// What a program that uses processes wants in scope.
 pub mod prelude {
     pub use crate::payloads;
+    pub use crate::supervision::{Backoff, Supervisor};
     pub use crate::{
         Address, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit,
         ExitReason, Group, GroupEvent, Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process,

@@ -23,12 +23,12 @@ impl<T> Oneshot<T> {
         Self(Mutex::new(State::Empty(None)))
     }
 
-    /// Hands the value over. A second one is dropped.
-    pub(crate) fn put(&self, value: T) {
+    /// Hands the value over. A second one is dropped. Gives whether it is the first, and somebody may want it.
+    pub(crate) fn put(&self, value: T) -> bool {
         let mut state = lock(&self.0);
         let waker = match &mut *state {
             State::Empty(waker) => waker.take(),
-            State::Full(_) | State::Over => return,
+            State::Full(_) | State::Over => return false,
         };
         *state = State::Full(value);
         drop(state);
@@ -36,12 +36,13 @@ impl<T> Oneshot<T> {
             // A waker is its executor's code, and whoever hands the value over is no part of that.
             let _panic = crate::panics::contain(|| waker.wake());
         }
+        true
     }
 
-    /// Says that nobody wants the value any more.
-    pub(crate) fn abandon(&self) {
+    /// Says that nobody wants the value any more. Gives whether it had come, and nobody had seen it.
+    pub(crate) fn abandon(&self) -> bool {
         let before = std::mem::replace(&mut *lock(&self.0), State::Over);
-        drop(before);
+        matches!(before, State::Full(_))
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

@@ -156,8 +156,9 @@ impl Edge {
 
     /// Takes a hold away that is another process's. Gives whether it was still there.
     fn lift(&self, hold: u64) -> bool {
-        let number = hold << LOW_BITS;
-        self.number.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let number = self.number.load(Ordering::Relaxed);
+        number >> LOW_BITS == hold
+            && self.number.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// What the edge says, if there is one and it is not being written at this moment.

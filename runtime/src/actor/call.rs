@@ -375,7 +375,7 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
             Stage::Process(key, life, _) => {
                 let _unseen = active::with(|waits| waits.is_of_life(*life).then(|| waits.forget(*key)));
             }
-            Stage::Outside(call, _) => call.0.abandon(),
+            Stage::Outside(call, _) => _ = call.0.abandon(),
             Stage::Ready(_) | Stage::Over => {}
         }
     }

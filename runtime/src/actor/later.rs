@@ -9,6 +9,7 @@ use crate::pid::Pid;
 use crate::pointing::behind;
 use crate::program::this_node;
 use crate::scheduler::birth::current_host;
+use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::local::with_current;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use crate::table::{Slot, TABLE};
@@ -108,12 +109,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let send_now = move || {
             let message = lock(&inside).take();
             // There is nobody to give it back to.
-            if let Some(Err(SendError { message, reason })) = message.map(|message| send(pid, message)) {
-                let reason = match reason {
-                    SendFailure::Full(_) => DeadLetterReason::Overflow,
-                    _ => DeadLetterReason::Ended,
-                };
-                bring(DeadLetter { to: pid, message: Payload::new(message), reason });
+            if let Some(Err(refused)) = message.map(|message| in_manner(Manner::Late, || send(pid, message))) {
+                bury(pid, refused);
             }
         };
         if let Some(key) = keeper.later(due, Box::new(send_now)) {
@@ -126,8 +123,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 
     /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended. A copy
-    /// that could not be sent when it was due, because all workers were busy, is not made up for; the others come when they
-    /// would have come anyway. A period of less than a millisecond is taken as one.
+    /// that could not be sent when it was due, because all workers were busy, is not made up for, and one that finds the mailbox
+    /// full is a dead letter; the others come when they would have come anyway. A period of less than a millisecond is taken as one.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended already.
@@ -149,6 +146,15 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
         Err(SendError { message, reason: SendFailure::NoTimer(pid) })
     }
+}
+
+/// Disposes of a message that there is nobody to give back to.
+fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>) {
+    let reason = match reason {
+        SendFailure::Full(_) => DeadLetterReason::Overflow,
+        _ => DeadLetterReason::Ended,
+    };
+    bring(DeadLetter { to, message: Payload::new(message), reason });
 }
 
 /// A message that is sent again and again, of whatever type.
@@ -197,9 +203,15 @@ impl Every {
             *state = State::Sending(current_thread().id());
             due
         };
-        // What finds no room is missed; what finds no process is the last.
-        let sent = send(self.pid, message);
-        let is_sent = !matches!(&sent, Err(error) if !matches!(error.reason, SendFailure::Full(_)));
+        // What finds no room is missed, and a dead letter; what finds no process is the last.
+        let is_sent = match in_manner(Manner::Late, || send(self.pid, message)) {
+            Ok(()) => true,
+            Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
+                bury(self.pid, refused);
+                true
+            }
+            Err(_) => false,
+        };
         // Counted from when it was due, so that the rate holds.
         let regular = due.after(self.period);
         let now = Moment::now_by(self.keeper.told());

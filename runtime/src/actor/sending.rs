@@ -9,8 +9,7 @@ use crate::pid::Pid;
 use crate::pointing::{DEPTH, behind, points_on_here};
 use crate::program::this_node;
 use crate::scheduler::crowd::press::{Manner, in_manner};
-use crate::scheduler::crowd::room::{self, Room};
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::crowd::room::{self, Room, Wish};
 use crate::table::{Slot, TABLE};
 use crate::timekeeper::timekeeper;
 use std::future::poll_fn;
@@ -41,11 +40,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 Err(SendError { message: back, reason: SendFailure::Full(_) }) if !is_over(until) => message = back,
                 outcome => return outcome,
             }
-            if let Some(room) = room_behind(pid) {
-                while_blocked(|| room.wait(until));
-                room.abandon();
-            } else if let Some(slot) = local(pid) {
-                room::wait(slot, pid.generation(), until);
+            if let Some(wish) = wish(pid) {
+                wish.wait(until);
             }
         }
     }
@@ -61,10 +57,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 Err(SendError { message: back, reason: SendFailure::Full(_) }) => message = back,
                 outcome => return outcome,
             }
-            let room = room_behind(pid).or_else(|| room::ask(local(pid)?, pid.generation()));
-            if let Some(room) = room {
-                let wish = Wish(room);
-                poll_fn(|context| wish.0.poll(context.waker())).await;
+            if let Some(wish) = wish(pid) {
+                poll_fn(|context| wish.poll(context.waker())).await;
             }
         }
     }
@@ -81,8 +75,13 @@ fn local(pid: Pid) -> Option<&'static Slot> {
 /// How long to wait where nobody says when there is room. A guess: long beside a look, short beside what people notice.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// Asks for room in a mailbox; `None` if there is some by now, or if nobody is there any more.
+fn wish(pid: Pid) -> Option<Wish> {
+    wish_behind(pid).or_else(|| room::ask(local(pid)?, pid.generation()))
+}
+
 /// Asks for room where a PID points on to; `None` for one that does not.
-fn room_behind(pid: Pid) -> Option<Room> {
+fn wish_behind(pid: Pid) -> Option<Wish> {
     if !points_on_here(pid) {
         return None;
     }
@@ -95,7 +94,7 @@ fn room_behind(pid: Pid) -> Option<Room> {
                 continue;
             }
             Some(process) => local(process).and_then(|slot| room::ask(slot, process.generation())),
-            None => behind.room(),
+            None => behind.room().map(Wish::of),
         };
         if asked.is_some() {
             return asked;
@@ -106,15 +105,6 @@ fn room_behind(pid: Pid) -> Option<Room> {
     let room = Room::new(Oneshot::new());
     let inside = room.clone();
     // By the system's time, which that timekeeper goes by whatever a test does to that of a host.
-    timekeeper().later(Moment::now_by(None).after(LOOK_AGAIN), Box::new(move || inside.put(())))?;
-    Some(room)
-}
-
-/// Of a task that waits for room. One that is dropped lets the next one in.
-struct Wish(Room);
-
-impl Drop for Wish {
-    fn drop(&mut self) {
-        self.0.abandon();
-    }
+    timekeeper().later(Moment::now_by(None).after(LOOK_AGAIN), Box::new(move || _ = inside.put(())))?;
+    Some(Wish::of(room))
 }

@@ -235,6 +235,22 @@ impl Lanes {
         }
     }
 
+    /// Wakes the process as [`wake`](Self::wake) does, unless it waits for control only: then it is left alone, and whatever it
+    /// did before it laid the token down is seen by the caller. Gives `None` for that.
+    pub(crate) fn rouse(&self) -> Option<Claim> {
+        let mut current = self.control.load(Ordering::Relaxed);
+        loop {
+            let mark = marks(current);
+            let new = if mark == 0 { marked(current, WOKEN) } else { current };
+            match self.control.compare_exchange(current, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) if mark & WAIT != 0 => return None,
+                Ok(_) if mark & WOKEN != 0 => return Some(Claim::Nothing),
+                Ok(_) => return Some(self.claim_after_control(current)),
+                Err(changed) => current = changed,
+            }
+        }
+    }
+
     /// `before` is the control word that the caller has just replaced.
     fn claim_after_control(&self, before: *mut Node) -> Claim {
         if marks(before) & WAIT != 0 {
@@ -450,6 +466,19 @@ impl Controls {
             next = node.next.load(Ordering::Relaxed);
         }
         true
+    }
+
+    /// Whether there is a signal among them.
+    pub(crate) fn has_signal(&self) -> bool {
+        let mut next = self.first;
+        // SAFETY: null, or a node of this list.
+        while let Some(node) = unsafe { next.as_ref() } {
+            if node.is_signal() {
+                return true;
+            }
+            next = node.next.load(Ordering::Relaxed);
+        }
+        false
     }
 
     /// Adds a node behind the newest.

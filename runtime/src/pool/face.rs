@@ -12,6 +12,7 @@ use crate::mailbox::bound::Bound;
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::runtime::Host;
+use crate::supervision::place::SpawnPlace;
 use crate::sync::{Arc, Mutex, lock};
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -173,14 +174,15 @@ options!(<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
 
 impl Pool {
     /// Starts the pool and the members that it has from the beginning, each by `member`, which runs in the process that keeps
-    /// the pool. Inside a process the pool is its child.
+    /// the pool. Inside a process the pool is its child; a supervisor's child can be a pool, by
+    /// `|spawn| Pool::fixed(4).spawn(spawn, …)`.
     ///
     /// # Errors
     /// [`SpawnError::NoMembers`] for a pool that may have none; what the start of a member failed with. Later a member that
     /// cannot be started fails the calls that wait for it, and the pool tries again.
     pub fn spawn<S: Spawned>(
         self,
-        host: &Host,
+        place: impl SpawnPlace,
         mut member: impl FnMut(ChildSpawn) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let Self { mut rules, lanes, routes } = self;
@@ -193,7 +195,7 @@ impl Pool {
         }
         let plan = Plan::new(rules, 0..lanes.unwrap_or(1));
         let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
-        start::<S, _>(*host, plan, routes, factory)
+        start::<S, _>(place.door().host(), plan, routes, factory)
     }
 }
 
@@ -244,12 +246,12 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// What the start of the pool's own process failed with.
     pub fn spawn<S: Spawned>(
         self,
-        host: &Host,
+        place: impl SpawnPlace,
         mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let plan = Plan::new(self.rules, []);
         let factory = Box::new(move |spawn: ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
-        start::<S, _>(*host, plan, self.routes, factory)
+        start::<S, _>(place.door().host(), plan, self.routes, factory)
     }
 }
 

@@ -103,7 +103,7 @@ impl<K: Key> Front<K> {
         }
         let (members, rooms) = (state.plan.all(), std::mem::take(&mut state.rooms));
         drop(state);
-        rooms.into_iter().for_each(|room| room.put(()));
+        rooms.into_iter().for_each(|room| _ = room.put(()));
         (left, members)
     }
 
@@ -137,6 +137,8 @@ impl<K: Key> Front<K> {
 
     /// Carries out what the plan says, unless another thread is at it.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) {
+        // Also where another thread acts, which may take its time.
+        self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
         }
@@ -155,7 +157,7 @@ impl<K: Key> Front<K> {
         state.acting = false;
         let rooms = if state.plan.take_freed() { std::mem::take(&mut state.rooms) } else { Vec::new() };
         drop(state);
-        rooms.into_iter().for_each(|room| room.put(()));
+        rooms.into_iter().for_each(|room| _ = room.put(()));
     }
 
     fn carry_out(&self, action: Action<K, Package>) {

@@ -71,7 +71,10 @@ impl<K: Key> Keeper<K> {
             }
             Err(error) => {
                 self.front.count(|totals| totals.failed += 1);
-                let why = ExitReason::error(error.to_string());
+                let why = match error {
+                    SpawnError::Shutdown => ExitReason::Shutdown,
+                    ref error => ExitReason::error(error.to_string()),
+                };
                 self.front.tell(|plan, now| plan.failed(now, key, &why));
                 Err(error)
             }

@@ -55,7 +55,7 @@ pub(crate) fn end(
         None => reason,
     };
     MEMBERSHIPS.end(pid, &reason);
-    let handling = at_work::take(pid);
+    let handling = if reason.is_normal() { None } else { at_work::take(pid) };
     let mut extras = token.take_extras();
     if let Some(extras) = &extras {
         if extras.labelled {
@@ -184,9 +184,10 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
         let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
         token.dead_letter(letter, DeadLetterReason::Ended, why);
     }
-    let kept = extras.as_mut().map(|extras| std::mem::take(&mut extras.controls)).unwrap_or_default();
+    let take = |extras: &mut Box<Extras>| (std::mem::take(&mut extras.controls), std::mem::take(&mut extras.held));
+    let (kept, held) = extras.as_mut().map(take).unwrap_or_default();
     let queued = token.hold().take_control();
-    for mut controls in [kept, queued] {
+    for mut controls in [kept, held, queued] {
         while let Some(mut node) = controls.pop() {
             let letter = node.take();
             pool::recycle(node);

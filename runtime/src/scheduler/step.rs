@@ -32,6 +32,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
 use crate::process::event::{Events, Feed, Rare};
+use crate::process::handover::Upgrade;
 use crate::process::output::{Request, Status, Written, Yield};
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
@@ -43,8 +44,8 @@ use std::time::Duration;
 pub(crate) const BUDGET: u32 = 128;
 const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
 
-/// The most turns that a process can owe. One more stands for a process that is held.
-const MOST_DEBT: u32 = u8::MAX as u32 - 1;
+/// The most turns that a process can owe. More stands for a process that is held.
+pub(crate) const MOST_DEBT: u32 = u8::MAX as u32 - 2;
 
 /// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
 /// after 13 ms for each debtor on the host, however long those turns are.
@@ -65,10 +66,12 @@ enum After {
     Requeue,
     LayIdle,
     LayWait,
+    /// The same, and a wake is no reason for another step: it waits for its yields.
+    LayWaiting,
     /// Why is on the desk.
     End,
-    /// It has sent to a mailbox that is too full.
-    Hold(Press),
+    /// It has sent to a mailbox that is too full; whether it waits for its yields besides.
+    Hold(Press, bool),
 }
 
 /// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its own.
@@ -129,7 +132,10 @@ impl Context {
     /// debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
     #[cold]
     fn stand_back(&self, token: Token) -> Option<Token> {
-        let mut token = self.stay_held(token)?;
+        let mut token = token;
+        if crowd::hold::is_held_debt(token.slot().debt.load(Ordering::Relaxed)) {
+            return self.stay_held(token);
+        }
         if !self.stands_back(&mut token) {
             return Some(token);
         }
@@ -192,8 +198,12 @@ impl Context {
         let held = match after {
             After::LayIdle => token.lay_idle(),
             After::LayWait => token.lay_wait(),
+            After::LayWaiting => self.lay_waiting(token),
             After::Again => Some(token),
-            After::Hold(press) => self.hold(token, press),
+            After::Hold(press, waits) => match self.hold(token, press, waits) {
+                Some(token) if waits => self.lay_waiting(token),
+                held => held,
+            },
             After::Requeue => {
                 self.requeue(token);
                 None
@@ -278,16 +288,24 @@ impl Context {
     /// was asked about it.
     #[inline(never)]
     fn begin_rare(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
+        let begun = self.begin_special(desk, token);
         let slot = token.slot();
-        let mut kept = Controls::none();
+        // After the controls were taken, a wake among them: it may have been for those that wait for room.
+        if slot.is_overfull() {
+            crowd::hold::relieve(slot, false);
+            // So that the end of the step is not taken for that of an ordinary one.
+            desk.feed.attend();
+        }
+        begun
+    }
+
+    fn begin_special(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
+        let slot = token.slot();
+        let (mut kept, mut held) = (Controls::none(), Controls::none());
         if token.is_special() {
-            if slot.is_overfull() {
-                crowd::hold::relieve(slot, false);
-                // So that the end of the step is not taken for that of an ordinary one.
-                desk.feed.attend();
-            }
             if let Some(extras) = token.extras() {
                 kept = std::mem::take(&mut extras.controls);
+                held = std::mem::take(&mut extras.held);
                 desk.feed.keep_notices(std::mem::take(&mut extras.notices));
                 let has_values = extras.values.is_some();
                 if !desk.has_values && has_values {
@@ -296,16 +314,13 @@ impl Context {
                 }
                 token.attend(has_values);
             }
-            if kept.is_empty() && !slot.lanes.has_control() {
+            if kept.is_empty() && held.is_empty() && !slot.lanes.has_control() {
                 return Ok(());
             }
         }
-        let is_cancelled = desk.feed.begin_controlled(kept);
-        let upgrades = desk.feed.take_upgrades();
-        if !upgrades.is_empty()
-            && let Some(body) = token.body()
-        {
-            crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))?;
+        let is_cancelled = desk.feed.begin_controlled(kept, held);
+        if let Some(upgrades) = desk.feed.take_upgrades() {
+            ask_to_upgrade(token, *upgrades)?;
         }
         if !is_cancelled {
             return Ok(());
@@ -331,17 +346,16 @@ impl Context {
     /// What follows from a step that did more than take messages.
     #[inline(never)]
     fn after(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
-        let press = if desk.feed.is_spent() { crowd::press::take() } else { None };
+        let after = self.after_step(desk, token, outcome);
+        let rests = matches!(after, After::LayWait | After::LayWaiting);
         let slot = token.slot();
-        if slot.is_overfull() && desk.feed.is_data_empty() {
+        if slot.is_overfull() && (rests || desk.feed.is_data_empty()) {
             crowd::hold::relieve(slot, true);
         }
-        let after = self.after_step(desk, token, outcome);
+        // At last, so that nothing that was sent from here is left for the next process to answer for.
+        let press = if desk.feed.is_spent() { crowd::press::take() } else { None };
         match press {
-            // One that waits for its yields sends nothing until they are answered.
-            Some(press) if !matches!(after, After::End) && slot.card.outstanding.load(Ordering::Relaxed) == 0 => {
-                After::Hold(press)
-            }
+            Some(press) if !matches!(after, After::End) => After::Hold(press, matches!(after, After::LayWaiting)),
             _ => after,
         }
     }
@@ -373,6 +387,7 @@ impl Context {
         let slot = token.slot();
         let Desk { feed, written, .. } = desk;
         let (has_control, data_empty, completions) = (feed.has_control(), feed.is_data_empty(), feed.completions);
+        let has_control_node = feed.has_control_node();
         let data_empty = data_empty && !feed.has_notices();
         let again = if feed.has_taken() && !feed.is_spent() { After::Again } else { After::Requeue };
         let end = feed.finish().and_then(|rare| keep_rare(token, *rare));
@@ -416,8 +431,10 @@ impl Context {
                 ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
                 None,
             ),
-            (Status::Waiting | Status::Suspended, None) if has_control => again,
-            (Status::Waiting | Status::Suspended, None) => After::LayWait,
+            (Status::Suspended, None) if has_control => again,
+            (Status::Suspended, None) => After::LayWait,
+            (Status::Waiting, None) if has_control_node => again,
+            (Status::Waiting, None) => After::LayWaiting,
         }
     }
 
@@ -467,6 +484,13 @@ impl Context {
         }
         None
     }
+}
+
+/// Tells the process what it is to upgrade to. Gives its panic.
+#[cold]
+fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
+    let Some(body) = token.body() else { return Ok(()) };
+    crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
 }
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.

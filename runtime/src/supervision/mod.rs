@@ -14,7 +14,7 @@ mod driver;
 mod errors;
 mod intensity;
 mod life;
-mod place;
+pub(crate) mod place;
 mod plan;
 mod post;
 mod roll;

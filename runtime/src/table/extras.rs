@@ -27,6 +27,8 @@ pub(crate) struct Extras {
     pub(crate) labelled: bool,
     /// Controls that were taken out of the lane and that the last step left alone.
     pub(crate) controls: Controls,
+    /// What came through the control lane while the process was held, as it came.
+    pub(crate) held: Controls,
     /// Notices that were taken out of the data lane and not heard: something said before them was still to come.
     pub(crate) notices: VecDeque<Box<Bond>>,
     /// Timers of its yields, some of which have fired. Those of an async process are in its own table.

@@ -57,12 +57,22 @@ pub(crate) trait Keeper: Sink {
     }
 }
 
+/// A node that was put into a data lane, and what is still to be done about it.
+#[must_use = "the process may be idle, and its token here"]
+pub(crate) struct Pushed {
+    mine: NonNull<Node>,
+    claim: Claim,
+    crowded: bool,
+}
+
 /// What becomes of a message for a mailbox that may be too full.
 pub(crate) enum Admission {
     /// It is to be queued.
     Accepted(NodeBox),
     /// It goes back.
     Refused(Letter),
+    /// It is in the lane.
+    Pushed(Pushed),
     /// It has been seen to.
     Taken,
 }
@@ -377,11 +387,12 @@ impl Slot {
 
     #[inline(never)]
     fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
-        if pool::pressing() == self.address() {
+        if pool::pressing() == self.address() && !self.has_ring() {
             return self.queue_anyway(node);
         }
         match self.home().map(|home| home.keeper.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
+            Some(Admission::Pushed(pushed)) => self.follow(pushed),
             Some(Admission::Refused(letter)) => Err(Box::new(Refusal(letter, Why::Full))),
             Some(Admission::Taken) | None => Ok(()),
         }
@@ -406,6 +417,32 @@ impl Slot {
                 Ok(())
             }
             Claim::Grave => self.take_back(mine),
+        }
+    }
+
+    /// Puts a node into the data lane and does nothing else yet, for whoever holds a lock. [`follow`](Self::follow) comes next.
+    pub(crate) fn push(&self, node: NodeBox) -> Pushed {
+        let mine = node.as_ptr();
+        let mut crowded = false;
+        let claim = self.lanes.push_data(node, || crowded = true);
+        Pushed { mine, claim, crowded }
+    }
+
+    /// What follows from a push: the process is woken if it was idle. It may run code of others.
+    ///
+    /// # Errors
+    /// The letter, if the process has ended since it was looked for.
+    pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<Refusal>> {
+        if pushed.crowded {
+            self.crowded();
+        }
+        match pushed.claim {
+            Claim::Nothing => Ok(()),
+            Claim::Process => {
+                self.schedule();
+                Ok(())
+            }
+            Claim::Grave => self.take_back(pushed.mine),
         }
     }
 
@@ -532,6 +569,19 @@ impl Slot {
                 Claim::Grave => drop(Token(self).bury(None)),
             }
         }
+    }
+
+    /// Has the process, which lives, make another step before it rests. Gives whether it waits for control only, and was left
+    /// alone.
+    pub(crate) fn rouse(&'static self, generation: u64) -> bool {
+        debug_assert!(generation != 0, "that of a process");
+        match self.lanes.rouse() {
+            None => return true,
+            Some(Claim::Nothing) => {}
+            Some(Claim::Process) => self.schedule(),
+            Some(Claim::Grave) => drop(Token(self).bury(None)),
+        }
+        false
     }
 
     /// The caller has just taken this slot's token.

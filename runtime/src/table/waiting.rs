@@ -104,10 +104,11 @@ fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
 
 /// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a ring. Gives whether it is
 /// held: until [`withdraw`], or until a call closes a ring and its keeper is told to let it go.
-pub(crate) fn publish_hold(from: Pid, to: Pid) -> bool {
+/// `blocks`: on a thread.
+pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = EDGES.make(index_of(from)) else { return false };
-    publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks: false }).is_none()
+    publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks }).is_none()
 }
 
 /// The process waits no more. It must be called before it ends, too, if it was held.
@@ -118,6 +119,7 @@ pub(crate) fn withdraw(from: Pid) {
 }
 
 /// Whether the process is held, and no call has closed a ring with that.
+#[cfg(test)]
 pub(crate) fn is_held(from: Pid) -> bool {
     let wait = EDGES.get(from.slot()).and_then(Edge::read);
     wait.is_some_and(|wait| matches!(wait.what, What::Hold(_)))
@@ -158,8 +160,8 @@ mod tests {
     #[test]
     fn holds_stand_until_they_are_withdrawn() {
         let (a, b, c) = (pid(1), pid(2), pid(3));
-        assert!(publish_hold(a, b) && is_held(a) && !is_held(b));
-        assert!(publish_hold(b, c) && would_close(c, a) && !would_close(a, c));
+        assert!(publish_hold(a, b, false) && is_held(a) && !is_held(b));
+        assert!(publish_hold(b, c, true) && would_close(c, a) && !would_close(a, c));
         withdraw(b);
         assert!(!would_close(c, a) && !is_held(b));
         withdraw(a);

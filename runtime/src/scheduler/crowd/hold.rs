@@ -1,6 +1,6 @@
 //! Who is held, and who is let go.
 
-use super::press::Press;
+use super::press::{self, Press};
 use super::room::Room;
 use super::side::{SIDES, State};
 use super::{VALVE, bound_of, is_over};
@@ -12,7 +12,8 @@ use crate::pid::{Pid, Resident};
 use crate::scheduler::host::Host;
 use crate::scheduler::lend::while_lent;
 use crate::scheduler::local::{Context, with_current};
-use crate::sync::{AtomicU64, MutexGuard, Ordering, lock};
+use crate::scheduler::step::MOST_DEBT;
+use crate::sync::{AtomicU64, Ordering, lock};
 use crate::table::{Slot, Token, waiting};
 
 /// Someone who waits for room in a mailbox.
@@ -52,37 +53,25 @@ pub(crate) enum Why {
 }
 
 impl Context {
-    /// Holds the process for as long as the mailbox that it presses on is too full. Gives the token back if it is not to be held.
+    /// Holds the process for as long as the mailbox that it presses on is too full; `waits` says that it waits for its yields.
+    /// Gives the token back if it is not to be held.
     #[cold]
-    pub(crate) fn hold(&self, token: Token, press: Press) -> Option<Token> {
+    pub(crate) fn hold(&self, token: Token, press: Press, waits: bool) -> Option<Token> {
         let (slot, generation) = (token.slot(), token.generation());
-        if !may_be_held(slot, press.on) || !publish(slot, press.on) {
+        if !may_be_held(slot, press.on) {
             return Some(token);
         }
-        let number = next_number();
-        let held = Held { at: press.on, number, host: self.host, room: None, valve: None };
-        lock(SIDES.make(slot.index())).held = Some(held);
-        // Before it is on a list: who takes it off takes the mark off.
-        slot.note_held(true);
-        slot.debt.store(HELD_DEBT, Ordering::Relaxed);
-        self.host.holds.add_shared(1);
-        if !wait_at(press.on, press.generation, Waiting::Process { slot, generation, number }) {
+        let number = begin_hold(slot, press.on, self.host, None);
+        slot.debt.store(if waits { WAITING_DEBT } else { HELD_DEBT }, Ordering::Relaxed);
+        if !wait_at(press.on, press.generation, Waiting::Process { slot, generation, number }) || is_over(slot) {
             lift(slot, Why::Room);
-            return Some(token);
-        }
-        if !still_stands(slot) {
-            lift(slot, Why::Called);
-            return Some(token);
         }
         let valve = move || {
-            let is_same = SIDES
-                .get(slot.index())
-                .is_some_and(|side| lock(side).held.as_ref().is_some_and(|held| held.number == number));
-            if is_same {
-                lift(slot, Why::Valve);
-            }
+            lift_that(slot, Some(number), Why::Valve);
         };
-        if let Some(key) = self.host.later(Moment::now().after(VALVE), Box::new(valve)) {
+        if slot.is_held()
+            && let Some(key) = self.host.later(Moment::now().after(VALVE), Box::new(valve))
+        {
             let mut side = lock(SIDES.make(slot.index()));
             match side.held.as_mut().filter(|held| held.number == number) {
                 Some(held) => held.valve = Some(key),
@@ -92,29 +81,67 @@ impl Context {
                 }
             }
         }
-        self.stay_held(token)
+        let token = self.stay_held(token);
+        // What wakers of others have sent from here on the way is not the next process's.
+        press::take();
+        token
     }
 
     /// Lays the token of a held process down again. Gives it back if the process is held no longer.
     #[cold]
     pub(crate) fn stay_held(&self, mut token: Token) -> Option<Token> {
+        let slot = token.slot();
+        let waits = slot.debt.load(Ordering::Relaxed) == WAITING_DEBT;
         loop {
-            let slot = token.slot();
-            if !slot.is_held() {
-                slot.debt.store(0, Ordering::Relaxed);
-                return Some(token);
-            }
-            if token.hold().has_signal() {
-                lift(slot, Why::Told);
-                continue;
-            }
+            // In this order. Who lets the process go takes the mark away and then wakes it: a wake that is taken here came after
+            // its mark was taken away, and one that comes after this does not let the token be laid down.
             let taken = token.hold().take_control();
-            if !taken.is_empty() {
-                keep(&mut token, taken);
+            let is_told = taken.has_signal();
+            keep(&mut token, taken);
+            if is_told {
+                lift(slot, Why::Told);
+            }
+            // The wake may have been for those that wait here.
+            if slot.is_overfull() {
+                relieve(slot, true);
+            }
+            if slot.is_held() {
+                // Anew, since others took the process for one that runs while there was something in its control lane.
+                if !publish(slot, false) {
+                    lift(slot, Why::Called);
+                    continue;
+                }
+            } else {
+                slot.debt.store(0, Ordering::Relaxed);
+                withdraw(slot);
+                if !waits || token.extras().is_some_and(|extras| !extras.held.is_empty()) {
+                    return Some(token);
+                }
             }
             match token.lay_wait() {
                 Some(again) => token = again,
                 None => return None,
+            }
+        }
+    }
+
+    /// Lays down the token of a process that waits for its yields. Gives it back if something has come for it. A wake is no such
+    /// thing: it is for whoever waits for room in the mailbox.
+    #[cold]
+    pub(crate) fn lay_waiting(&self, mut token: Token) -> Option<Token> {
+        let slot = token.slot();
+        loop {
+            match token.lay_wait() {
+                Some(again) => token = again,
+                None => return None,
+            }
+            let taken = token.hold().take_control();
+            if !taken.is_empty() {
+                keep(&mut token, taken);
+                return Some(token);
+            }
+            if slot.is_overfull() {
+                relieve(slot, true);
             }
         }
     }
@@ -129,123 +156,188 @@ fn next_number() -> u64 {
 /// That of a process that is held, so that its turn begins with a look at why it should not.
 const HELD_DEBT: u8 = u8::MAX;
 
-/// Keeps answers for when the process is let go.
+/// The same, of one that waits for its yields besides.
+const WAITING_DEBT: u8 = u8::MAX - 1;
+const _: () = assert!(MOST_DEBT < WAITING_DEBT as u32);
+
+/// Whether a debt says that its process is, or was, held.
+pub(crate) fn is_held_debt(debt: u8) -> bool {
+    debt >= WAITING_DEBT
+}
+
+/// Keeps what has come, as it is, for when the process is let go.
 fn keep(token: &mut Token, mut taken: Controls) {
+    if taken.is_empty() {
+        return;
+    }
     token.attend(true);
     let extras = token.make_extras();
     while let Some(node) = taken.pop() {
         let node: NodeBox = node;
-        extras.controls.push(node);
+        extras.held.push(node);
     }
 }
 
-/// Whether `slot` may be held at `at`: not while its own mailbox is over its bound.
+/// Whether `slot` may be held at `at`: not while its own mailbox is over its bound, and not twice.
 fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
-    !is_over(slot) && !std::ptr::eq(slot, at)
+    !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_held()
 }
 
-/// Makes the hold an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a ring.
-fn publish(slot: &'static Slot, at: &'static Slot) -> bool {
-    slot.resident().zip(at.resident()).is_some_and(|(from, to)| waiting::publish_hold(from, to))
+/// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
+fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room: Option<Room>) -> u64 {
+    let number = next_number();
+    lock(SIDES.make(slot.index())).held = Some(Held { at, number, host, room, valve: None });
+    slot.note_held(true);
+    host.holds.add_shared(1);
+    number
 }
 
-/// Whether no call has closed a ring with the edge of the hold since it was made: whoever did might not have found the process
-/// held yet, so this looks after the mark was set.
-fn still_stands(slot: &'static Slot) -> bool {
-    slot.resident().is_some_and(waiting::is_held)
+/// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a
+/// ring. Whoever closes a ring with it finds the process held, since it is marked by now.
+fn publish(slot: &'static Slot, blocks: bool) -> bool {
+    let at = SIDES.get(slot.index()).and_then(|side| lock(side).held.as_ref().map(|held| held.at));
+    // Of one that is being let go there is nothing to publish.
+    let edge = at.and_then(|at| slot.resident().zip(at.resident()));
+    edge.is_none_or(|(from, to)| waiting::publish_hold(from, to, blocks))
+}
+
+fn withdraw(slot: &'static Slot) {
+    if let Some(pid) = slot.resident() {
+        waiting::withdraw(pid);
+    }
+}
+
+/// Whether whoever waits for room in the mailbox of `at` has to: it is above half of its bound, or its ring is full.
+fn is_crowded(at: &'static Slot, bound: u64, state: &State) -> bool {
+    match &state.ring {
+        Some(ring) => ring.is_full(),
+        None => at.lanes.depth() > bound.div_ceil(2),
+    }
 }
 
 /// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
 pub(super) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = lock(SIDES.make(at.index()));
-    let full = match state.ring.as_ref().filter(|_| at.has_ring()) {
-        Some(ring) => state.generation == generation && ring.is_full(),
-        None => at.lanes.depth() > bound / 2,
-    };
-    if !full || !at.is_living(generation) {
+    if !is_crowded(at, bound, &state) {
         return false;
     }
+    if state.waiting.len() == state.waiting.capacity() {
+        // Those that do not wait any more are let go whenever the list would grow.
+        state.waiting.retain(Waiting::is_wanted);
+    }
     state.waiting.push_back(waiting);
-    make_it_look(at, generation, state);
+    // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is seen.
+    at.note_overfull(true);
+    if !at.is_living_in_order(generation) {
+        let _mine = state.waiting.pop_back();
+        if state.waiting.is_empty() {
+            at.note_overfull(false);
+        }
+        return false;
+    }
+    drop(state);
+    // It looks at its list before it rests. One that waits for something else than messages is left alone: it has taken
+    // nothing since it laid its token down, and if it had caught up before that, it is looked after here.
+    if at.rouse(generation) {
+        relieve(at, true);
+    }
     true
 }
 
-/// Sees to it that the process looks at its list, on which somebody has just been put, before it rests.
-fn make_it_look(slot: &'static Slot, generation: u64, state: MutexGuard<'_, State>) {
-    slot.note_overfull(true);
-    drop(state);
-    slot.wake(generation);
+/// Those who wait for room in a mailbox are let go if there is some: one, if the process will look again soon, or all if it
+/// `rests` now.
+pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
+    let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
+    loop {
+        let mut state = lock(side);
+        if is_crowded(slot, bound, &state) {
+            return;
+        }
+        let first = state.waiting.pop_front();
+        if state.waiting.is_empty() {
+            slot.note_overfull(false);
+        }
+        drop(state);
+        match first {
+            Some(first) => {
+                if let_go(first) && !rests {
+                    return;
+                }
+            }
+            None => return,
+        }
+    }
 }
 
-/// The receiver has a step: those who wait are let go, one if it has begun to catch up, all if `empty`.
-pub(crate) fn relieve(slot: &'static Slot, empty: bool) {
-    let Some(bound) = bound_of(slot) else { return slot.note_overfull(false) };
-    let depth = slot.lanes.depth();
-    if !empty && depth > bound / 2 {
-        return;
+impl Waiting {
+    /// Whether it may wait still. Of a process that is not known without another lock.
+    fn is_wanted(&self) -> bool {
+        match self {
+            Self::Process { .. } => true,
+            Self::Room(room) => !room.is_abandoned(),
+        }
     }
-    let Some(side) = SIDES.get(slot.index()) else { return slot.note_overfull(false) };
-    let mut state = lock(side);
-    let free: Vec<Waiting> =
-        if empty { state.waiting.drain(..).collect() } else { state.waiting.pop_front().into_iter().collect() };
-    if state.waiting.is_empty() {
-        slot.note_overfull(false);
-    }
-    drop(state);
-    free.into_iter().for_each(let_go);
 }
 
-/// Lets one go that was taken off a list.
-pub(super) fn let_go(waiting: Waiting) {
+/// Lets one go that was taken off a list. Gives whether it waited still.
+pub(super) fn let_go(waiting: Waiting) -> bool {
     match waiting {
         Waiting::Room(room) => room.put(()),
-        Waiting::Process { slot, generation, number } => {
-            let held = SIDES.get(slot.index()).and_then(|side| {
-                let mut state = lock(side);
-                let is_same = state.held.as_ref().is_some_and(|held| held.number == number);
-                if is_same { state.held.take() } else { None }
-            });
-            if let Some(held) = held {
-                release(slot, generation, held, Why::Room);
+        Waiting::Process { slot, generation, number } => match take_held(slot, Some(number)) {
+            Some(held) => {
+                release(slot, generation, held);
+                true
             }
-        }
+            None => false,
+        },
     }
 }
 
 /// Ends the hold of a process for another reason than that there is room.
 pub(crate) fn lift(slot: &'static Slot, why: Why) {
-    let Some(held) = SIDES.get(slot.index()).and_then(|side| lock(side).held.take()) else { return };
+    lift_that(slot, None, why);
+}
+
+/// The same, if it is the hold of that number.
+fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
+    let Some(held) = take_held(slot, number) else { return };
+    let (at, number) = (held.at, held.number);
     // Most often it is among the first: those that have waited longest are.
-    if let Some(side) = SIDES.get(held.at.index()) {
+    if let Some(side) = SIDES.get(at.index()) {
         let mut state = lock(side);
-        let is_it = |waiting: &Waiting| matches!(waiting, Waiting::Process { number, .. } if *number == held.number);
+        let is_it = |waiting: &Waiting| matches!(waiting, Waiting::Process { number: other, .. } if *other == number);
         if let Some(place) = state.waiting.iter().position(is_it) {
             state.waiting.remove(place);
         }
     }
     if why == Why::Valve {
         held.host.valves.add_shared(1);
-        let at = held.at.resident();
+        let at = at.resident();
         tracing::warn!(process = ?slot.resident(), mailbox = ?at, "a process was held at a full mailbox for {VALVE:?}");
     }
-    let generation = slot.last();
-    release(slot, generation, held, why);
+    release(slot, slot.last(), held);
 }
 
-fn release(slot: &'static Slot, generation: u64, held: Held, why: Why) {
+/// Takes the hold of a process away, if it is the one of that number.
+fn take_held(slot: &'static Slot, number: Option<u64>) -> Option<Held> {
+    let mut state = lock(SIDES.get(slot.index())?);
+    let is_it = |held: &mut Held| number.is_none_or(|number| held.number == number);
+    state.held.take_if(is_it)
+}
+
+/// Whoever has taken a hold away sees to all that hung on it. In this order: see [`Context::stay_held`].
+fn release(slot: &'static Slot, generation: u64, held: Held) {
     held.host.let_go.add_shared(1);
-    if why != Why::Valve
-        && let Some(valve) = held.valve
-    {
+    if let Some(valve) = held.valve {
         held.host.forget(valve);
     }
-    if let Some(pid) = slot.resident() {
-        waiting::withdraw(pid);
-    }
+    withdraw(slot);
     slot.note_held(false);
     match held.room {
-        Some(room) => room.put(()),
+        Some(room) => {
+            room.put(());
+        }
         None => slot.wake(generation),
     }
 }
@@ -259,27 +351,26 @@ pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
 /// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.
 /// Gives whether there may be room now: not if it would wait for itself, nor without a thread for the worker.
 pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
-    if !may_be_held(own, at) || !publish(own, at) {
+    if !may_be_held(own, at) {
         return false;
     }
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
     let room = Room::new(Oneshot::new());
-    let number = next_number();
-    let held = Held { at, number, host, room: Some(room.clone()), valve: None };
-    lock(SIDES.make(own.index())).held = Some(held);
-    own.note_held(true);
-    host.holds.add_shared(1);
+    let number = begin_hold(own, at, host, Some(room.clone()));
     let waiting = Waiting::Process { slot: own, generation: own.last(), number };
-    // Not on a list: there is room by now. No edge: the other one waits for this, and another look is refused.
-    let waited = if wait_at(at, generation, waiting) && still_stands(own) {
+    let waited = if !wait_at(at, generation, waiting) {
+        // There is room by now.
+        true
+    } else if is_over(own) || !publish(own, true) {
+        false
+    } else {
         let told = while_lent(|| room.wait(Some(instant_now() + VALVE)));
         if told.is_some_and(|told| told.is_none()) {
             host.valves.add_shared(1);
         }
         told.is_some()
-    } else {
-        true
     };
     lift(own, Why::Room);
+    withdraw(own);
     waited
 }

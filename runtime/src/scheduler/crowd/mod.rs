@@ -82,9 +82,10 @@ pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
     slot.note_limit(matches!(bound, Bound::Hard(..)));
 }
 
-/// Every 64th message of a queue has come.
+/// Every 128th message of a queue has come.
 pub(crate) fn crowded(slot: &'static Slot) {
-    if is_over(slot) {
+    // A ring is looked at with each message.
+    if !slot.has_ring() && is_over(slot) {
         slot.note_overfull(true);
         if slot.is_held() {
             // Whoever holds it cannot wait for it any more.
@@ -101,7 +102,7 @@ pub(crate) fn ended(slot: &'static Slot) -> Vec<crate::mailbox::node::Letter> {
         hold::lift(slot, hold::Why::Ended);
     }
     let state = std::mem::take(&mut *lock(side));
-    state.waiting.into_iter().for_each(hold::let_go);
+    state.waiting.into_iter().for_each(|waiting| _ = hold::let_go(waiting));
     state.ring.map(ring::Ring::into_letters).unwrap_or_default()
 }
 

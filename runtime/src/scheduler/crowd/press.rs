@@ -15,6 +15,8 @@ use std::ptr;
 pub(crate) enum Manner {
     /// A process may be held for it.
     Send,
+    /// By whoever has kept it until now: nobody waits for room, but what a mailbox drops for it is dropped.
+    Late,
     /// It comes back rather than have anyone wait.
     Try,
 }
@@ -60,6 +62,8 @@ pub(super) enum Sender {
     Process(&'static Slot),
     /// A process on its way out, which waits for nobody.
     Ending,
+    /// A worker between two steps, which must not wait.
+    Between,
     /// Whoever is no process.
     Outside,
 }
@@ -68,8 +72,11 @@ pub(super) fn sender() -> Sender {
     if crate::caller::is_ending() {
         return Sender::Ending;
     }
-    match with_current(|context| context?.thread.running()) {
-        Some(slot) => Sender::Process(slot),
+    match with_current(|context| context.map(|context| context.thread.running())) {
+        // One that has ended is counted out, and its hooks are called.
+        Some(Some(slot)) if slot.living().is_none() => Sender::Ending,
+        Some(Some(slot)) => Sender::Process(slot),
+        Some(None) => Sender::Between,
         None => Sender::Outside,
     }
 }
@@ -88,7 +95,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             }
             false
         }
-        Sender::Process(_) | Sender::Outside => is_over(slot),
+        Sender::Process(_) | Sender::Between | Sender::Outside => is_over(slot),
     };
     if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
 }

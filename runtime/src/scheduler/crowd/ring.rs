@@ -65,9 +65,12 @@ pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         };
         if !ring.is_full() {
             ring.letters.extend(letter);
-            drop(state);
             node.put(Letter { kind: Kind::Ticket, generation, word: ptr::null_mut(), payload: None });
-            return Admission::Accepted(node);
+            // Under the lock: the letters are in the order of their tickets, so that what the same sender puts into the lane
+            // next, a request to stop or its notice of an end, comes after this letter and not after another's.
+            let pushed = slot.push(node);
+            drop(state);
+            return Admission::Pushed(pushed);
         }
         if slot.is_held() {
             // What it waits for may wait for it.
@@ -91,7 +94,7 @@ pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
             drop_letter(slot, dropped);
             return Admission::Taken;
         }
-        if overflow == Overflow::Wait && waits_for_room(slot, generation) {
+        if overflow == Overflow::Wait && manner == Manner::Send && waits_for_room(slot, generation) {
             continue;
         }
         node.put(letter.unwrap_or_else(|| unreachable!("taken out above, before a return")));
@@ -104,10 +107,10 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     match sender() {
         Sender::Process(own) => !ptr::eq(own, slot) && hold::wait_in_step(own, slot, generation),
         Sender::Outside => {
-            room::wait(slot, generation, None);
+            room::wait(slot, generation);
             true
         }
-        Sender::Ending => false,
+        Sender::Ending | Sender::Between => false,
     }
 }
 
@@ -118,9 +121,10 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Letter> {
         return None;
     }
     let letter = state.ring.as_mut()?.letters.pop_front();
-    let next = state.waiting.pop_front();
     drop(state);
-    next.into_iter().for_each(hold::let_go);
+    if slot.is_overfull() {
+        hold::relieve(slot, false);
+    }
     letter
 }
 

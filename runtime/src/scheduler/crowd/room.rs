@@ -5,21 +5,55 @@ use crate::oneshot::Oneshot;
 use crate::scheduler::lend::while_blocked;
 use crate::sync::Arc;
 use crate::table::Slot;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 /// Told when there may be room; told too when the mailbox's process ends.
 pub(crate) type Room = Arc<Oneshot<()>>;
 
-/// Asks to be told of room in the mailbox of the process of that generation. `None`: there is some, or it has ended.
-pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<Room> {
-    let room = Room::new(Oneshot::new());
-    hold::wait_at(slot, generation, Waiting::Room(room.clone())).then_some(room)
+/// That somebody waits for room. Whoever gives up lets the next one in, if the room was meant for this one by then.
+pub(crate) struct Wish {
+    room: Room,
+    /// Where those who wait are let in one by one.
+    at: Option<&'static Slot>,
 }
 
-/// Blocks the calling thread until there may be room, or until then.
-pub(crate) fn wait(slot: &'static Slot, generation: u64, until: Option<Instant>) {
-    if let Some(room) = ask(slot, generation) {
-        while_blocked(|| room.wait(until));
-        room.abandon();
+/// Asks to be told of room in the mailbox of the process of that generation. `None`: there is some, or it has ended.
+pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<Wish> {
+    let room = Room::new(Oneshot::new());
+    hold::wait_at(slot, generation, Waiting::Room(room.clone())).then_some(Wish { room, at: Some(slot) })
+}
+
+/// Blocks the calling thread until there may be room.
+pub(crate) fn wait(slot: &'static Slot, generation: u64) {
+    if let Some(wish) = ask(slot, generation) {
+        wish.wait(None);
+    }
+}
+
+impl Wish {
+    /// Of a room where all who wait are told at once.
+    pub(crate) fn of(room: Room) -> Self {
+        Self { room, at: None }
+    }
+
+    /// Blocks the calling thread until there may be room, or until then.
+    pub(crate) fn wait(self, until: Option<Instant>) {
+        while_blocked(|| self.room.wait(until));
+    }
+
+    /// Whether there may be room by now.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<()> {
+        self.room.poll(waker)
+    }
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        if self.room.abandon()
+            && let Some(slot) = self.at
+        {
+            hold::relieve(slot, false);
+        }
     }
 }

@@ -1,0 +1,208 @@
+//! Those who wait for room: each room that one does not take is another's.
+
+use super::Gate;
+use postroom::prelude::*;
+use postroom::{Bound, Clock, Overflow, SendFailure};
+use postroom_tests::{eventually, soon};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::task::{Context as TaskContext, Waker};
+use std::time::Duration;
+
+/// Takes a message whenever it is let.
+#[process]
+struct Careful {
+    gates: Vec<Gate>,
+    count: Arc<AtomicU64>,
+}
+
+#[process]
+impl Careful {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// While this waits, the process takes nothing else.
+    #[message]
+    #[derive(Clone)]
+    async fn take(&mut self) {
+        self.count.fetch_add(1, SeqCst);
+        if let Some(gate) = self.gates.pop() {
+            gate.passed().await;
+        }
+    }
+}
+
+fn careful(runtime: &Runtime, bound: Bound, gates: usize) -> (Address<Careful>, Vec<Gate>, Arc<AtomicU64>) {
+    let gates: Vec<Gate> = (0..gates).map(|_| Gate::default()).collect();
+    let count = Arc::new(AtomicU64::new(0));
+    let careful = Careful { gates: gates.iter().rev().cloned().collect(), count: count.clone() };
+    (runtime.spawn(careful).mailbox(bound).serve().unwrap(), gates, count)
+}
+
+#[test]
+fn room_that_was_meant_for_one_that_gave_up_is_the_next_ones() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).clock(Clock::manual()).build().unwrap();
+        let (careful, gates, count) = careful(&runtime, Bound::Hard(4, Overflow::Wait), 3);
+        careful.take().send().unwrap();
+        eventually(|| count.load(SeqCst) == 1);
+        (0..4).for_each(|_| careful.take().send().unwrap());
+        let mut given_up = Box::pin(careful.take().send_async());
+        let mut told = Box::pin(careful.take().send_async());
+        let mut late = Box::pin(careful.take().send_async());
+        let context = &mut TaskContext::from_waker(Waker::noop());
+        assert!(given_up.as_mut().poll(context).is_pending());
+        assert!(told.as_mut().poll(context).is_pending());
+        assert!(late.as_mut().poll(context).is_pending());
+        // One gives up before there is room, one when it has been told, and the receiver waits for something else meanwhile.
+        drop(given_up);
+        gates[0].open();
+        eventually(|| count.load(SeqCst) == 2);
+        drop(told);
+        assert!(late.as_mut().poll(context).is_ready());
+        assert_eq!(careful.pid().info().unwrap().mailbox, 4);
+        gates.iter().for_each(Gate::open);
+        eventually(|| count.load(SeqCst) == 6);
+    });
+}
+
+#[test]
+fn a_receiver_that_waits_for_something_else_holds_nobody_if_there_is_room() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
+        let (careful, gates, count) = careful(&runtime, Bound::Soft(200), 1_000);
+        let mut sent = 0;
+        while careful.take().send().is_ok() {
+            sent += 1;
+        }
+        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(move || careful.take().send_wait().unwrap())).collect();
+        // Now it is below half, and will not go on by itself.
+        (0..sent - 50).for_each(|gate| gates[gate].open());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(count.load(SeqCst) <= sent as u64);
+        gates.iter().for_each(Gate::open);
+        eventually(|| count.load(SeqCst) == sent as u64 + 8);
+    });
+}
+
+/// Takes one message.
+#[process]
+struct Mayfly;
+
+#[process]
+impl Mayfly {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self, _number: u64) {
+        std::hint::black_box((0..50).fold(0, |sum: u64, next| std::hint::black_box(sum ^ next)));
+    }
+}
+
+#[test]
+fn whoever_waits_for_room_hears_of_the_end_however_it_meets_it() {
+    for bound in [Bound::Soft(1), Bound::Soft(130), Bound::Hard(1, Overflow::Wait), Bound::Hard(3, Overflow::Wait)] {
+        soon(move || {
+            let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
+            for round in 0..60_u64 {
+                let mayfly = runtime.spawn(Mayfly).mailbox(bound).serve().unwrap();
+                let threads = (0..3).map(|thread| {
+                    std::thread::spawn(move || {
+                        loop {
+                            let sent = match thread {
+                                0 => mayfly.take(1).send_wait(),
+                                1 => postroom_block_on(mayfly.take(1).send_async()),
+                                _ => mayfly.take(1).timeout(Duration::from_micros(50)).send_wait(),
+                            };
+                            match sent.map_err(|error| error.reason) {
+                                Ok(()) | Err(SendFailure::Full(_)) => {}
+                                Err(SendFailure::Gone(_)) => return,
+                                Err(other) => panic!("{other:?}"),
+                            }
+                        }
+                    })
+                });
+                let threads: Vec<_> = threads.collect();
+                let end = mayfly.pid().join();
+                (0..round * 500).for_each(|_| std::hint::spin_loop());
+                if round % 2 == 0 {
+                    mayfly.pid().kill()
+                } else {
+                    mayfly.pid().stop()
+                };
+                end.wait();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+            }
+            let statistics = runtime.statistics();
+            assert_eq!((statistics.held, statistics.live), (0, 0));
+        });
+    }
+}
+
+fn postroom_block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn a_thousand_that_gave_up_leave_nothing_behind_that_the_next_one_stumbles_over() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (careful, gates, count) = careful(&runtime, Bound::Hard(1, Overflow::Wait), 1);
+        careful.take().send().unwrap();
+        eventually(|| count.load(SeqCst) == 1);
+        careful.take().send().unwrap();
+        let context = &mut TaskContext::from_waker(Waker::noop());
+        for _ in 0..1_000 {
+            let mut gives_up = Box::pin(careful.take().send_async());
+            assert!(gives_up.as_mut().poll(context).is_pending());
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let says = done.clone();
+        let waits = std::thread::spawn(move || {
+            careful.take().send_wait().unwrap();
+            says.store(true, SeqCst);
+        });
+        gates[0].open();
+        waits.join().unwrap();
+        eventually(|| count.load(SeqCst) == 3 && done.load(SeqCst));
+    });
+}
+
+#[test]
+fn what_is_sent_later_waits_for_nobody_and_is_a_dead_letter_if_there_is_no_room() {
+    for bound in [Bound::Soft(4), Bound::Hard(4, Overflow::Wait), Bound::Hard(4, Overflow::Refuse)] {
+        soon(move || {
+            let runtime = Runtime::builder().workers(1).build().unwrap();
+            let (careful, gates, count) = careful(&runtime, bound, 1);
+            careful.take().send().unwrap();
+            eventually(|| count.load(SeqCst) == 1);
+            let mut sent = 1;
+            while careful.take().try_send().is_ok() {
+                sent += 1;
+            }
+            let _late = careful.take().send_after(Duration::from_millis(1)).unwrap();
+            let again = careful.take().send_every(Duration::from_millis(1)).unwrap();
+            eventually(|| runtime.statistics().dead_overflow >= 3);
+            // The only worker is free.
+            let (other, _, _) = self::careful(&runtime, Bound::DEFAULT, 0);
+            other.take().wait().unwrap();
+            again.cancel();
+            gates[0].open();
+            eventually(|| count.load(SeqCst) == sent);
+        });
+    }
+}
