@@ -1,5 +1,6 @@
 //! Processes with an async entry.
 
+use super::books::Way;
 use super::citizen::{CitizenAsk, part};
 use super::world::{Deed, Dice, End, Own, Tick, World};
 use postroom::ProcessError;
@@ -62,7 +63,8 @@ impl Walker {
                 5 => _ = ctx.serve_next_within(self, short).await,
                 6 => _ = ctx.serve_ready(self).await,
                 7 => {
-                    let sent = world.plain(other, super::books::Way::Sent, 0, &mut self.dice).send_async().await;
+                    // Whoever ends while it waits for room drops what it sends.
+                    let sent = world.plain(other, Way::Copied, 0, &mut self.dice).send_async().await;
                     sent.unwrap_or_else(|refused| refused.message.parcel.refused());
                 }
                 _ => {
