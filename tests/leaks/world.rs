@@ -322,9 +322,8 @@ impl World {
                 own.monitors.extend(tree.and_then(|tree| tree.monitor().ok()));
             }
             28..34 => {
-                if let Some(monitor) = own.monitors.pop() {
-                    monitor.demonitor();
-                }
+                let some = if own.monitors.len() > 30 { 20 } else { own.monitors.len().min(1) };
+                own.monitors.drain(..some).for_each(|monitor| _ = monitor.demonitor());
             }
             34..42 => self.spawn(dice),
             42..46 => _ = self.host.register_name(name, me),
