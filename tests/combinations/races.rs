@@ -154,7 +154,7 @@ impl Flood {
             if ctx.is_cancelled() {
                 return;
             }
-            ctx.sleep(Duration::ZERO).await;
+            ctx.sleep(Duration::from_nanos(1)).await;
         }
     }
 }
