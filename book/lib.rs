@@ -29,6 +29,8 @@ pub mod naming {}
 pub mod ending {}
 #[doc = include_str!("src/links.md")]
 pub mod links {}
+#[doc = include_str!("src/supervision.md")]
+pub mod supervision {}
 #[doc = include_str!("src/pools.md")]
 pub mod pools {}
 #[doc = include_str!("src/time.md")]

@@ -13,6 +13,8 @@ use std::time::Duration;
 mod addresses;
 #[path = "supervision/bad_input.rs"]
 mod bad_input;
+#[path = "supervision/delays.rs"]
+mod delays;
 #[path = "supervision/dynamic.rs"]
 mod dynamic;
 #[path = "supervision/kept.rs"]

@@ -15,6 +15,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+/// What a child leaves behind for its successor, and what it has besides its process.
+pub(crate) type Estate = Arc<dyn Any + Send + Sync>;
+
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
 ///
 /// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of whoever starts
@@ -25,11 +28,10 @@ pub struct ChildSpawn {
     bound: bool,
     guardian: Option<Arc<dyn Guardian>>,
     /// What the child's last life left behind for the next one.
-    estate: Option<Arc<dyn Any + Send + Sync>>,
+    estate: Option<Estate>,
 }
 
 impl ChildSpawn {
-    #[allow(dead_code, reason = "called by supervisors")]
     pub(crate) fn new(host: Host) -> Self {
         Self { host, bound: false, guardian: None, estate: None }
     }
@@ -40,7 +42,7 @@ impl ChildSpawn {
     }
 
     /// For a child that somebody looks after.
-    pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+    pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Estate>) -> Self {
         Self { host, bound: false, guardian: Some(guardian), estate }
     }
 
@@ -59,7 +61,7 @@ impl ChildSpawn {
     }
 
     /// What it consists of, for a process that is spawned in a way of its own.
-    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Arc<dyn Any + Send + Sync>>) {
+    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Estate>) {
         (self.host, self.guardian, self.estate)
     }
 
@@ -96,7 +98,7 @@ pub trait Spawned {
 
     /// What there is more.
     #[doc(hidden)]
-    fn estate(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn estate(&self) -> Option<Estate> {
         None
     }
 }

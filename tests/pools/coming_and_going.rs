@@ -86,7 +86,8 @@ fn the_pid_of_a_pool_stops_cancels_and_kills_it() {
             let gate = Gate::new();
             let (address, inner) = (workers.address(), gate.clone());
             let first = thread::spawn(move || address.work(inner, 1).timeout(LONG).wait());
-            when(&workers, |now| now.in_hand == 1);
+            // In its hands, and begun: what a member has not come to is a dead letter when it is killed.
+            gate.wait_for_arrival();
             let second = thread::spawn(move || address.echo(2).timeout(LONG).wait());
             when(&workers, |now| now.waiting == 1);
             (workers, gate, first, second)

@@ -66,7 +66,7 @@ fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
             let gate = gate.clone();
             thread::spawn(move || address.work(gate, 1).timeout(LONG).wait())
         };
-        when(&workers, |now| now.in_hand == 1);
+        gate.wait_for_arrival();
         // Nobody comes to these in time, and the caller itself would wait for an hour.
         let second = thread::spawn(move || address.echo(2).timeout(LONG).wait());
         when(&workers, |now| now.waiting == 1);
@@ -170,7 +170,11 @@ fn answers_that_are_kept_count_as_in_hand_until_they_are_given() {
         address.echo(1).send().unwrap();
         assert_eq!(workers.statistics().waiting, 1);
         let member = workers.members()[0];
-        runtime.send(member, WorkerAnswerAll { value: 5 }).unwrap();
+        // Past the pool, and so perhaps before what the pool gives it.
+        until(|| {
+            runtime.send(member, WorkerAnswerAll { value: 5 }).unwrap();
+            kept.is_finished()
+        });
         assert_eq!(kept.join().unwrap(), Ok(5));
         when(&workers, |now| now.waiting + now.in_hand == 0);
     });

@@ -353,9 +353,10 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
                     for number in 0..EACH {
                         // One of them asks for an answer now and then.
                         if sender == 0 && number % 64 == 63 {
-                            let _ = target.hit(sender, number).timeout(Duration::from_secs(30)).wait();
+                            let ask = || target.hit(sender, number).timeout(Duration::from_secs(30)).wait();
+                            eventually(|| ask() != Err(CallError::Full));
                         } else {
-                            target.hit(sender, number).send().unwrap();
+                            target.hit(sender, number).send_wait().unwrap();
                         }
                     }
                 })

@@ -60,6 +60,12 @@ impl Seat {
         self.table().ask_to_upgrade(upgrade);
     }
 
+    /// Whether the process was asked to upgrade.
+    #[inline]
+    pub(crate) fn is_upgrading(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
+    }
+
     /// What the process is to upgrade to next.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
         self.waits.as_mut()?.next_upgrade()
@@ -285,9 +291,13 @@ pub(crate) fn leave() {
     });
     // With the table in place, so that what these futures wait for is cancelled too.
     drop(beside);
-    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten());
+    if peek(|waits| waits.aside.is_empty() && waits.inbox.is_empty()) == Some(false) {
+        leave_unhandled();
+    }
     drop(peek(|waits| waits.continuations.take()));
+    if peek(|waits| waits.rows.is_empty()) == Some(true) {
+        return;
+    }
     let rows = peek(|waits| {
         let rows = std::mem::take(&mut waits.rows);
         for (_, wait) in &rows {
@@ -301,6 +311,13 @@ pub(crate) fn leave() {
         rows
     });
     drop(rows);
+}
+
+/// Leaves the messages that were taken out of the mailbox and not come to.
+#[cold]
+fn leave_unhandled() {
+    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
+    leave_to_heir(unhandled.into_iter().flatten().flatten());
 }
 
 /// Polls those futures beside the process's methods that want it now.

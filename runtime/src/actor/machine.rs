@@ -229,9 +229,7 @@ impl<P: Actor> Machine<P> {
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, life) = (&mut self.state, self.seat.life);
         active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))?;
-        if matches!(self.state, State::Serving(..))
-            && self.seat.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
-        {
+        if matches!(self.state, State::Serving(..)) && self.seat.is_upgrading() {
             self.hand_over(out);
         }
         Ok(())
@@ -399,7 +397,7 @@ impl<P: Actor> Process for Machine<P> {
 
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         // An earlier wish may make it what this one expects.
-        let is_first = self.seat.waits.as_ref().is_none_or(|waits| !waits.is_upgrading());
+        let is_first = !self.seat.is_upgrading();
         if is_first && !upgrade.is::<Handover<P>>() {
             return upgrade.refuse(Refusal::Type(P::NAME));
         }

@@ -16,6 +16,28 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 /// A protocol: `dyn` and a trait with `#[protocol]`. The macro implements it.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[protocol]
+/// trait Storage {
+///     fn get(&self, key: String) -> Option<String>;
+/// }
+///
+/// #[process] struct Echo;
+/// #[process(protocols(Storage))]
+/// impl Echo { #[entry] fn serve(&mut self) {} }
+/// #[process]
+/// impl Storage for Echo {
+///     fn get(&self, key: String) -> Option<String> { Some(key) }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let storage: Address<dyn Storage> = runtime.spawn(Echo).serve()?.narrow();
+/// assert_eq!(storage.get("a".into()).wait()?.as_deref(), Some("a"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no protocol",
     label = "not a protocol",

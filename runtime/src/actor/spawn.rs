@@ -159,12 +159,21 @@ impl<P: Actor> SpawnCore<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<Address<P>, SpawnError> {
         let wanted = Wanted::of(self.options.borrow().as_deref(), KindOf::<P>::KIND);
-        let pid = Wanted::or_spawn(wanted, self.host, || {
-            let machine = Machine::new(self.take()?);
-            let birth = self.birth(entry, None);
-            self.host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin))
-        })?;
+        let pid = match wanted {
+            None => self.spawn_sync(entry, begin)?,
+            wanted => Wanted::or_spawn(wanted, self.host, || self.spawn_sync(entry, begin))?,
+        };
         Ok(Address::new(pid))
+    }
+
+    #[inline]
+    fn spawn_sync(
+        &self,
+        entry: usize,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
+    ) -> Result<Pid, SpawnError> {
+        let machine = Machine::new(self.take()?);
+        self.host.spawn(self.birth(entry, None), machine, |machine, ctx| machine.start_sync(ctx, begin))
     }
 
     /// Starts at async entry number `entry`.

@@ -226,6 +226,34 @@ impl Pid {
     /// stay valid; what the new definition has no method for is a dead letter, and a call fails with
     /// [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the process that answers for it now.
     ///
+    /// Costs one control message, and the allocations of a spawn.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    ///
+    /// #[process] struct Counter { count: u64 }
+    /// #[process]
+    /// impl Counter {
+    ///     #[entry] fn serve(&mut self) {}
+    ///     #[message] fn add(&mut self, amount: u64) { self.count += amount; }
+    /// }
+    ///
+    /// #[process] struct Tally { sum: u64 }
+    /// #[process]
+    /// impl Tally {
+    ///     #[entry] fn serve(&mut self) {}
+    ///     #[message(CounterAdd)] fn add(&mut self, message: CounterAdd) { self.sum += message.amount; }
+    ///     #[message] fn sum(&self) -> u64 { self.sum }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let counter = runtime.spawn(Counter { count: 1 }).serve()?;
+    /// let tally = counter.pid().upgrade(|old: Counter| Tally { sum: old.count }).wait()?;
+    /// counter.add(2).wait()?;
+    /// assert_eq!((tally.pid(), tally.sum().wait()?), (counter.pid(), 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`UpgradeError`]: refused, the process goes on as what it is; if the new state cannot be made, it ends.
     pub fn upgrade<Old: Actor, S: Successive>(

@@ -12,6 +12,7 @@ use crate::mailbox::bound::Bound;
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::runtime::Host;
+use crate::supervision::place::SpawnPlace;
 use crate::sync::{Arc, Mutex, lock};
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -33,7 +34,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A member that
 /// dies is replaced; the callers of what it had in hand are told at once, and what waits in the line waits for another.
 ///
-/// A message through a pool costs about two locks and an allocation more than one to a process.
+/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share: twice
+/// the instructions of a call to a process, also for what is only sent.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -172,15 +174,16 @@ options!(<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
 
 impl Pool {
     /// Starts the pool and the members that it has from the beginning, each by `member`, which runs in the process that keeps
-    /// the pool. Inside a process the pool is its child.
+    /// the pool. Inside a process the pool is its child; a supervisor's child can be a pool, by
+    /// `|spawn| Pool::fixed(4).spawn(spawn, …)`.
     ///
     /// # Errors
     /// [`SpawnError::NoMembers`] for a pool that may have none; what the start of a member failed with. Later a member that
     /// cannot be started fails the calls that wait for it, and the pool tries again.
     pub fn spawn<S: Spawned>(
         self,
-        host: &Host,
-        mut member: impl FnMut(&ChildSpawn) -> Result<S, SpawnError> + Send + 'static,
+        place: impl SpawnPlace,
+        mut member: impl FnMut(ChildSpawn) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let Self { mut rules, lanes, routes } = self;
         let (least, most) = (rules.least, rules.most);
@@ -191,8 +194,8 @@ impl Pool {
             (rules.least, rules.most) = (usize::from(least > 0), 1);
         }
         let plan = Plan::new(rules, 0..lanes.unwrap_or(1));
-        let factory = Box::new(move |spawn: &ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
-        start::<S, _>(*host, plan, routes, factory)
+        let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
+        start::<S, _>(place.door().host(), plan, routes, factory)
     }
 }
 
@@ -243,12 +246,12 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// What the start of the pool's own process failed with.
     pub fn spawn<S: Spawned>(
         self,
-        host: &Host,
-        mut member: impl FnMut(&ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
+        place: impl SpawnPlace,
+        mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let plan = Plan::new(self.rules, []);
-        let factory = Box::new(move |spawn: &ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
-        start::<S, _>(*host, plan, self.routes, factory)
+        let factory = Box::new(move |spawn: ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
+        start::<S, _>(place.door().host(), plan, self.routes, factory)
     }
 }
 
@@ -265,7 +268,7 @@ fn start<S: Spawned, K: Key>(
     let error = Arc::new(Mutex::new(None));
     let pointer = Pointer::new(front.clone());
     let pid = pointer.pid();
-    let keeper = Keeper::new(front.clone(), pointer, ChildSpawn::bound(host), factory, error.clone());
+    let keeper = Keeper::new(front.clone(), pointer, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
     match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).start() {

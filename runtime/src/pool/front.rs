@@ -8,7 +8,7 @@
 use super::hand::{Handed, Hears};
 use super::plan::{Action, Member, Plan, Refusal, Waiting};
 use super::route::{Route, Routes};
-use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::clock::{Moment, TimeKeeper, TimerKey, is_told};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
@@ -119,7 +119,11 @@ impl<K: Key> Front<K> {
     }
 
     fn now(&self) -> Moment {
-        Moment::now_by(self.host.told())
+        match self.host.told() {
+            // Often asked, and need not be exact; but not by the time of another host that this thread goes by.
+            None if !is_told() => Moment::about_now(),
+            told => Moment::now_by(told),
+        }
     }
 
     /// A member has started: it is the first thing to be known of its type, unless that was known beforehand.
@@ -133,6 +137,8 @@ impl<K: Key> Front<K> {
 
     /// Carries out what the plan says, unless another thread is at it.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) {
+        // Also where another thread acts, which may take its time.
+        self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
         }

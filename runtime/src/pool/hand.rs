@@ -59,3 +59,75 @@ impl Outside for Handed {
         self.was_sent
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errors::CallError;
+
+    /// What was heard, in order, by the pool and by the caller.
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+
+    impl Hears for Heard {
+        fn handled(&self, member: u64) {
+            lock(&self.0).push(format!("{member} is done"));
+        }
+    }
+
+    impl Outside for Heard {
+        fn answer(&self, result: Result<Payload, CommandError>) {
+            let text = match result {
+                Ok(value) => format!("answer {}", value.take::<u32>().unwrap_or_default()),
+                Err(error) => error.to_string(),
+            };
+            lock(&self.0).push(text);
+        }
+
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+    }
+
+    fn handed(heard: &Arc<Heard>, called: bool) -> (Arc<Handed>, Caller) {
+        let caller = called.then(|| Caller::outside(heard.clone(), None).0);
+        Handed::new(heard.clone(), 7, caller)
+    }
+
+    #[test]
+    fn the_pool_hears_before_the_caller_does_and_both_once() {
+        let heard = Arc::new(Heard::default());
+        handed(&heard, true).1.answer(Payload::new(5_u32));
+        assert_eq!(*lock(&heard.0), ["7 is done", "answer 5"]);
+        lock(&heard.0).clear();
+        handed(&heard, true).1.fail(CallError::Timeout);
+        assert_eq!(lock(&heard.0)[0], "7 is done");
+        assert_eq!(lock(&heard.0).len(), 2);
+    }
+
+    #[test]
+    fn of_a_message_that_was_sent_only_the_pool_hears_and_it_counts_as_sent() {
+        let heard = Arc::new(Heard::default());
+        let (_, mut caller) = handed(&heard, false);
+        assert!(caller.was_sent() && caller.is_abandoned());
+        drop(caller);
+        assert_eq!(*lock(&heard.0), ["7 is done"]);
+        // Also through a pool in a pool.
+        let (_, outer) = handed(&heard, false);
+        let (_, mut inner) = Handed::new(heard.clone(), 8, Some(outer));
+        assert!(inner.was_sent());
+        let (_, mut called) = handed(&heard, true);
+        assert!(!called.was_sent() && !called.is_abandoned());
+    }
+
+    #[test]
+    fn a_message_that_was_not_given_gives_its_caller_back_and_nobody_hears() {
+        let heard = Arc::new(Heard::default());
+        let (handed, caller) = handed(&heard, true);
+        let back = handed.take_back();
+        drop(caller);
+        assert!(lock(&heard.0).is_empty());
+        drop(back);
+        assert_eq!(lock(&heard.0).len(), 1);
+    }
+}

@@ -10,19 +10,20 @@ use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::process::output::Status;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
+use crate::runtime::Host;
 use crate::sync::{Arc, Mutex, lock};
 use crate::topology::face::monitor_newborn;
 use std::collections::HashMap;
 
 /// How its user makes a member.
-pub(crate) type Factory<K> = Box<dyn FnMut(&ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
+pub(crate) type Factory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
 
 /// See the module.
 pub(crate) struct Keeper<K: Key> {
     front: Arc<Front<K>>,
     /// Dropped when the pool is over: from then on its PID answers to nothing.
     pointer: Option<Pointer>,
-    spawn: ChildSpawn,
+    host: Host,
     factory: Factory<K>,
     /// Why the first members could not be started, for whoever starts the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
@@ -36,14 +37,14 @@ impl<K: Key> Keeper<K> {
     pub(crate) fn new(
         front: Arc<Front<K>>,
         pointer: Pointer,
-        spawn: ChildSpawn,
+        host: Host,
         factory: Factory<K>,
         error: Arc<Mutex<Option<SpawnError>>>,
     ) -> Self {
         Self {
             front,
             pointer: Some(pointer),
-            spawn,
+            host,
             factory,
             error,
             aliases: HashMap::new(),
@@ -52,8 +53,8 @@ impl<K: Key> Keeper<K> {
     }
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
-        let Self { factory, spawn, .. } = self;
-        let started = crate::panics::contain(|| factory(spawn, key));
+        let Self { factory, host, .. } = self;
+        let started = crate::panics::contain(|| factory(ChildSpawn::bound(*host), key));
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {
@@ -70,7 +71,10 @@ impl<K: Key> Keeper<K> {
             }
             Err(error) => {
                 self.front.count(|totals| totals.failed += 1);
-                let why = ExitReason::error(error.to_string());
+                let why = match error {
+                    SpawnError::Shutdown => ExitReason::Shutdown,
+                    ref error => ExitReason::error(error.to_string()),
+                };
                 self.front.tell(|plan, now| plan.failed(now, key, &why));
                 Err(error)
             }

@@ -181,7 +181,8 @@ pub(crate) struct Rare {
     /// Who asked to be told of the end.
     pub(crate) joins: Vec<Join>,
     /// What the process was asked to upgrade to.
-    pub(crate) upgrades: Vec<Upgrade>,
+    #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
+    pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
     /// Controls that the step left alone.
     pub(crate) left: Controls,
     /// Notices of ends, in their order among the messages, that have not been heard.
@@ -235,15 +236,22 @@ impl Feed {
         self.messages = 0;
     }
 
-    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
-    /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
-    pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls) -> bool {
+    /// The step that begins has something in its control lane. Gives it back, unless it is answers alone: then that is all.
+    #[inline]
+    pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
         self.controlled = true;
         let taken = self.holder().take_control();
-        if kept.is_empty() && held.is_empty() && taken.are_answers_for(self.generation) {
+        if taken.are_answers_for(self.generation) {
             self.controls = taken;
-            return false;
+            return None;
         }
+        Some(taken)
+    }
+
+    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
+    /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
+    pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
+        self.controlled = true;
         self.controls = kept;
         self.absorb(held);
         self.absorb(taken);
@@ -528,7 +536,7 @@ impl Feed {
                         inspect.tell(unsafe { whose.inspect() });
                     }
                 }
-                Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.push(upgrade),
+                Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
                 Err(_) => {}
             }
             pool::recycle(node);
@@ -536,8 +544,10 @@ impl Feed {
     }
 
     /// What the process was asked to upgrade to since its last step.
-    pub(crate) fn take_upgrades(&mut self) -> Vec<Upgrade> {
-        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.upgrades)).unwrap_or_default()
+    #[expect(clippy::box_collection, reason = "as it is kept")]
+    #[inline]
+    pub(crate) fn take_upgrades(&mut self) -> Option<Box<Vec<Upgrade>>> {
+        self.rare.as_mut()?.upgrades.take()
     }
 
     /// The next event of the control lane.

@@ -49,6 +49,21 @@ pub(crate) struct Options {
     pub(crate) told_to_stop: bool,
 }
 
+impl Options {
+    /// How the process is to be bound to the one that spawns it, if one does.
+    fn bound(&self) -> Result<Bound, SpawnError> {
+        match self.bound.asked() {
+            Some(option) if super::own::with_own(|_, _, _| ()).is_none() => Err(SpawnError::NoProcess { option }),
+            _ => Ok(self.bound),
+        }
+    }
+
+    /// The bound of its mailbox, if that has one of its own.
+    fn mailbox(&self) -> Result<Option<MailboxBound>, SpawnError> {
+        if self.mailbox.is_some_and(MailboxBound::is_nothing) { Err(SpawnError::Mailbox) } else { Ok(self.mailbox) }
+    }
+}
+
 /// How a process is bound to the one that spawns it, before it runs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Bound {
@@ -115,16 +130,10 @@ impl Host {
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
         }
-        let bound = birth.options.as_ref().map(|options| options.bound).unwrap_or_default();
-        if let Some(option) = bound.asked()
-            && super::own::with_own(|_, _, _| ()).is_none()
-        {
-            return Err(SpawnError::NoProcess { option });
-        }
-        let mailbox = birth.options.as_ref().and_then(|options| options.mailbox).or(self.config.own_mailbox());
-        if mailbox.is_some_and(MailboxBound::is_nothing) {
-            return Err(SpawnError::Mailbox);
-        }
+        let (bound, mailbox) = match &birth.options {
+            None => (Bound::default(), self.config.own_mailbox()),
+            Some(options) => (options.bound()?, options.mailbox()?.or(self.config.own_mailbox())),
+        };
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
         }

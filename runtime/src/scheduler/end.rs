@@ -55,7 +55,7 @@ pub(crate) fn end(
         None => reason,
     };
     MEMBERSHIPS.end(pid, &reason);
-    let handling = at_work::take(pid);
+    let handling = if reason.is_normal() { None } else { at_work::take(pid) };
     let mut extras = token.take_extras();
     if let Some(extras) = &extras {
         if extras.labelled {

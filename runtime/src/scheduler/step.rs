@@ -32,6 +32,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
 use crate::process::event::{Events, Feed, Rare};
+use crate::process::handover::Upgrade;
 use crate::process::output::{Request, Status, Written, Yield};
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
@@ -301,7 +302,13 @@ impl Context {
     fn begin_special(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
         let (mut kept, mut held) = (Controls::none(), Controls::none());
-        if token.is_special() {
+        let taken = if !token.is_special() {
+            // Most often an answer.
+            match desk.feed.begin_answered() {
+                Some(taken) => taken,
+                None => return Ok(()),
+            }
+        } else {
             if let Some(extras) = token.extras() {
                 kept = std::mem::take(&mut extras.controls);
                 held = std::mem::take(&mut extras.held);
@@ -316,13 +323,11 @@ impl Context {
             if kept.is_empty() && held.is_empty() && !slot.lanes.has_control() {
                 return Ok(());
             }
-        }
-        let is_cancelled = desk.feed.begin_controlled(kept, held);
-        let upgrades = desk.feed.take_upgrades();
-        if !upgrades.is_empty()
-            && let Some(body) = token.body()
-        {
-            crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))?;
+            token.hold().take_control()
+        };
+        let is_cancelled = desk.feed.begin_controlled(kept, held, taken);
+        if let Some(upgrades) = desk.feed.take_upgrades() {
+            ask_to_upgrade(token, *upgrades)?;
         }
         if !is_cancelled {
             return Ok(());
@@ -486,6 +491,13 @@ impl Context {
         }
         None
     }
+}
+
+/// Tells the process what it is to upgrade to. Gives its panic.
+#[cold]
+fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
+    let Some(body) = token.body() else { return Ok(()) };
+    crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
 }
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.

@@ -1,16 +1,17 @@
 //! The supervisor's process: it tells the plan what has happened and does what the plan says.
 
-use super::child::{Begun, Spec, Start};
+mod start;
+
+use super::child::{Spec, Start};
 use super::errors::GaveUp;
-use super::life::{ENDED, Ear, Ended, Life, Watched};
+use super::life::{ENDED, Ear, Ended};
 use super::plan::{Action, End, Event as Happened, Id, Plan, Rules, TimerOf};
 use super::post::{Estate, Post};
 use super::roll::Roll;
 use super::status::{ChildState, LastEnd};
-use crate::children::ChildSpawn;
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::exit::{Cancel, ExitReason, Signal};
+use crate::exit::{Cancel, Exit, ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payloads;
 use crate::pid::Pid;
@@ -218,50 +219,6 @@ impl Driver {
         }
     }
 
-    /// Starts a child. What became of it has happened then.
-    fn start(&mut self, id: Id) {
-        let (Some((_, ear)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
-        let post = member.post.clone();
-        let life = Life::new(id, post.clone(), ear);
-        let estate = lock(&post.estate).clone().map(Estate::into_any);
-        let door = ChildSpawn::guarded(self.host, life.clone(), estate);
-        let started = match crate::panics::contain(|| (member.start)(door)) {
-            Ok(Ok(begun)) => check(&life, begun),
-            Ok(Err(error)) => Err(ExitReason::error(error)),
-            Err(panic) => Err(ExitReason::Panic(panic.into())),
-        };
-        match started {
-            Ok(Begun { pid, estate }) => {
-                member.pid = Some(pid);
-                if life.born().is_none() {
-                    pid.join_with(Arc::new(Watched { id, pid, ear }));
-                }
-                if let Some(roll) = estate.and_then(|estate| estate.downcast::<Roll>().ok()) {
-                    *lock(&post.estate) = Some(roll);
-                }
-                if let Some(info) = pid.info() {
-                    lock(&post.status).process = Some(info.process);
-                }
-                post.up(pid);
-                self.happened.push_back(Happened::Started(id));
-            }
-            Err(reason) => {
-                if let Some(pid) = life.born() {
-                    // It gave up after it had spawned the child, or gave another process.
-                    life.disown();
-                    pid.kill();
-                }
-                post.down(&reason);
-                lock(&post.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
-                if self.host.scheduler().gate.is_closed() {
-                    // No failure of the child's: nothing can be started any more.
-                    self.happened.push_back(Happened::StopAll(ExitReason::Shutdown));
-                }
-                self.happened.push_back(Happened::StartFailed(id, reason));
-            }
-        }
-    }
-
     /// Shows in which state a child is.
     fn show(&self, id: Id) {
         if let Some(Member { post, .. }) = self.members.get(&id) {
@@ -317,17 +274,6 @@ impl Driver {
     }
 }
 
-/// What the closure gave must be what was spawned through its door, if anything was.
-fn check(life: &Life, begun: Begun) -> Result<Begun, ExitReason> {
-    match life.born() {
-        Some(born) if born != begun.pid => Err(ExitReason::error(format!(
-            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on `spawn.host()`",
-            begun.pid
-        ))),
-        _ => Ok(begun),
-    }
-}
-
 impl Process for Driver {
     fn entries(&self) -> &'static [&'static str] {
         &["supervise"]
@@ -340,6 +286,8 @@ impl Process for Driver {
             return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
         };
         self.own = Some((pid, Ear { slot, generation: pid.generation() }));
+        // Its children are to be stopped in order whoever it falls with.
+        crate::topology::face::trap_exits(true);
         self.roll.begun(pid);
         for (post, spec) in std::mem::take(&mut self.first) {
             self.add(post, spec.rules, spec.start);
@@ -375,6 +323,9 @@ impl Process for Driver {
                 Some(Event::Message(package)) => self.asked(package),
                 Some(Event::Signal(Signal::Cancel(Cancel { reason }))) => {
                     self.happened.push_back(Happened::StopAll(reason));
+                }
+                Some(Event::Signal(Signal::Exit(Exit { pid, reason, .. }))) => {
+                    self.happened.push_back(Happened::StopAll(ExitReason::Linked { pid, reason: Arc::new(reason) }));
                 }
                 Some(Event::Signal(_)) => {}
                 None => return Ok(()),

@@ -20,8 +20,10 @@ use crate::package::{Package, Refused};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
 use crate::pointing::Behind;
 use crate::relay::{deliver, deliver_anyway};
+use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, yield_now};
+use crate::scheduler::lend::while_blocked;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, park, yield_now};
 use crate::table::ProcessKind;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -46,6 +48,11 @@ pub(super) trait Estate: Send + Sync {
     /// What it is.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
+
+/// How often it looks for them before it lends its worker, and how long it pauses between two looks then. Guesses: most are
+/// gone before the first look.
+const GLANCES: usize = 100;
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// See the module.
 pub(crate) struct Post {
@@ -121,7 +128,8 @@ impl Post {
     pub(crate) fn up(&self, pid: Pid) {
         // As others who send to it: when it ends before this is over, what it leaves is waited for too.
         self.inside.fetch_add(1, Ordering::SeqCst);
-        self.hand_over(pid);
+        // Its supervisor, whose step this is, is not held for the mailbox that becomes too full.
+        in_manner(Manner::Try, || self.hand_over(pid));
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -162,9 +170,19 @@ impl Post {
     /// Waits until nobody uses its PID who was given it.
     pub(crate) fn quiesce(&self) {
         let until = instant_now().checked_add(HURRY);
-        while self.inside.load(Ordering::SeqCst) > 0 && until.is_none_or(|until| instant_now() < until) {
+        let is_over = || self.inside.load(Ordering::SeqCst) == 0 || until.is_some_and(|until| instant_now() >= until);
+        for _ in 0..GLANCES {
+            if is_over() {
+                return;
+            }
             yield_now();
         }
+        // One of them may need this worker to go on: a process that waited for room inside its step.
+        while_blocked(|| {
+            while !is_over() {
+                park(Some(PAUSE));
+            }
+        });
     }
 
     /// Takes what the process that served has not handled.

@@ -13,6 +13,7 @@ use super::tree::Tree;
 use crate::actor::spawn::SpawnProcess;
 use crate::children::{ChildSpawn, Spawned};
 use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound;
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
@@ -134,6 +135,7 @@ impl Supervisor {
     }
 
     /// Adds a child after the others.
+    #[expect(clippy::should_implement_trait, reason = "nobody adds a child to a supervisor with `+`")]
     pub fn add<S>(mut self, child: Child<S>) -> Self {
         self.children.push(child.spec);
         self
@@ -160,6 +162,8 @@ impl Supervisor {
         let driver = Driver::new(roll.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
         let process = SpawnProcess::new(host.scheduler(), at, driver).guarded(guardian).told_to_stop();
+        // What is asked of it is never refused; who asks may be no process, which cannot be held.
+        let process = process.mailbox(Bound::Unbounded);
         let process = match name {
             Some(name) => process.named(name),
             None => process,

@@ -6,7 +6,7 @@ use crate::exit::ExitReason;
 use crate::pid::Pid;
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::Duration;
 
 /// The first pause after a start that failed; it doubles with each further one, up to [`LAST_PAUSE`]. Both are guesses: short
@@ -40,6 +40,28 @@ impl<K> Waiting<K, ()> {
     pub(crate) fn with<T>(self, message: T) -> Waiting<K, T> {
         let Self { lane, serial, until, .. } = self;
         Waiting { message, lane, serial, until }
+    }
+}
+
+/// Hashes numbers that are given out one after the other, and by nobody outside.
+pub(super) type Numbered = BuildHasherDefault<NumberHasher>;
+
+/// See [`Numbered`].
+#[derive(Default)]
+pub(super) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Knuth's multiplicative hashing: spreads neighbours over the upper bits too, which the map looks at.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -101,10 +123,10 @@ impl<K, T> Lane<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> Plan<K, T> {
-    /// The member of a lane that is to get the next message, if one has room.
-    pub(super) fn choose(&mut self, key: &K) -> Option<u64> {
+    /// The member of a lane that is to get the next message, if one has room; `is_new`: unless others wait.
+    pub(super) fn choose(&mut self, key: &K, is_new: bool) -> Option<u64> {
         let Self { lanes, members, rules, .. } = self;
-        let lane = lanes.get_mut(key)?;
+        let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.line.is_empty())?;
         let load = |number: &u64| {
             let member = members.get(number)?;
             member.has_room(rules).then_some(member.in_hand)
@@ -159,7 +181,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     pub(super) fn feed(&mut self, key: &K) {
         self.freed = true;
         while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
-            && let Some(number) = self.choose(key)
+            && let Some(number) = self.choose(key, false)
             && let Some(waiting) = self.lanes.get_mut(key).and_then(|lane| lane.line.pop_front())
         {
             self.waiting -= 1;

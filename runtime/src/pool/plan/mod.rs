@@ -17,7 +17,7 @@
 mod lanes;
 
 pub(crate) use lanes::Waiting;
-use lanes::{CROWDED, Lane, Record, waits};
+use lanes::{CROWDED, Lane, Numbered, Record, waits};
 
 use crate::clock::Moment;
 use crate::exit::ExitReason;
@@ -99,7 +99,7 @@ pub(crate) struct Standing {
 pub(crate) struct Plan<K, T> {
     rules: Rules,
     lanes: HashMap<K, Lane<K, T>>,
-    members: HashMap<u64, Record<K>>,
+    members: HashMap<u64, Record<K>, Numbered>,
     numbers: HashMap<Pid, u64>,
     actions: VecDeque<Action<K, T>>,
     /// Until when those wait that do, in that order; some have been taken out of their lines since.
@@ -123,7 +123,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         Self {
             rules,
             lanes: lasting.into_iter().map(|key| (key, Lane::new(true))).collect(),
-            members: HashMap::new(),
+            members: HashMap::default(),
             numbers: HashMap::new(),
             actions: VecDeque::new(),
             patience: VecDeque::new(),
@@ -156,10 +156,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         if self.draining {
             return Err((message, Refusal::Draining));
         }
-        let free = match self.lanes.get(&key) {
-            Some(lane) if lane.line.is_empty() => self.choose(&key),
-            _ => None,
-        };
+        let free = self.choose(&key, true);
         let until = self.rules.patience.map(|patience| now.after(patience));
         self.serial += 1;
         let waiting = Waiting { message, lane: key.clone(), serial: self.serial, until };
@@ -198,13 +195,16 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         member.in_hand = member.in_hand.saturating_sub(1);
         (member.served, member.crowded) = (true, false);
         member.idle_since = now;
-        let key = member.lane.clone();
-        if let Some(lane) = self.lanes.get_mut(&key) {
-            lane.failures = 0;
+        let Some(lane) = self.lanes.get_mut(&member.lane) else { return };
+        lane.failures = 0;
+        self.freed = true;
+        if !lane.line.is_empty() {
+            let key = member.lane.clone();
+            self.feed(&key);
         }
-        self.feed(&key);
-        self.consider(now, number);
-        self.tidy(&key);
+        if self.draining || self.rules.idle.is_some() {
+            self.consider(now, number);
+        }
     }
 
     /// A member was gone when it was to get a message, or `lives` and others have filled its mailbox: the message takes its place

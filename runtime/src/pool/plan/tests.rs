@@ -105,11 +105,17 @@ impl World {
         self.act();
     }
 
+    /// A member dies, which the callers of what it had in hand hear of, and the pool by them; its end is told later.
     fn dies(&mut self, pid: Pid) -> usize {
-        let lost = self.members.iter().find(|(member, ..)| member.pid == pid).map_or(0, |(.., hand)| hand.len());
+        let member = self.members.iter().find(|(member, ..)| member.pid == pid);
+        let (number, lost) = member.map_or((0, 0), |(member, _, hand)| (member.number, hand.len()));
         self.members.retain(|(member, ..)| member.pid != pid);
         self.silent.retain(|(other, _)| *other != pid);
         self.stopped.retain(|other| *other != pid);
+        for _ in 0..lost {
+            self.plan.done(self.now, number);
+            self.act();
+        }
         lost
     }
 

@@ -3,7 +3,7 @@
 //!
 //! * this file: what goes in and comes out, and what becomes of a child that fails;
 //! * [`child`]: what is known of one child, and the phases of its life; [`settle`]: what is to be done next, whatever has
-//!   happened: stopping in reverse order, starting in order.
+//!   happened: stopping in reverse order, starting in order; [`wishes`]: what someone wants of one child.
 //!
 //! The rules:
 //!
@@ -24,6 +24,7 @@ mod child;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod wishes;
 
 pub(crate) use child::{Phase, Rules};
 
@@ -357,41 +358,6 @@ impl Plan {
                     Phase::Killed => child.phase = Phase::Stuck,
                     _ => {}
                 }
-            }
-        }
-    }
-
-    fn stop_child(&mut self, id: Id) {
-        let Some(child) = self.children.get_mut(&id) else { return };
-        match child.phase {
-            Phase::Waiting { .. } | Phase::Delayed | Phase::Parked => {
-                child.stopped = true;
-                self.unset(TimerOf::Child(id));
-                self.over(id);
-            }
-            Phase::Starting | Phase::Asked | Phase::Killed | Phase::Stuck => child.after = After::Stay,
-            Phase::Running => {
-                child.after = After::Stay;
-                self.ask(id);
-            }
-            Phase::Over => child.stopped = true,
-        }
-    }
-
-    fn restart_child(&mut self, id: Id) {
-        let Some(child) = self.children.get_mut(&id) else { return };
-        child.stopped = false;
-        match child.phase {
-            Phase::Over | Phase::Delayed => {
-                self.unset(TimerOf::Child(id));
-                self.wait(id, true);
-            }
-            // It is going to be started, in its order.
-            Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = After::Rules,
-            Phase::Asked | Phase::Killed | Phase::Stuck => child.after = After::Again,
-            Phase::Running => {
-                child.after = After::Again;
-                self.ask(id);
             }
         }
     }

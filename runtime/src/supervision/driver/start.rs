@@ -1,0 +1,74 @@
+//! How one life of a child begins.
+
+use super::super::child::Begun;
+use super::super::life::{Life, Watched};
+use super::super::post::Estate;
+use super::super::roll::Roll;
+use super::super::status::LastEnd;
+use super::{Driver, Happened, Id};
+use crate::children::ChildSpawn;
+use crate::exit::ExitReason;
+use crate::sync::lock;
+use std::sync::Arc;
+
+impl Driver {
+    /// Starts a child. What became of it has happened then.
+    pub(super) fn start(&mut self, id: Id) {
+        let (Some((_, ear)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
+        let post = member.post.clone();
+        let life = Life::new(id, post.clone(), ear);
+        let estate = lock(&post.estate).clone().map(Estate::into_any);
+        let door = ChildSpawn::guarded(self.host, life.clone(), estate);
+        let started = crate::panics::contain(|| (member.start)(door));
+        if let Some(pid) = life.born() {
+            // Spawned with a link, the child would take its supervisor along when it fails.
+            let _no_link = pid.unlink();
+        }
+        let started = match started {
+            Ok(Ok(begun)) => check(&life, begun),
+            Ok(Err(error)) => Err(ExitReason::error(error)),
+            Err(panic) => Err(ExitReason::Panic(panic.into())),
+        };
+        match started {
+            Ok(Begun { pid, estate }) => {
+                member.pid = Some(pid);
+                if life.born().is_none() {
+                    pid.join_with(Arc::new(Watched { id, pid, ear }));
+                }
+                if let Some(roll) = estate.and_then(|estate| estate.downcast::<Roll>().ok()) {
+                    *lock(&post.estate) = Some(roll);
+                }
+                if let Some(info) = pid.info() {
+                    lock(&post.status).process = Some(info.process);
+                }
+                post.up(pid);
+                self.happened.push_back(Happened::Started(id));
+            }
+            Err(reason) => {
+                if let Some(pid) = life.born() {
+                    // It gave up after it had spawned the child, or gave another process.
+                    life.disown();
+                    pid.kill();
+                }
+                post.down(&reason);
+                lock(&post.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
+                if self.host.scheduler().gate.is_closed() {
+                    // No failure of the child's: nothing can be started any more.
+                    self.happened.push_back(Happened::StopAll(ExitReason::Shutdown));
+                }
+                self.happened.push_back(Happened::StartFailed(id, reason));
+            }
+        }
+    }
+}
+
+/// What the closure gave must be what was spawned through its door, if anything was.
+fn check(life: &Life, begun: Begun) -> Result<Begun, ExitReason> {
+    match life.born() {
+        Some(born) if born != begun.pid => Err(ExitReason::error(format!(
+            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on `spawn.host()`",
+            begun.pid
+        ))),
+        _ => Ok(begun),
+    }
+}
