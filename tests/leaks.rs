@@ -50,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const DRIVERS: usize = 3;
 /// How many bytes more than after the first half of the rounds there may be. A guess, far below what a leak of a few bytes
 /// for each process or message comes to in a minute: maps and lists keep what they have grown to.
-const MORE: i64 = 4 << 20;
+const MORE: i64 = 3 << 20;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -75,7 +75,11 @@ fn elders(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
     let supervisor = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
     let child = Child::new("elder", {
         let (world, mut dice) = (world.clone(), dice.next());
-        move |spawn| spawn.of(Citizen::new(&world, false, dice.next())).serve()
+        move |spawn| {
+            let mut child = Citizen::new(&world, false, dice.next());
+            child.own.lasts = true;
+            spawn.of(child).serve()
+        }
     });
     let tree = supervisor.add(child).spawn(&host).unwrap();
     world.know(tree.child_pid("elder").unwrap(), dice);
@@ -83,27 +87,32 @@ fn elders(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
     elders
 }
 
+/// Ends all but the ten.
+fn end_others(world: &Arc<World>, dice: &mut Dice) {
+    let elders = world.elders.get().expect("they were spawned first");
+    let tree = lock(&world.trees)[0].pid();
+    for info in world.host.processes() {
+        if !elders.contains(&info.pid) && info.pid != tree && info.parent != Some(tree) {
+            world.harm(info.pid, dice);
+        }
+    }
+}
+
 /// Ends all but the ten, and counts what is there when nothing more happens.
 fn rest(world: &Arc<World>, dice: &mut Dice) -> (BTreeSet<Pid>, Count) {
     lock(&world.again).drain(..).for_each(|timer| _ = timer.cancel());
     lock(&world.later).clear();
-    let tree = lock(&world.trees)[0].clone();
     lock(&world.trees).drain(1..).for_each(|tree| _ = if dice.roll(2) == 0 { tree.stop() } else { tree.pid().kill() });
     lock(&world.pools).drain(..).for_each(|pool| if dice.roll(2) == 0 { pool.stop() } else { _ = pool.pid().kill() });
     let end = Instant::now() + PATIENCE;
     loop {
-        let elders = world.elders.get().expect("they were spawned first");
-        for info in world.host.processes() {
-            let is_elder = elders.contains(&info.pid) || info.pid == tree.pid() || info.parent == Some(tree.pid());
-            if !is_elder {
-                world.harm(info.pid, dice);
-            }
-        }
+        end_others(world, dice);
         let idle = world.host.until_idle();
         let count = Count::of(world);
         let ten: BTreeSet<Pid> = world.host.processes().iter().map(|info| info.pid).collect();
         let mut leaks = count.leaks(world, &ten);
         leaks.extend(idle.err().map(|error| error.to_string()));
+        let elders = world.elders.get().expect("they were spawned first");
         leaks.extend(elders.iter().filter(|elder| !ten.contains(elder)).map(|elder| format!("{elder} has died")));
         if leaks.is_empty() {
             return (ten, count);
@@ -121,12 +130,19 @@ fn rest(world: &Arc<World>, dice: &mut Dice) -> (BTreeSet<Pid>, Count) {
 fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
     world.over.store(false, SeqCst);
     std::thread::scope(|scope| {
-        for _ in 0..DRIVERS {
-            let (world, dice) = (world.clone(), dice.next());
-            scope.spawn(move || drivers::drive(&world, dice));
-        }
+        let drivers: Vec<_> = (0..DRIVERS)
+            .map(|_| {
+                let (world, dice) = (world.clone(), dice.next());
+                scope.spawn(move || drivers::drive(&world, dice))
+            })
+            .collect();
         std::thread::sleep(long);
         world.over.store(true, SeqCst);
+        // Some may wait for room in a mailbox, whose process waits for long.
+        while !drivers.iter().all(|driver| driver.is_finished()) {
+            end_others(world, dice);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     });
 }
 

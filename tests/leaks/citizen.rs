@@ -16,7 +16,7 @@ pub struct Citizen {
 
 impl Citizen {
     pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        Self { world: world.clone(), own: Own { elder, ..Own::default() }, dice }
+        Self { world: world.clone(), own: Own { elder, lasts: elder, ..Own::default() }, dice }
     }
 
     fn act(&mut self, ctx: &mut Context<Self>, left: u32, mut dice: Dice) -> Result<(), ProcessError> {
@@ -26,10 +26,14 @@ impl Citizen {
         }
         let other = world.someone(&mut dice);
         match dice.roll(24) {
-            0..3 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            0..2 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            // One that lives on keeps the timer of its deadlines until it is due, answered or not.
+            2 if !self.own.lasts => {
+                ctx.call(world.ask_long(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer))
+            }
             3 => ctx.call(world.dawdle(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
             4 => {
-                let slept = ctx.sleep(dice.short());
+                let slept = ctx.sleep(if self.own.lasts { dice.short() } else { dice.perhaps_long() });
                 ctx.run(slept).then(|_, (), _| ());
             }
             5 if !self.own.elder => {

@@ -20,7 +20,8 @@ pub struct Count {
 impl Count {
     /// Looks, and asks each process that lives.
     pub fn of(world: &World) -> Self {
-        let bindings = world.host.processes().into_iter().filter_map(|info| Some((info.pid, info.pid.bindings().wait()?)));
+        let bindings =
+            world.host.processes().into_iter().filter_map(|info| Some((info.pid, info.pid.bindings().wait()?)));
         Self {
             bindings: bindings.collect(),
             statistics: world.host.statistics(),
@@ -36,8 +37,10 @@ impl Count {
 
     /// One line of the table.
     pub fn line(&self) -> String {
-        let Statistics { live, slots, used_slots, names, named_addresses, groups, members, watchers, .. } = &self.statistics;
-        let Statistics { topics, subscribers, memberships, timers, held, waits, pointers, labels, .. } = &self.statistics;
+        let Statistics { live, slots, used_slots, names, named_addresses, groups, members, watchers, .. } =
+            &self.statistics;
+        let Statistics { topics, subscribers, memberships, timers, held, waits, pointers, labels, .. } =
+            &self.statistics;
         let (links, monitors) = (self.sum(|bound| &bound.links), self.sum(|bound| &bound.monitors));
         let (heap, underway) = (self.heap / 1024, self.underway);
         format!(
@@ -88,7 +91,9 @@ impl Count {
         let child = super::world::lock(&world.trees)[0].child_pid("elder").ok();
         let lives = |pid: &Pid| ten.contains(pid) || by_name.contains(pid) || child == Some(*pid);
         for (what, pids) in [("a name", &names), ("a group", &members), ("a topic", &subscribers)] {
-            pids.iter().filter(|pid| !lives(pid)).for_each(|pid| leaks.push(format!("{what} has {pid}, which is dead")));
+            pids.iter()
+                .filter(|pid| !lives(pid))
+                .for_each(|pid| leaks.push(format!("{what} has {pid}, which is dead")));
         }
         let (least, most) = (all.names + all.members + all.subscribers, all.watchers);
         if !(least..=least + most).contains(&all.memberships) {
@@ -118,7 +123,8 @@ impl Count {
     pub fn is_bare(&self) -> bool {
         let Statistics { names, members, watchers, subscribers, memberships, groups, topics, .. } = self.statistics;
         // A supervisor watches its child.
-        [names, members, watchers, subscribers, memberships, groups, topics] == [0; 7] && self.sum(|bound| &bound.links) == 0
+        [names, members, watchers, subscribers, memberships, groups, topics] == [0; 7]
+            && self.sum(|bound| &bound.links) == 0
     }
 }
 

@@ -66,8 +66,7 @@ fn tree(world: &Arc<World>, dice: &mut Dice) -> Option<Tree> {
         }
     };
     let supervisor = supervisor.add(child("a", dice)).add(child("b", dice));
-    let supervisor =
-        if dice.roll(3) == 0 { supervisor.child("below", below(world, dice.next())) } else { supervisor };
+    let supervisor = if dice.roll(3) == 0 { supervisor.child("below", below(world, dice.next())) } else { supervisor };
     let tree = supervisor.spawn(&world.host).ok()?;
     for name in ["a", "b", "below"] {
         tree.child_pid(name).into_iter().for_each(|pid| world.know(pid, dice));

@@ -20,6 +20,8 @@ const CROWD: u64 = 1_500;
 pub const NAMES: u64 = 24;
 pub const ROOMS: u64 = 8;
 pub const TOPICS: u64 = 4;
+/// Longer than any test: what waits for so long ends by another cause, or is left.
+pub const LONG: Duration = Duration::from_secs(3600);
 /// How many timers that send later, or again and again, may be cancelled still.
 const TIMERS: usize = 64;
 
@@ -40,6 +42,11 @@ impl Dice {
 
     pub fn short(&mut self) -> Duration {
         Duration::from_micros(self.roll(3_000))
+    }
+
+    /// Mostly short; else so long that whoever waits ends first.
+    pub fn perhaps_long(&mut self) -> Duration {
+        if self.roll(3) == 0 { LONG } else { self.short() }
     }
 }
 
@@ -87,7 +94,10 @@ pub enum End {
 /// What a process keeps of what it did.
 #[derive(Default)]
 pub struct Own {
+    /// It does not end by itself.
     pub elder: bool,
+    /// It may be left when all others are ended, and so waits for nothing that takes long.
+    pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }
 
@@ -167,6 +177,11 @@ impl World {
         add(&self.books.asked);
         Ask::new(to, "Citizen::ask", CitizenAsk { deed: self.deed(Way::Called, 0, dice) })
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
+    }
+
+    /// The same with no deadline to speak of: it ends when the other answers or dies, or whoever asks does.
+    pub fn ask_long(&self, to: Pid, dice: &mut Dice) -> Ask {
+        self.ask(to, dice).timeout(LONG)
     }
 
     pub fn dawdle(&self, to: Pid, dice: &mut Dice) -> Dawdle {
