@@ -2,7 +2,7 @@
 
 use super::books::{Way, add};
 use super::citizen::{CitizenAsk, part};
-use super::world::{Deed, Dice, End, Own, Tick, World};
+use super::world::{Deed, Dice, End, Later, Own, Tick, World};
 use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;
@@ -42,6 +42,10 @@ impl Raw {
             1 => {
                 self.asked += 1;
                 out.after(if self.own.lasts { dice.short() } else { dice.perhaps_long() }, self.asked);
+            }
+            4 => {
+                self.asked += 1;
+                out.perform(Later, self.asked);
             }
             2 => out.go_on(),
             3 if !self.own.elder => out.upgrade(Self { me: self.me, ..Self::new(&world, false, dice.next()) }),
