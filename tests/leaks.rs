@@ -30,11 +30,12 @@ mod world;
 use books::Books;
 use citizen::{Citizen, CitizenPart};
 use count::{Count, balance};
+use postroom::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
 use postroom_tests::within;
 use raw::{Part, Raw};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -52,7 +53,11 @@ const DRIVERS: usize = 3;
 /// for each process or message comes to in a minute: maps and lists keep what they have grown to.
 const MORE: i64 = 1 << 20;
 /// The same for slots that were ever used: threads keep some free ones at hand.
-const MORE_SLOTS: i64 = 600;
+const MORE_SLOTS: i64 = 300;
+
+/// A process that is seen so often, one look after the other, to be held at one that is dead, is not let go.
+const GLANCES: u32 = 25;
+const GLANCE: Duration = Duration::from_millis(20);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -141,13 +146,14 @@ fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
                 scope.spawn(move || drivers::drive(&world, dice))
             })
             .collect();
-        std::thread::sleep(long);
+        let held = look_out(world, long);
         world.over.store(true, SeqCst);
         // Some may wait for room in a mailbox, whose process waits for long.
         while !drivers.iter().all(|driver| driver.is_finished()) {
             end_others(world, dice);
             std::thread::sleep(Duration::from_millis(1));
         }
+        assert_eq!(held, None);
     });
 }
 
@@ -157,10 +163,29 @@ fn threads() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// How much more the later half of the rounds has left at least than the first half at most.
+/// How much more the last round has left than the first half of the rounds at most.
 fn growth(of: &[i64]) -> i64 {
-    let (early, late) = of.split_at(of.len().div_ceil(2));
-    late.iter().min().unwrap_or(&0) - early.iter().max().unwrap_or(&0)
+    let early = &of[..of.len().div_ceil(2)];
+    of.last().unwrap_or(&0) - early.iter().max().unwrap_or(&0)
+}
+
+/// Looks out for so long for processes that stay held at one that is dead. (After a second they are let go anyway.)
+fn look_out(world: &Arc<World>, long: Duration) -> Option<String> {
+    let mut seen: HashMap<(Pid, Pid), u32> = HashMap::new();
+    let end = Instant::now() + long;
+    while Instant::now() < end {
+        std::thread::sleep(GLANCE);
+        let held = world.host.processes().into_iter().filter_map(|info| match info.state {
+            ProcessState::Held { at } if !at.is_alive() => Some((info.pid, at)),
+            _ => None,
+        });
+        let now = held.map(|pair| (pair, seen.get(&pair).map_or(1, |times| times + 1)));
+        seen = now.collect();
+        if let Some(((pid, at), _)) = seen.iter().find(|(_, times)| **times >= GLANCES) {
+            return Some(format!("{pid} is held at {at}, which is dead"));
+        }
+    }
+    None
 }
 
 fn stress(seconds: u64, seed: u64) {
