@@ -297,8 +297,8 @@ impl Room {
     }
 }
 
-/// Sends a copy of `message` to each of `members` that lives and has room for it, and waits for none of them. Gives how many
-/// got it.
+/// Sends a copy of `message` to each of `members` that lives and has room for it, or makes room, and waits for none of them.
+/// Gives how many got it.
 pub(super) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| reach(**pid, message.clone())).count();
@@ -306,7 +306,7 @@ pub(super) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> 
 }
 
 fn reach<M: Send + 'static>(pid: Pid, message: M) -> bool {
-    match in_manner(Manner::Try, || crate::relay::send(pid, message)) {
+    match in_manner(Manner::Late, || crate::relay::send(pid, message)) {
         Ok(()) => true,
         Err((message, SendFailure::Full(_))) => {
             let letter = DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };

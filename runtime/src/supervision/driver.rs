@@ -11,7 +11,7 @@ use super::roll::Roll;
 use super::status::{ChildState, LastEnd};
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::exit::{Cancel, ExitReason, Signal};
+use crate::exit::{Cancel, Exit, ExitReason, Signal};
 use crate::package::Package;
 use crate::payload::Payloads;
 use crate::pid::Pid;
@@ -286,6 +286,8 @@ impl Process for Driver {
             return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
         };
         self.own = Some((pid, Ear { slot, generation: pid.generation() }));
+        // Its children are to be stopped in order whoever it falls with.
+        crate::topology::face::trap_exits(true);
         self.roll.begun(pid);
         for (post, spec) in std::mem::take(&mut self.first) {
             self.add(post, spec.rules, spec.start);
@@ -321,6 +323,9 @@ impl Process for Driver {
                 Some(Event::Message(package)) => self.asked(package),
                 Some(Event::Signal(Signal::Cancel(Cancel { reason }))) => {
                     self.happened.push_back(Happened::StopAll(reason));
+                }
+                Some(Event::Signal(Signal::Exit(Exit { pid, reason, .. }))) => {
+                    self.happened.push_back(Happened::StopAll(ExitReason::Linked { pid, reason: Arc::new(reason) }));
                 }
                 Some(Event::Signal(_)) => {}
                 None => return Ok(()),

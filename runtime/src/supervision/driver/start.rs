@@ -19,7 +19,12 @@ impl Driver {
         let life = Life::new(id, post.clone(), ear);
         let estate = lock(&post.estate).clone().map(Estate::into_any);
         let door = ChildSpawn::guarded(self.host, life.clone(), estate);
-        let started = match crate::panics::contain(|| (member.start)(door)) {
+        let started = crate::panics::contain(|| (member.start)(door));
+        if let Some(pid) = life.born() {
+            // Spawned with a link, the child would take its supervisor along when it fails.
+            let _no_link = pid.unlink();
+        }
+        let started = match started {
             Ok(Ok(begun)) => check(&life, begun),
             Ok(Err(error)) => Err(ExitReason::error(error)),
             Err(panic) => Err(ExitReason::Panic(panic.into())),

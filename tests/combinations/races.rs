@@ -1,0 +1,165 @@
+//! Ends that meet other things on their way.
+
+use super::*;
+
+/// Its PID may still be routable when it takes leave of its children: who is added then must not be waited for in vain.
+#[test]
+fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_and_no_caller_waits_for_ever() {
+    let ends: [fn(Pid) -> bool; 3] = [Pid::kill, Pid::stop, |pid| pid.cancel("enough")];
+    watched(move || {
+        let runtime = builder().build().unwrap();
+        for round in 0..600 {
+            let tree = Supervisor::dynamic().spawn(&runtime).unwrap();
+            let end = ends[round % 3];
+            let adders: Vec<_> = (0..2)
+                .map(|who| {
+                    let tree = tree.clone();
+                    thread::spawn(move || {
+                        for number in 0.. {
+                            let child =
+                                Child::new(format!("{who} {number}"), |spawn| spawn.of(Node::default()).serve());
+                            match tree.start(child) {
+                                Ok(node) => {
+                                    drop(node.add(1).timeout(Duration::from_secs(20)).wait().map_err(|error| {
+                                        assert_ne!(error, CallError::Timeout, "nobody serves it, and nobody says so");
+                                    }))
+                                }
+                                Err(_) => return,
+                            }
+                        }
+                    })
+                })
+                .collect();
+            thread::sleep(Duration::from_micros(round as u64 % 50 * 10));
+            let over = tree.join();
+            end(tree.pid());
+            adders.into_iter().for_each(|adder| adder.join().unwrap());
+            over.wait();
+        }
+        until(|| runtime.statistics().live == 0);
+    });
+}
+
+/// The name is free before the supervisor hears of the end, however the child ended.
+#[test]
+fn a_restarted_child_always_gets_its_name_back() {
+    with_runtime(|runtime| {
+        let named = |name: &'static str| Child::new(name, move |spawn| spawn.of(Node::default()).named(name).serve());
+        for supervisor in [Supervisor::one_for_one(), Supervisor::one_for_all(), Supervisor::rest_for_one()] {
+            let tree = eager(supervisor).add(named("x").keep_messages()).add(named("y")).add(named("z"));
+            let tree = tree.spawn(runtime).unwrap();
+            let ends: [fn(Pid) -> bool; 3] = [Pid::kill, Pid::stop, |pid| pid.cancel("enough")];
+            for round in 0..300 {
+                let name = ["x", "y", "z"][round % 3];
+                let pid = tree.child_pid(name).unwrap();
+                let before = pid.info().map(|info| info.pid);
+                ends[round / 3 % 3](pid);
+                if round % 7 == 0 {
+                    until(|| pid.info().is_some_and(|info| Some(info.pid) != before));
+                }
+            }
+            until(|| tree.children().iter().all(|child| child.state == postroom::supervision::ChildState::Running));
+            for child in tree.children() {
+                let last = child.last.as_ref().map(|last| last.to_string()).unwrap_or_default();
+                assert!(!last.contains("name"), "{tree}");
+                until(|| {
+                    runtime.whereis(&child.name) == tree.child_pid(&child.name).unwrap().info().map(|info| info.pid)
+                });
+            }
+            let end = tree.join();
+            tree.stop();
+            end.wait();
+            assert_eq!(runtime.statistics().names, 0);
+        }
+    });
+}
+
+/// A supervisor that was killed has successors for its children only when the old ones have ended.
+#[test]
+fn a_killed_supervisor_has_ended_when_its_children_have() {
+    with_runtime(|runtime| {
+        let log = Log::new();
+        let own = log.clone();
+        let tree = Supervisor::one_for_one().intensity(1, Duration::MAX).backoff(Backoff::none());
+        let tree = tree.child("sub", move |spawn| {
+            let own = own.clone();
+            let child = move |spawn: postroom::ChildSpawn| {
+                let node = spawn.of(Node::default()).named("only").serve();
+                own.add(node.as_ref().map(|_| ()).map_err(ToString::to_string));
+                node
+            };
+            Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child).spawn(spawn)
+        });
+        let tree = tree.spawn(runtime).unwrap();
+        let sub = tree.tree("sub").unwrap();
+        let node: Address<Node> = sub.child("node").unwrap();
+        let gate = Gate::new();
+        node.pass(gate.clone()).send().unwrap();
+        gate.wait_for_arrival();
+        let over = sub.pid().join();
+        sub.pid().kill();
+        if over.wait_timeout(Duration::from_millis(300)).is_some() {
+            eprintln!("supervisor's end told before its child's");
+        }
+        gate.open();
+        until(|| log.len() == 2);
+        assert_eq!(log.all(), [Ok(()), Ok(())]);
+        assert_eq!(node.add(1).wait(), Ok(1));
+    });
+}
+
+/// Which of the lives of a child were told from outside, by a monitor of the address.
+#[test]
+fn shutdown_ends_trees_and_pools_in_which_senders_are_held() {
+    watched(|| {
+        for workers in [1, 2, 16] {
+            let runtime = builder().workers(workers).build().unwrap();
+            let gate = Gate::new();
+            let log = Log::new();
+            let own = log.clone();
+            let tree = Supervisor::one_for_all()
+                .child("sub", move |spawn| {
+                    let sink = node(&own).keep_messages();
+                    Supervisor::one_for_one().add(sink).spawn(spawn)
+                })
+                .child("pool", |spawn| Pool::fixed(2).queue(4).spawn(spawn, |spawn| spawn.of(Node::default()).serve()))
+                .spawn(&runtime)
+                .unwrap();
+            let sink: Address<Node> = tree.tree("sub").unwrap().child("node").unwrap();
+            let pool: Address<Node> = tree.child("pool").unwrap();
+            sink.pass(gate.clone()).send().unwrap();
+            gate.wait_for_arrival();
+            for _ in 0..4 {
+                runtime.spawn(Flood { to: vec![sink, pool] }).run().unwrap();
+            }
+            until(|| sink.pid().info().is_some_and(|info| info.mailbox > 1_000));
+            let opener = gate.clone();
+            let closing = thread::spawn(move || runtime.shutdown().unwrap());
+            thread::sleep(Duration::from_millis(5));
+            opener.open();
+            let report = closing.join().unwrap();
+            assert!(report.is_clean(), "{report}");
+        }
+    });
+}
+
+#[process]
+struct Flood {
+    to: Vec<Address<Node>>,
+}
+
+#[process]
+impl Flood {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>) {
+        for number in 0u64.. {
+            for to in &self.to {
+                let _full = to.add(number).send();
+            }
+            if ctx.is_cancelled() {
+                return;
+            }
+            ctx.sleep(Duration::from_nanos(1)).await;
+        }
+    }
+}
