@@ -325,7 +325,7 @@ impl Process for Driver {
                     self.happened.push_back(Happened::StopAll(reason));
                 }
                 Some(Event::Signal(Signal::Exit(Exit { pid, reason, .. }))) => {
-                    self.happened.push_back(Happened::StopAll(ExitReason::Linked { pid, reason: Arc::new(reason) }));
+                    self.happened.push_back(Happened::StopAll(ExitReason::linked(pid, reason)));
                 }
                 Some(Event::Signal(_)) => {}
                 None => return Ok(()),
