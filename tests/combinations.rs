@@ -45,6 +45,11 @@ impl Node {
         gate.passed().await;
     }
 
+    #[message]
+    fn block(&mut self, gate: Gate) {
+        gate.pass();
+    }
+
     /// Calls the next of them, which calls the next.
     #[message]
     async fn around(&mut self, path: Vec<Address<Node>>) -> Result<u64, String> {

@@ -71,9 +71,9 @@ fn a_restarted_child_always_gets_its_name_back() {
     });
 }
 
-/// A supervisor that was killed has successors for its children only when the old ones have ended.
+/// Else its successor would find the names, and the files, of its children taken, and fail in its turn.
 #[test]
-fn a_killed_supervisor_has_ended_when_its_children_have() {
+fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
     with_runtime(|runtime| {
         let log = Log::new();
         let own = log.clone();
@@ -85,25 +85,27 @@ fn a_killed_supervisor_has_ended_when_its_children_have() {
                 own.add(node.as_ref().map(|_| ()).map_err(ToString::to_string));
                 node
             };
-            Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child).spawn(spawn)
+            // Below one more, which is killed by the one that is.
+            Supervisor::one_for_one().child("subsub", move |spawn| {
+                Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child.clone()).spawn(spawn)
+            }).spawn(spawn)
         });
         let tree = tree.spawn(runtime).unwrap();
         let sub = tree.tree("sub").unwrap();
-        let node: Address<Node> = sub.child("node").unwrap();
+        let node: Address<Node> = sub.tree("subsub").unwrap().child("node").unwrap();
         let gate = Gate::new();
-        node.pass(gate.clone()).send().unwrap();
-        gate.wait_for_arrival();
-        let over = sub.pid().join();
+        node.block(gate.clone()).send().unwrap();
+        until(|| node.pid().info().is_some_and(|info| info.mailbox == 0));
+        let (over, below) = (sub.pid().join(), node.pid().join());
         sub.pid().kill();
-        if over.wait_timeout(Duration::from_millis(300)).is_some() { eprintln!("supervisor's end told before its child's"); }
+        assert!(sub.pid().is_alive(), "its child is in a step");
         gate.open();
-        until(|| log.len() == 2);
-        assert_eq!(log.all(), [Ok(()), Ok(())]);
-        assert_eq!(node.add(1).wait(), Ok(1));
+        assert_eq!((below.wait(), over.wait()), (ExitReason::Killed, ExitReason::Killed));
+        until(|| node.add(1).wait() == Ok(1));
+        assert_eq!((log.all(), tree.children()[0].restarts), (vec![Ok(()), Ok(())], 1));
     });
 }
 
-/// Which of the lives of a child were told from outside, by a monitor of the address.
 #[test]
 fn shutdown_ends_trees_and_pools_in_which_senders_are_held() {
     watched(|| {
