@@ -14,6 +14,8 @@ use std::time::Duration;
 mod races;
 #[path = "combinations/trees.rs"]
 mod trees;
+#[path = "combinations/wild.rs"]
+mod wild;
 
 
 /// Does a little of everything.
