@@ -17,7 +17,6 @@ mod trees;
 #[path = "combinations/wild.rs"]
 mod wild;
 
-
 /// Does a little of everything.
 #[process]
 #[derive(Default)]
@@ -50,6 +49,11 @@ impl Node {
     #[message]
     fn block(&mut self, gate: Gate) {
         gate.pass();
+    }
+
+    #[message]
+    async fn add_at(&mut self, other: Address<Node>, within: Duration) -> Result<u64, String> {
+        other.add(1).timeout(within).await.map_err(|error| error.to_string())
     }
 
     /// Calls the next of them, which calls the next.

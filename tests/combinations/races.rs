@@ -16,11 +16,14 @@ fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_an
                     let tree = tree.clone();
                     thread::spawn(move || {
                         for number in 0.. {
-                            let child = Child::new(format!("{who} {number}"), |spawn| spawn.of(Node::default()).serve());
+                            let child =
+                                Child::new(format!("{who} {number}"), |spawn| spawn.of(Node::default()).serve());
                             match tree.start(child) {
-                                Ok(node) => drop(node.add(1).timeout(Duration::from_secs(20)).wait().map_err(|error| {
-                                    assert_ne!(error, CallError::Timeout, "nobody serves it, and nobody says so");
-                                })),
+                                Ok(node) => {
+                                    drop(node.add(1).timeout(Duration::from_secs(20)).wait().map_err(|error| {
+                                        assert_ne!(error, CallError::Timeout, "nobody serves it, and nobody says so");
+                                    }))
+                                }
                                 Err(_) => return,
                             }
                         }
@@ -41,9 +44,7 @@ fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_an
 #[test]
 fn a_restarted_child_always_gets_its_name_back() {
     with_runtime(|runtime| {
-        let named = |name: &'static str| {
-            Child::new(name, move |spawn| spawn.of(Node::default()).named(name).serve())
-        };
+        let named = |name: &'static str| Child::new(name, move |spawn| spawn.of(Node::default()).named(name).serve());
         for supervisor in [Supervisor::one_for_one(), Supervisor::one_for_all(), Supervisor::rest_for_one()] {
             let tree = eager(supervisor).add(named("x").keep_messages()).add(named("y")).add(named("z"));
             let tree = tree.spawn(runtime).unwrap();
@@ -61,7 +62,9 @@ fn a_restarted_child_always_gets_its_name_back() {
             for child in tree.children() {
                 let last = child.last.as_ref().map(|last| last.to_string()).unwrap_or_default();
                 assert!(!last.contains("name"), "{tree}");
-                until(|| runtime.whereis(&child.name) == tree.child_pid(&child.name).unwrap().info().map(|info| info.pid));
+                until(|| {
+                    runtime.whereis(&child.name) == tree.child_pid(&child.name).unwrap().info().map(|info| info.pid)
+                });
             }
             let end = tree.join();
             tree.stop();
@@ -86,9 +89,11 @@ fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
                 node
             };
             // Below one more, which is killed by the one that is.
-            Supervisor::one_for_one().child("subsub", move |spawn| {
-                Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child.clone()).spawn(spawn)
-            }).spawn(spawn)
+            Supervisor::one_for_one()
+                .child("subsub", move |spawn| {
+                    Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child.clone()).spawn(spawn)
+                })
+                .spawn(spawn)
         });
         let tree = tree.spawn(runtime).unwrap();
         let sub = tree.tree("sub").unwrap();

@@ -1,8 +1,8 @@
 //! Trees, and what hangs on their addresses.
 
 use super::*;
+use postroom::{CallError, Clock};
 use postroom_tests::partner::{Partner, fell_with};
-use postroom::{Clock, CallError};
 
 #[test]
 fn calls_around_the_children_of_a_supervisor_are_found_to_be_a_cycle_through_their_addresses() {
@@ -54,7 +54,11 @@ fn a_hard_bound_and_kept_messages_lose_nothing_over_restarts() {
             until(|| log.len() >= 3_000);
             let all = log.all();
             let wrong = all.iter().zip(0..).position(|(seen, expected)| *seen != expected);
-            assert_eq!((wrong.map(|at| all[at - 2..].iter().take(30).collect::<Vec<_>>()), all.len()), (None, 3_000), "{overflow:?}");
+            assert_eq!(
+                (wrong.map(|at| all[at - 2..].iter().take(30).collect::<Vec<_>>()), all.len()),
+                (None, 3_000),
+                "{overflow:?}"
+            );
         });
     }
 }
@@ -154,7 +158,9 @@ fn a_supervisor_waits_by_the_manual_clock_also_below_another() {
                 patient.child("node", |spawn| spawn.of(Node::default()).serve()).spawn(spawn)
             })
             .child("pool", |spawn| {
-                Pool::elastic(0..=2).idle_after(Duration::from_secs(60)).spawn(spawn, |spawn| spawn.of(Node::default()).serve())
+                Pool::elastic(0..=2)
+                    .idle_after(Duration::from_secs(60))
+                    .spawn(spawn, |spawn| spawn.of(Node::default()).serve())
             })
             .spawn(&runtime)
             .unwrap();
@@ -257,9 +263,8 @@ fn the_supervisor_on_one_host_and_a_watcher_of_its_child_on_another_end_in_eithe
 #[test]
 fn a_child_that_is_spawned_linked_monitored_and_owned_fails_and_restarts_like_any_other() {
     with_runtime(|runtime| {
-        let tree = eager(Supervisor::one_for_one()).child("node", |spawn| {
-            spawn.of(Node::default()).linked().monitored().owned().serve()
-        });
+        let tree = eager(Supervisor::one_for_one())
+            .child("node", |spawn| spawn.of(Node::default()).linked().monitored().owned().serve());
         // At once, before its supervisor can do anything about it.
         let tree = tree.add(Child::new("job", |spawn| spawn.of(Job).linked().run()).transient());
         let tree = tree.spawn(runtime).unwrap();
