@@ -15,6 +15,8 @@ pub mod entries {}
 pub mod messages {}
 #[doc = include_str!("src/calls.md")]
 pub mod calls {}
+#[doc = include_str!("src/mailboxes.md")]
+pub mod mailboxes {}
 #[doc = include_str!("src/protocols.md")]
 pub mod protocols {}
 #[doc = include_str!("src/deadlock.md")]

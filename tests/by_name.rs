@@ -378,3 +378,26 @@ fn a_start_after_the_shutdown_is_refused() {
         assert!(matches!(refused, StartError::Spawn(SpawnError::Shutdown)), "{refused}");
     });
 }
+
+/// The compiler chooses how such an input is taken before it looks at lifetimes: it took this for something that JSON can be
+/// turned into, and then found that it cannot.
+#[test]
+fn an_input_that_borrows_for_ever_is_taken_as_a_value_and_not_from_json() {
+    #[process]
+    #[derive(Default)]
+    struct Guest;
+    #[process]
+    impl Guest {
+        #[entry]
+        fn join(&mut self, rooms: Vec<&'static str>, name: Option<&'static str>) {
+            assert_eq!((rooms.len(), name), (2, Some("Ada")));
+        }
+    }
+    with_runtime(|runtime| {
+        runtime.register::<Guest>();
+        let inputs = payloads![vec!["kitchen", "garden"], Some("Ada")];
+        assert!(runtime.start("Guest", "join", inputs).is_ok());
+        let refused = entry_error(runtime.start_json("Guest", "join", r#"[["kitchen", "garden"], "Ada"]"#));
+        assert!(refused.to_string().contains("`rooms`"), "{refused}");
+    });
+}

@@ -55,3 +55,34 @@ fn by_name() -> Result<(), Box<dyn Error>> {
     }
     Ok(())
 }
+
+/// How much a slow user reads depends on time; that it is not all, and the newest, does not.
+#[test]
+fn chat() -> Result<(), Box<dyn Error>> {
+    let output = program::command("chat").output()?;
+    let errors = String::from_utf8(output.stderr)?;
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    let printed = String::from_utf8(output.stdout)?;
+    let lines: Vec<&str> = printed.lines().collect();
+    let crash = "--- Bob has reached 4 users. Eve: panic: cannot show `see you in the café` at ";
+    assert!(lines.get(4).is_some_and(|line| line.starts_with(crash)), "{printed}");
+    let mut expected: Vec<String> = [
+        "[kitchen] Ada: who is hungry?",
+        "[garden] Bob: the two of us",
+        "[kitchen] Eve: me!",
+        "[kitchen] Bob: see you in the café",
+        lines[4],
+        "[kitchen] Ada: whoever is there first counts down",
+    ]
+    .map(String::from)
+    .into();
+    expected.extend((1..10).rev().map(|number| format!("[kitchen] Bob: {number}")));
+    expected.push("--- Ada has reached 3 users.".to_string());
+    // Fourteen lines were said, one of them in the garden, where Sam is not.
+    expected.extend(["Ada", "Bob"].map(|name| format!("--- {name} has read 14 lines; the last is \"1\".")));
+    let (sam, others) = lines.split_last().ok_or("nothing is printed")?;
+    assert_eq!(others, expected);
+    let read = sam.strip_prefix("--- Sam has read ").and_then(|line| line.strip_suffix(" lines; the last is \"1\"."));
+    assert!((1..13).contains(&read.ok_or(format!("Sam: {sam}"))?.parse::<u32>()?), "{sam}");
+    Ok(())
+}

@@ -4,64 +4,23 @@
 //! the machine's cores.
 #![cfg(unix)]
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use tempfile::{TempDir, tempdir};
 
 mod program;
+mod words;
 
-type Tested = Result<(), Box<dyn Error>>;
-
-/// Counts per word, as the usual tools find them, one file at a time.
-fn reference(files: &[PathBuf]) -> Result<Vec<u8>, Box<dyn Error>> {
-    // In turn: one word a line, in lower case, in order, counted.
-    const PIPELINE: &str = r#"export LC_ALL=C; tr -cs 'A-Za-z' '\n' <"$0" | tr A-Z a-z | sort | uniq -c"#;
-    let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    for file in files {
-        let output = Command::new("sh").args(["-c", PIPELINE]).arg(file).output()?;
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        for line in output.stdout.split(|byte| *byte == b'\n') {
-            let line = line.trim_ascii_start();
-            let Some(space) = line.iter().position(|byte| *byte == b' ') else { continue };
-            let (count, word) = (&line[..space], &line[space + 1..]);
-            if !word.is_empty() {
-                *counts.entry(word.to_vec()).or_default() += str::from_utf8(count)?.parse::<u64>()?;
-            }
-        }
-    }
-    let mut text = Vec::new();
-    for (word, count) in counts {
-        write!(text, "{count} ")?;
-        text.extend(word);
-        text.push(b'\n');
-    }
-    Ok(text)
-}
+use words::{Numbers, Tested, files, reference, same};
 
 fn wordcount<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Output, Box<dyn Error>> {
     Ok(program::command("wordcount").args(arguments).output()?)
-}
-
-/// All regular files under a path, links aside.
-fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        match entry.file_type()? {
-            kind if kind.is_dir() => found.extend(files(&entry.path())?),
-            kind if kind.is_file() => found.push(entry.path()),
-            _ => {}
-        }
-    }
-    Ok(found)
 }
 
 /// The counts of everything in the directory are those of the usual tools, and nothing was skipped.
@@ -71,45 +30,6 @@ fn agrees(directory: &TempDir) -> Tested {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     same(&output.stdout, &reference(&files(directory.path())?)?);
     Ok(())
-}
-
-/// Compares line by line, so that a failure shows a line and not megabytes.
-#[track_caller]
-fn same(found: &[u8], expected: &[u8]) {
-    let short = |line: &[u8]| String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-    let (mut found, mut expected) = (found.split(|b| *b == b'\n'), expected.split(|b| *b == b'\n'));
-    loop {
-        let pair = (found.next(), expected.next());
-        assert!(pair.0 == pair.1, "found {:?}, expected {:?}", pair.0.map(short), pair.1.map(short));
-        if pair == (None, None) {
-            return;
-        }
-    }
-}
-
-/// A little generator of numbers (xorshift), so that each run tests the same files.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn text(&mut self, length: usize) -> Vec<u8> {
-        let mut text = Vec::with_capacity(length + 16);
-        while text.len() < length {
-            let letters = 1 + self.below(4) * self.below(4);
-            for _ in 0..letters {
-                text.push(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[self.below(52) as usize]);
-            }
-            text.extend_from_slice([&b" "[..], b"\n", b", ", b"-", b"7"][self.below(5) as usize]);
-        }
-        text.truncate(length);
-        text
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! goes on in the next batch: a record with the count 0 says so. So a word of any length passes, and no batch is larger
 //! than a message may be.
 
-use crate::MESSAGE_LIMIT;
+use crate::program::MESSAGE_LIMIT;
 
 /// The most that the two numbers before the letters take: ten bytes for a count, three for a length below 64 KiB.
 const RECORD_HEAD: usize = 13;

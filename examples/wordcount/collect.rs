@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use postroom::prelude::*;
 
-use crate::Failure;
 use crate::count::{Counter, Order};
 use crate::merge::Merge;
+use crate::program::{Failure, complain, say};
 use crate::walk::Skipped;
 
 /// How many of the most frequent words are printed.
@@ -60,7 +60,7 @@ impl Collector {
         let Skipped { path, error } = skipped;
         self.clear_line();
         if !self.skipped.contains(&path) {
-            say(format_args!("wordcount: {}: {error}\n", path.display()));
+            complain(format_args!("{}: {error}", path.display()));
             self.skipped.insert(path);
         }
     }
@@ -125,9 +125,4 @@ async fn print_top(mut words: Merge, rate: String) -> Result<(), Failure> {
 
 fn is_closed(error: &Failure) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Writes to standard error. If that is closed there is nobody left to tell.
-fn say(text: std::fmt::Arguments) {
-    let _ = io::stderr().write_fmt(text);
 }

@@ -19,66 +19,52 @@
 //! The exit status is 0, or 1 if something was skipped or went wrong, or 2 for an option that does not exist.
 
 use std::env;
-use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use postroom::prelude::*;
 
 use crate::collect::Collector;
 use crate::count::Counter;
-use crate::options::{Options, USAGE};
+use crate::options::Options;
 use crate::parse::Parser;
+use crate::program::{Failure, PATIENCE, ended, explained, misused};
 use crate::read::Reader;
 use crate::walk::Walker;
 
 mod batch;
 mod collect;
 mod count;
+mod gather;
 mod merge;
 mod options;
 mod parse;
+mod program;
 mod read;
 mod split;
 mod tally;
 mod walk;
 
-/// The most text, or words, that one message carries.
-const MESSAGE_LIMIT: usize = 64 * 1024;
+const USAGE: &str = "usage: wordcount [--all] [PATH…]
 
-/// How long a call waits: a disk, a pipe or whoever reads our output may take its time, and that is no error.
-const PATIENCE: Duration = Duration::MAX;
+Counts the words of files, and of all files in directories, and prints the most frequent ones.
+Without a PATH it counts the text of this repository.
 
-/// What ends the program: it is only ever told to the user.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+  --all    print every word with its count, as `COUNT WORD`, in alphabetical order
+  --help   print this
+  --       what follows is a PATH, whatever it looks like";
 
 fn main() -> ExitCode {
-    let options = match Options::parse(env::args_os().skip(1)) {
-        Ok(options) => options,
-        Err(error) => return complain(&format!("{error}\n{USAGE}"), 2),
-    };
-    if options.help {
-        return match writeln!(io::stdout(), "{USAGE}") {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => complain(&error.to_string(), 1),
-        };
-    }
-    match count(options) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => complain(&error.to_string(), 1),
+    match Options::parse(env::args_os().skip(1)) {
+        Err(error) => misused(error, USAGE),
+        Ok(options) if options.help => explained(USAGE),
+        Ok(options) => ended(count(options)),
     }
 }
 
 /// Returns how many paths were skipped.
 fn count(options: Options) -> Result<usize, Failure> {
     let runtime = Runtime::new()?;
-    let walker = match options.paths {
-        paths if paths.is_empty() => Walker::new(vec![repository()], &["target", ".git"]),
-        paths => Walker::new(paths, &[]),
-    };
-    let walker = runtime.spawn(walker).serve()?;
+    let walker = runtime.spawn(Walker::new(options.paths)).serve()?;
     let collector = runtime.spawn(Collector::new()).serve()?;
     let counters =
         (0..runtime.workers()).map(|_| runtime.spawn(Counter::default()).serve()).collect::<Result<Vec<_>, _>>()?;
@@ -92,16 +78,4 @@ fn count(options: Options) -> Result<usize, Failure> {
         parser.wait()?;
     }
     Ok(collector.print(counters, options.all).timeout(PATIENCE).wait()?)
-}
-
-/// The workspace that this program was built from.
-fn repository() -> PathBuf {
-    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    examples.parent().map_or(examples.clone(), PathBuf::from)
-}
-
-fn complain(what: &str, status: u8) -> ExitCode {
-    // If standard error is closed there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "wordcount: {what}");
-    ExitCode::from(status)
 }

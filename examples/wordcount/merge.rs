@@ -7,7 +7,7 @@ use postroom::prelude::*;
 
 use crate::batch::{Batch, Unpacker};
 use crate::count::{Counter, Order};
-use crate::{Failure, PATIENCE};
+use crate::program::{Failure, PATIENCE};
 
 pub struct Merge {
     order: Order,

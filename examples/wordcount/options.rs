@@ -3,15 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub const USAGE: &str = "usage: wordcount [--all] [PATH…]
-
-Counts the words of files, and of all files in directories, and prints the most frequent ones.
-Without a PATH it counts the text of this repository.
-
-  --all    print every word with its count, as `COUNT WORD`, in alphabetical order
-  --help   print this
-  --       what follows is a PATH, whatever it looks like";
-
 #[derive(Debug, Default, PartialEq)]
 pub struct Options {
     pub all: bool,

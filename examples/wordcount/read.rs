@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use postroom::prelude::*;
 
 use crate::collect::Collector;
+use crate::program::{Failure, MESSAGE_LIMIT, PATIENCE};
 use crate::walk::{Piece, Skipped, Walker};
-use crate::{Failure, MESSAGE_LIMIT, PATIENCE};
 
 /// How far to read at a time beyond the end of a piece: the end of one word is all that is wanted there.
 const OVERRUN: u64 = 1024;

@@ -45,7 +45,12 @@ pub struct Walker {
 
 #[process]
 impl Walker {
-    pub fn new(paths: Vec<PathBuf>, pruned: &'static [&'static str]) -> Self {
+    /// One that finds what is in these paths; without any, the text of this repository.
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        let (paths, pruned): (_, &[_]) = match paths {
+            paths if paths.is_empty() => (vec![repository()], &["target", ".git"]),
+            paths => (paths, &[]),
+        };
         Self { pruned, paths: paths.into(), directories: Vec::new(), listing: None, rest: None }
     }
 
@@ -112,6 +117,12 @@ impl Walker {
         self.rest = Some((Piece { path: whole.path.clone(), start: end, end: None }, length));
         Piece { end: Some(end), ..whole }
     }
+}
+
+/// The workspace that this program was built from.
+fn repository() -> PathBuf {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    examples.parent().map_or(examples.clone(), PathBuf::from)
 }
 
 impl Skipped {

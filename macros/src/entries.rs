@@ -4,6 +4,7 @@
 use crate::block::Block;
 use crate::docs;
 use crate::entry::Entry;
+use crate::generics::names_lifetime;
 use crate::naming::local;
 use crate::output::{Output, describe};
 use crate::subject::Subject;
@@ -111,11 +112,13 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<T
     let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
     let takes = entry.method.arguments.carried.iter().map(|argument| {
         let (input, ty) = (&argument.ident, &argument.ty);
-        // The more a type can do, the more references deep its way of being taken is found.
+        // The more a type can do, the more references deep its way of being taken is found. What borrows for ever cannot be
+        // read from JSON, which the compiler finds out only after it has chosen a way.
+        let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
         quote! {
             let #input = {
                 #[allow(unused_imports)]
-                use #private::{TakeJson as _, TakeValue as _};
+                use #private::{#json TakeValue as _};
                 (&&#private::InputOf::<#ty>::new()).take(&mut #inputs)
             }?;
         }

@@ -100,6 +100,15 @@ pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     })
 }
 
+/// Whether a lifetime stands in `tokens`.
+pub(crate) fn names_lifetime(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Punct(punct) => punct.as_char() == '\'',
+        TokenTree::Group(group) => names_lifetime(&group.stream()),
+        _ => false,
+    })
+}
+
 /// `tokens` with `Self` replaced by the type it stands for, `Self::` by `<the type>::`.
 pub(crate) fn without_self(tokens: impl ToTokens, process: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_token_stream().into_iter().peekable();

@@ -27,7 +27,19 @@
 //! ```
 //!
 //! Under it a work-stealing scheduler runs each process as a state machine, one step at a time, never two at once. The
-//! [guide](https://docs.rs/postroom) in the repository's `book` folder explains both.
+//! guide in the repository's `book` folder explains both.
+//!
+//! # Where to find what
+//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is what a process sees of it all, and [`Process`] what one is that is
+//!   written by hand.
+//! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] says how (`send`, `wait`, `.await`,
+//!   `send_after`, …), [`Reply`] and [`Replies`] answer later and often, [`Bound`] says how much may wait.
+//! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a [`Supervisor`](supervision::Supervisor) starts
+//!   again what has ended, and its children's addresses stay valid.
+//! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one address.
+//! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
+//! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
+//! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`].
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
@@ -142,9 +154,10 @@ pub mod prelude {
     pub use crate::payloads;
     pub use crate::supervision::{Backoff, Supervisor};
     pub use crate::{
-        Address, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit,
-        ExitReason, Group, GroupEvent, Host, InitContext, InitError, Package, Payload, Payloads, Pid, Process,
-        ProcessError, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError, StepOutput,
+        Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit,
+        ExitReason, Group, GroupEvent, Host, InitContext, InitError, Monitor, Package, Payload, Payloads, Pid, Pool,
+        Process, ProcessError, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError,
+        StepOutput, Topic,
     };
     pub use crate::{entry, message, process, protocol, signal};
 }

@@ -201,6 +201,11 @@ fn place(index: u32) -> Option<&'static Place> {
     PLACES.get(chunk)?.get()?.get(offset)
 }
 
+/// How many PIDs point on.
+pub(crate) fn count() -> usize {
+    (USED.load(Ordering::Acquire) as usize).saturating_sub(FREE.len())
+}
+
 /// A place that carries no pointer; `None` when all 2^28 are taken.
 fn take_place() -> Option<(u32, &'static Place)> {
     let used = || {

@@ -64,6 +64,17 @@ pub struct Statistics {
     /// What is to end with some process: a name, or a place in a group or topic. (One that is a member of a group and
     /// subscribed to its changes has one place there.)
     pub memberships: usize,
+    /// Labels of processes that live.
+    pub labels: usize,
+    /// Slots of the program's table that are not free: a process is there, or a stand-alone mailbox, or what is left of one is
+    /// being cleaned up.
+    pub slots: usize,
+    /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each thread.
+    pub used_slots: usize,
+    /// PIDs of the program that [point on](Pid::is_pointing).
+    pub pointers: usize,
+    /// Processes of the program that wait for the answer of one other, or for room in its mailbox, and for nothing else.
+    pub waits: usize,
 }
 
 impl Statistics {
@@ -213,8 +224,8 @@ impl fmt::Display for ProcessState {
 }
 
 impl Host {
-    /// What the host has done and is doing. Costs a look at each worker, and at each name, group and topic of
-    /// the program.
+    /// What the host has done and is doing. Costs a look at each worker, at each name, group and topic of the
+    /// program, and at each slot that it has ever used.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.totals();
@@ -249,6 +260,11 @@ impl Host {
             topics: topics.rooms,
             subscribers: topics.members,
             memberships: MEMBERSHIPS.count(&directories),
+            labels: lock(&host.labels).len(),
+            slots: TABLE.slots().filter(|slot| !slot.lanes.is_grave()).count(),
+            used_slots: TABLE.slots().count(),
+            pointers: crate::pointing::count(),
+            waits: crate::table::waiting::count(),
         }
     }
 

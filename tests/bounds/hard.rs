@@ -17,6 +17,7 @@ impl Keeper {
     fn serve(&mut self) {}
 
     #[message]
+    #[derive(Clone)]
     fn keep(&mut self, number: u64) -> u64 {
         if let Some(gate) = self.gate.take() {
             gate.wait();
@@ -88,6 +89,19 @@ fn drop_oldest_keeps_the_latest_and_tells_the_callers_of_the_dropped() {
         eventually(|| keeper.pid().info().unwrap().mailbox == 1);
         (2..=20).for_each(|number| keeper.keep(number).send().unwrap());
         assert_eq!(caller.join().unwrap(), Err(CallError::Full));
+        assert_eq!(full.ends(5), (vec![0, 17, 18, 19, 20], (1..=16).collect()));
+    });
+}
+
+/// What is dropped is the receiver's affair, and nobody waits for it.
+#[test]
+fn a_broadcast_and_a_try_send_make_room_as_the_mailbox_says() {
+    soon(|| {
+        let full = Full::new(Overflow::DropOldest);
+        (1..=10).for_each(|number| full.keeper.keep(number).try_send().unwrap());
+        let room = full.runtime.group("room");
+        room.join(full.keeper).unwrap();
+        (11..=20).for_each(|number| assert_eq!(room.broadcast(KeeperKeep { number }), 1));
         assert_eq!(full.ends(5), (vec![0, 17, 18, 19, 20], (1..=16).collect()));
     });
 }

@@ -69,6 +69,10 @@ mutant head-stored-relaxed         $lanes mailbox '/fn advance/,/^    \}/ s/(hea
 mutant numbers-go-wild             $node  mailbox 's/if distance > LAST_SEQUENCE \/ 2/if false/'
 mutant numbers-stand-still         $node  token 's/1 \} else \{ before \+ 1 \}/1 } else { before }/'
 
+mutant rouse-forgets-claim         $lanes hold '/fn rouse/,/^    \}/ s/Some\(self\.claim_after_control\(current\)\)/Some(Claim::Nothing)/'
+mutant rouse-wakes-nobody          $lanes hold '/fn rouse/,/^    \}/ s/marked\(current, WOKEN\)/current/'
+mutant rouse-does-not-order        $lanes hold '/fn rouse/,/^    \}/ s/SeqCst, /Relaxed, /'
+
 mutant wait-relaxed                $lanes token 's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
 mutant wait-stores                 $lanes token 's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(), ()>(self.control.store(wait, Ordering::SeqCst)) {/'
 

@@ -28,7 +28,6 @@ pub fn absences(rows: &[Row]) -> Vec<String> {
 fn reason(system: System, case: &Case) -> &'static str {
     let needs_order = matches!(case.workload, Workload::Counting | Workload::FanIn | Workload::RadixSort);
     match system {
-        System::Postroom if case.bound.is_some() => "its mailboxes have no bound yet",
         System::Postroom => "only some workloads are written in more than one way",
         _ if case.via != Via::Address || case.style != Style::Natural => "only Postroom is swept over this",
         System::Xtra if needs_order => "its mailbox keeps no order among the messages of one sender",

@@ -1,6 +1,6 @@
 //! What is compared: each case is a row of the table.
 
-use crate::plan::{Plan, Style, Via, Workload};
+use crate::plan::{Bounding, Plan, Style, Via, Workload};
 use crate::sizes::{Scale, shared_evenly, size, width};
 use crate::system::System;
 use std::time::Duration;
@@ -16,6 +16,7 @@ pub struct Case {
     pub width: Option<u64>,
     pub payload: usize,
     pub bound: Option<usize>,
+    pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
     pub work: Duration,
@@ -37,6 +38,7 @@ impl Case {
             width: None,
             payload: 0,
             bound: None,
+            bounding: Bounding::Unasked,
             via: Via::Address,
             style: Style::Natural,
             work: Duration::ZERO,
@@ -66,6 +68,7 @@ impl Case {
             width,
             payload: self.payload,
             bound: self.bound,
+            bounding: self.bounding,
             via: self.via,
             style: self.style,
             work: self.work,

@@ -89,12 +89,13 @@ fn matrix(width: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Style, Via};
+    use crate::plan::{Bounding, Style, Via};
     use std::time::Duration;
 
     fn plan(workload: Workload, size: u64, width: u64) -> Plan {
         let (via, style, work) = (Via::Address, Style::Natural, Duration::ZERO);
-        Plan { workload, workers: 1, size, width, payload: 0, bound: None, via, style, work }
+        let bounding = Bounding::Unasked;
+        Plan { workload, workers: 1, size, width, payload: 0, bound: None, bounding, via, style, work }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! very build that is measured. Each is tried out through the public face.
 
 use postroom::prelude::*;
-use postroom::{DeadLetterReason, Statistics};
-use std::sync::{Arc, Mutex, PoisonError};
+use postroom::{Bound, DeadLetterReason, SendFailure, Statistics};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ const COUNTED: u64 = 1_000;
 
 /// Balls in the air between two processes that never pause: more than one step takes in.
 const BALLS: usize = 1_000;
+
+/// How much more or less than its bound a mailbox may have: they are counted when so many have come.
+const ROUGHLY: usize = 256;
 
 type Dead = Arc<Mutex<Vec<DeadLetterReason>>>;
 
@@ -32,8 +35,9 @@ pub fn check() -> Result<String, String> {
     statistics(&runtime).map_err(|error| format!("statistics: {error}"))?;
     panic_guards(&runtime).map_err(|error| format!("panic guards: {error}"))?;
     type_checks(&runtime, &dead).map_err(|error| format!("type checks: {error}"))?;
+    bounds(&runtime).map_err(|error| format!("bounds: {error}"))?;
     fairness(&runtime).map_err(|error| format!("fairness: {error}"))?;
-    Ok("statistics, panic guards, type checks and fairness are active".to_string())
+    Ok("statistics, panic guards, type checks, bounds and fairness are active".to_string())
 }
 
 #[process]
@@ -56,6 +60,25 @@ impl Probe {
     fn fall(&mut self) {
         panic!("meant to happen");
     }
+}
+
+/// Handles nothing more once it is held up.
+#[process]
+struct Stalled;
+
+#[process]
+impl Stalled {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// Until the other end is dropped.
+    #[message]
+    fn wait(&mut self, until: mpsc::Receiver<()>) {
+        until.recv().expect_err("nobody sends");
+    }
+
+    #[message]
+    fn more(&mut self) {}
 }
 
 /// Throws each ball back to where it came from, for ever.
@@ -145,6 +168,22 @@ fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     Ok(())
 }
 
+/// The mailbox of a process that takes nothing gets full, at the bound that it has unasked and not before.
+fn bounds(runtime: &Runtime) -> Result<(), String> {
+    let Bound::Soft(bound) = Bound::DEFAULT else { return Err(format!("the default is {:?}", Bound::DEFAULT)) };
+    let stalled = runtime.spawn(Stalled).serve().map_err(|error| error.to_string())?;
+    let (release, until) = mpsc::channel();
+    stalled.wait(until).send().map_err(|error| error.to_string())?;
+    let most = bound + ROUGHLY;
+    let refused = (0..=most).find_map(|sent| stalled.more().send().err().map(|error| (sent, error.reason)));
+    drop(release);
+    stalled.pid().kill();
+    match refused {
+        Some((sent, SendFailure::Full(_))) if sent + ROUGHLY >= bound => Ok(()),
+        other => Err(format!("of {most} messages to a process that takes none were refused: {other:?}")),
+    }
+}
+
 /// Two processes that never stop throwing balls at each other on the only worker keep nobody else from being served.
 fn fairness(runtime: &Runtime) -> Result<(), String> {
     let mut throwers = Vec::new();
@@ -172,6 +211,9 @@ fn fairness(runtime: &Runtime) -> Result<(), String> {
 mod tests {
     #[test]
     fn all_are_active() {
-        assert_eq!(super::check(), Ok("statistics, panic guards, type checks and fairness are active".to_string()));
+        assert_eq!(
+            super::check(),
+            Ok("statistics, panic guards, type checks, bounds and fairness are active".to_string())
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cases::Case;
 use crate::names::named;
-use crate::plan::{Style, Via, Workload};
+use crate::plan::{Bounding, Style, Via, Workload};
 use crate::sizes::{Scale, size};
 use crate::system::System;
 use std::time::Duration;
@@ -52,11 +52,7 @@ impl Sweep {
                 .collect(),
             Self::Processes => processes(scale),
             Self::Bound => {
-                across([Workload::PingPong, Workload::Counting, Workload::FanIn], &BOUNDS, |workload, &bound| {
-                    let shown = bound.map_or_else(|| "none".to_string(), |bound| bound.to_string());
-                    // Postroom has no bounded mailboxes yet.
-                    Case { bound, is_required: bound.is_none(), ..case(workload, "bound", shown) }
-                })
+                [Workload::PingPong, Workload::Counting, Workload::FanIn].into_iter().flat_map(bounds).collect()
             }
             Self::Via => across([Workload::PingPong, Workload::Counting], Via::ALL, |workload, &via| Case {
                 via,
@@ -94,6 +90,22 @@ fn payloads(scale: Scale) -> Vec<Case> {
     })
 }
 
+/// Without a bound, and with smaller and smaller ones. A process of Postroom's at a soft bound sends what it sends in one
+/// step (up to a thousand messages here) before it is held; only at a hard one does it wait where it sends, as others do.
+fn bounds(workload: Workload) -> Vec<Case> {
+    let soft = BOUNDS.iter().map(|&bound| {
+        let shown = bound.map_or_else(|| "none".to_string(), |bound| bound.to_string());
+        Case { bound, bounding: Bounding::Soft, ..case(workload, "bound", shown) }
+    });
+    let hard = BOUNDS.iter().flatten().map(|&bound| Case {
+        bound: Some(bound),
+        bounding: Bounding::Hard,
+        systems: Some(&[System::Postroom]),
+        ..case(workload, "hard", bound)
+    });
+    soft.chain(hard).collect()
+}
+
 fn processes(scale: Scale) -> Vec<Case> {
     let largest: u64 = if scale == Scale::Full { 10_000_000 } else { 1_000_000 };
     let most_for_all = if scale == Scale::Full { MOST_FOR_ALL } else { MOST_FOR_ALL / 100 };
@@ -126,6 +138,16 @@ mod tests {
         for case in Sweep::Payload.cases(Scale::Full) {
             assert!(case.size.unwrap() * case.payload as u64 <= BACKLOG_BYTES, "{}", case.name);
         }
+    }
+
+    #[test]
+    fn postroom_is_measured_at_soft_and_at_hard_bounds_and_all_others_at_theirs() {
+        let cases = Sweep::Bound.cases(Scale::Quick);
+        let of =
+            |bounding, system| cases.iter().filter(|case| case.bounding == bounding && case.is_for(system)).count();
+        assert_eq!((of(Bounding::Soft, System::Postroom), of(Bounding::Hard, System::Postroom)), (12, 9));
+        assert_eq!((of(Bounding::Soft, System::Tokio), of(Bounding::Hard, System::Tokio)), (12, 0));
+        assert!(cases.iter().all(|case| case.is_required), "Postroom can do all of them");
     }
 
     #[test]

@@ -88,6 +88,7 @@ pub fn to_arguments(system: System, plan: &Plan) -> Vec<String> {
         format!("width={}", plan.width),
         format!("payload={}", plan.payload),
         format!("bound={}", or_none(plan.bound)),
+        format!("bounding={}", plan.bounding),
         format!("via={}", plan.via),
         format!("style={}", plan.style),
         format!("work_ns={}", plan.work.as_nanos()),
@@ -108,6 +109,7 @@ pub fn from_arguments(arguments: &[String]) -> Result<(System, Plan), String> {
         width: words.take("width")?,
         payload: words.take("payload")?,
         bound: words.take_or_none("bound")?,
+        bounding: words.take("bounding")?,
         via: words.take("via")?,
         style: words.take("style")?,
         work: Duration::from_nanos(words.take("work_ns")?),
@@ -157,7 +159,7 @@ impl<'a> Words<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Style, Via, Workload};
+    use crate::plan::{Bounding, Style, Via, Workload};
 
     fn plan() -> Plan {
         let (via, style, work) = (Via::Name, Style::ByHand, Duration::from_micros(10));
@@ -168,6 +170,7 @@ mod tests {
             width: 9,
             payload: 32,
             bound: Some(64),
+            bounding: Bounding::Hard,
             via,
             style,
             work,

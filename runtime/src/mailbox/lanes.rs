@@ -298,6 +298,11 @@ impl Lanes {
         (idle, waits)
     }
 
+    /// Whether the slot carries no process, and has been cleaned up after the last one. A glance from anywhere.
+    pub(crate) fn is_grave(&self) -> bool {
+        marks(self.tail.load(Ordering::Acquire)) & DEAD != 0
+    }
+
     /// Whether the process runs, or waits for control only, and nothing is in the control lane.
     pub(crate) fn is_quiet(&self) -> bool {
         let control = self.control.load(Ordering::Relaxed);

@@ -236,15 +236,22 @@ impl Feed {
         self.messages = 0;
     }
 
-    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
-    /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
-    pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls) -> bool {
+    /// The step that begins has something in its control lane. Gives it back, unless it is answers alone: then that is all.
+    #[inline]
+    pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
         self.controlled = true;
         let taken = self.holder().take_control();
-        if kept.is_empty() && held.is_empty() && taken.are_answers_for(self.generation) {
+        if taken.are_answers_for(self.generation) {
             self.controls = taken;
-            return false;
+            return None;
         }
+        Some(taken)
+    }
+
+    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
+    /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
+    pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
+        self.controlled = true;
         self.controls = kept;
         self.absorb(held);
         self.absorb(taken);

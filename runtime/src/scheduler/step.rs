@@ -302,7 +302,13 @@ impl Context {
     fn begin_special(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
         let (mut kept, mut held) = (Controls::none(), Controls::none());
-        if token.is_special() {
+        let taken = if !token.is_special() {
+            // Most often an answer.
+            match desk.feed.begin_answered() {
+                Some(taken) => taken,
+                None => return Ok(()),
+            }
+        } else {
             if let Some(extras) = token.extras() {
                 kept = std::mem::take(&mut extras.controls);
                 held = std::mem::take(&mut extras.held);
@@ -317,8 +323,9 @@ impl Context {
             if kept.is_empty() && held.is_empty() && !slot.lanes.has_control() {
                 return Ok(());
             }
-        }
-        let is_cancelled = desk.feed.begin_controlled(kept, held);
+            token.hold().take_control()
+        };
+        let is_cancelled = desk.feed.begin_controlled(kept, held, taken);
         if let Some(upgrades) = desk.feed.take_upgrades() {
             ask_to_upgrade(token, *upgrades)?;
         }

@@ -379,17 +379,21 @@ impl Slot {
     /// The letter, if the process has ended since it was looked for.
     #[inline(always)]
     fn queue(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
-        if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 {
+        if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 && self.must_ask() {
             return self.queue_if_admitted(node);
         }
         self.queue_anyway(node)
     }
 
+    /// Whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of its call, where
+    /// its look would be made for each message.
     #[inline(never)]
+    fn must_ask(&self) -> bool {
+        pool::pressing() != self.address() || self.has_ring()
+    }
+
+    #[cold]
     fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
-        if pool::pressing() == self.address() && !self.has_ring() {
-            return self.queue_anyway(node);
-        }
         match self.home().map(|home| home.keeper.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),

@@ -1,6 +1,6 @@
 //! The names of workloads and of what varies, as options, arguments, tables and files show them.
 
-use crate::plan::{Style, Via, Workload};
+use crate::plan::{Bounding, Style, Via, Workload};
 
 /// Gives an enum its names: a list of all values, `name`, `Display`, and a `FromStr` whose error lists what there is.
 #[macro_export]
@@ -64,6 +64,8 @@ named!(
 );
 
 named!(Via, "way to address a message", [Address = "address", Pid = "pid", Name = "name"]);
+
+named!(Bounding, "way to bound mailboxes", [Unasked = "unasked", Soft = "soft", Hard = "hard"]);
 
 named!(Style, "way to write a process", [Natural = "natural", ByHand = "by_hand"]);
 

@@ -98,6 +98,17 @@ pub enum Style {
     ByHand,
 }
 
+/// How Postroom's mailboxes are bounded, which knows more than one way. Only Postroom is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Bounding {
+    /// As it bounds them unasked.
+    Unasked,
+    /// A process that sends beyond the bound is held after its step; without a bound, nobody is.
+    Soft,
+    /// The sender waits where it sends.
+    Hard,
+}
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -113,6 +124,7 @@ pub struct Plan {
     pub payload: usize,
     /// How many messages a mailbox holds; `None` without a bound. A system whose bounded send waits, waits.
     pub bound: Option<usize>,
+    pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
     /// Computing for each message of `Pipeline`.

@@ -186,8 +186,11 @@ fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
 /// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
 fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room: Option<Room>) -> u64 {
     let number = next_number();
-    lock(SIDES.make(slot.index())).held = Some(Held { at, number, host, room, valve: None });
+    let mut state = lock(SIDES.make(slot.index()));
+    state.held = Some(Held { at, number, host, room, valve: None });
+    // Under the lock: who takes the hold away takes the mark away after this.
     slot.note_held(true);
+    drop(state);
     host.holds.add_shared(1);
     number
 }

@@ -9,15 +9,24 @@
 //! 1. A sender whose message has a number that 128 divides compares the mailbox's length with its bound; if it is over it, it raises
 //!    OVERFULL, and notes on its thread that it presses, and on whom ([`press`]).
 //! 2. So does, once a step, one that sees OVERFULL. From outside of processes the message goes back instead.
-//! 3. After the step the process is held ([`hold`]): it is put on the receiver's list, under the receiver's lock and only while
-//!    the receiver lives and is above half of its bound; its own slot is marked HELD; and the receiver is woken.
-//! 4. The receiver, in each of its steps while OVERFULL is up, lets one go when it is below half of its bound, and all when it
-//!    has nothing left. It has a step after (3) because it was woken then: so a list is never left behind by a receiver that
-//!    was already past its last look.
-//! 5. A held process that is woken (an answer has come) looks for HELD first, and lays its token down again; what it was sent in
-//!    its control lane it keeps for later, but for signals, which end the hold. Who lets it go takes HELD away and then wakes it,
-//!    so of a mark taken away before it lays down, and one after, neither is missed.
-//! 6. A step that sends on and on does not end: after one more bound of messages `send` itself waits, and lends its worker.
+//! 3. After the step the process is held ([`hold`]): (a) its slot is marked HELD; (b) it is put on the receiver's list, under the
+//!    receiver's lock and only while the receiver is above half of its bound, OVERFULL is raised there, and then it looks
+//!    whether the receiver lives; (c) the receiver is told, by a wake; but one that waits for control only is left alone, and
+//!    looked after in its place, should it have caught up before it laid its token down; (d) the hold becomes an edge in the
+//!    wait graph.
+//! 4. The receiver, in each of its steps while OVERFULL is up, lets one go when it is below half of its bound, and all that there
+//!    is room for when it has nothing left or comes to wait for something else. If it runs at (3c) it has a step after that, or
+//!    takes the wake before it looks: so a list is never left behind by a receiver that was already past its last look.
+//! 5. A held process that is woken (an answer has come) first takes what has come, as it is, and keeps it for later; then looks
+//!    for HELD; then lays its token down. Who lets it go takes HELD away and then wakes it: a wake that was taken before the look
+//!    came after its mark had gone, and one that comes after it is seen when the token is laid. A signal ends the hold.
+//! 6. An ending receiver is unroutable first and looks for OVERFULL then, where (3b) raises it first and looks whether it lives
+//!    then: one of the two is seen, and nobody is left on the list of the dead.
+//! 7. A step that sends on and on does not end: after one more bound of messages `send` itself waits, and lends its worker.
+//!
+//! Locks: nobody has two sides locked at a time, nor runs code of others (a waker, a drop) while one is.
+//!
+//! A model of steps 3 to 6 is in `tests/models`.
 //!
 //! Why nobody waits for ever:
 //! * a process is never held at itself, nor while its own mailbox is over its bound, and is let go when that comes to pass: so of

@@ -78,7 +78,10 @@ pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
             hold::lift(slot, hold::Why::Overfull);
             continue;
         }
-        let overflow = if manner == Manner::Try { Overflow::Refuse } else { ring.overflow };
+        let overflow = match ring.overflow {
+            Overflow::Wait if manner == Manner::Try => Overflow::Refuse,
+            overflow => overflow,
+        };
         let dropped = match overflow {
             Overflow::DropOldest => {
                 let oldest = ring.letters.pop_front();

@@ -2,6 +2,7 @@
 
 mod bonds;
 mod gate;
+mod hold;
 mod life;
 mod mailbox;
 mod memberships;

@@ -1,7 +1,7 @@
 //! Postroom, as its guide says to use it: processes with `#[process]` at default options, sent to by address. The
 //! sweeps also reach them by PID and by name ([`target`]), and write them by hand ([`by_hand`]).
 //!
-//! Mailboxes have no bound yet, so a plan with one is not run.
+//! Mailboxes are bounded as they are unasked, or as the sweep over bounds says.
 
 mod big;
 mod births;
@@ -16,8 +16,8 @@ mod target;
 
 use compare_frame::{kernel, plan};
 
-use crate::plan::{Outcome, Plan, Style, Via, Workload};
-use postroom::Runtime;
+use crate::plan::{Bounding, Outcome, Plan, Style, Via, Workload};
+use postroom::{Bound, Overflow, Runtime};
 
 /// How many messages a process sends, or children it spawns, before it sends itself the rest and lets others have their
 /// turn.
@@ -26,13 +26,12 @@ const BATCH: u64 = 1_000;
 pub fn run(plan: &Plan) -> Option<Outcome> {
     let swept = matches!(plan.workload, Workload::PingPong | Workload::Counting);
     let by_hand = plan.style == Style::ByHand;
-    if plan.bound.is_some()
-        || (!swept && (plan.payload != 0 || plan.via != Via::Address))
+    if (!swept && (plan.payload != 0 || plan.via != Via::Address))
         || (by_hand && !swept && plan.workload != Workload::FanIn)
     {
         return None;
     }
-    let runtime = Runtime::builder().workers(plan.workers).build().expect("a runtime");
+    let runtime = Runtime::builder().workers(plan.workers).mailbox(bound(plan)).build().expect("a runtime");
     match plan.workload {
         Workload::PingPong if by_hand => by_hand::ping_pong(&runtime, plan),
         Workload::PingPong => passing::ping_pong(&runtime, plan),
@@ -57,6 +56,16 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::Banking => Some(savina::banking::banking(&runtime, plan)),
         Workload::RadixSort => Some(savina::radix_sort::radix_sort(&runtime, plan)),
         Workload::Dictionary => Some(savina::dictionary::dictionary(&runtime, plan)),
+    }
+}
+
+/// That of all mailboxes of a run.
+fn bound(plan: &Plan) -> Bound {
+    match (plan.bounding, plan.bound) {
+        (Bounding::Unasked, _) => Bound::DEFAULT,
+        (_, None) => Bound::Unbounded,
+        (Bounding::Soft, Some(bound)) => Bound::Soft(bound),
+        (Bounding::Hard, Some(bound)) => Bound::Hard(bound, Overflow::Wait),
     }
 }
 

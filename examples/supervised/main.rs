@@ -1,0 +1,145 @@
+//! Counts words as `wordcount` does, with parsers that crash, and counts none twice and forgets none.
+//!
+//! ```text
+//! cargo run --release --example supervised -- --crash 0.01           # one message in a hundred crashes its parser
+//! cargo run --release --example supervised -- --crash 0.3 --all FILE # all options of `wordcount`
+//! ```
+//!
+//! ```text
+//! walker ──pieces──▶ readers ──text──▶ parsers                       the parsers: children of a supervisor
+//!                      ▲ └──────────────batches──▶ counters ──pages──▶ collector
+//!                      └──counts───────┘
+//! ```
+//!
+//! Every job is a process, most of them those of `wordcount`; only the parsers are such as may crash. A reader asks a
+//! parser for the counts of a text. If that crashes, the supervisor starts it again, and the reader, whose call failed
+//! with the reason, asks once more. Why that neither loses a message nor counts it twice:
+//!
+//! * a parser keeps nothing from one message to the next: what it has found is its answer, and nothing else;
+//! * a reader keeps a text until it has the answer to it, and only then adds what it says: nothing of a crashed call is
+//!   ever added, and there is one answer to each text;
+//! * the address of a parser stays the same across its lives, and what is sent while it is down waits for the next.
+//!
+//! At the end standard error says how often parsers were started again, and shows the supervisor's tree.
+
+use std::env;
+use std::panic;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use postroom::prelude::*;
+use postroom::supervision::{Backoff, Child, Supervisor, Tree};
+
+use crate::collect::Collector;
+use crate::count::Counter;
+use crate::options::Options;
+use crate::parse::{CRASH, Chance, Parser};
+use crate::program::{Failure, PATIENCE, ended, explained, misused, say};
+use crate::read::Reader;
+use crate::walk::Walker;
+
+mod options;
+mod parse;
+mod read;
+
+// What is as in `wordcount`.
+#[path = "../wordcount/batch.rs"]
+mod batch;
+#[path = "../wordcount/collect.rs"]
+mod collect;
+#[path = "../wordcount/count.rs"]
+mod count;
+#[path = "../wordcount/gather.rs"]
+mod gather;
+#[path = "../wordcount/merge.rs"]
+mod merge;
+#[path = "../wordcount/program.rs"]
+mod program;
+#[path = "../wordcount/read.rs"]
+mod source;
+#[path = "../wordcount/split.rs"]
+mod split;
+#[path = "../wordcount/tally.rs"]
+mod tally;
+#[path = "../wordcount/walk.rs"]
+mod walk;
+#[path = "../wordcount/options.rs"]
+mod wordcount;
+
+const USAGE: &str = "usage: supervised [--crash P] [--seed N] [--all] [PATH…]
+
+Counts the words of files, and of all files in directories, and prints the most frequent ones.
+Without a PATH it counts the text of this repository.
+
+  --crash P  each message crashes its parser with this probability, from 0 (the default) to 1
+  --seed N   what chance draws from, a number: the same draws for the same number (the default is 1)
+  --all      print every word with its count, as `COUNT WORD`, in alphabetical order
+  --help     print this
+  --         what follows is a PATH, whatever it looks like";
+
+fn main() -> ExitCode {
+    match Options::parse(env::args_os().skip(1)) {
+        Err(error) => misused(error, USAGE),
+        Ok(options) if options.count.help => explained(USAGE),
+        Ok(options) => ended(count(options)),
+    }
+}
+
+/// Returns how many paths were skipped.
+fn count(options: Options) -> Result<usize, Failure> {
+    leave_crashes_to_the_tree();
+    let runtime = Runtime::new()?;
+    let tree = parsers(&options, runtime.workers()).spawn(&runtime)?;
+    let skipped = count_with(&runtime, &tree, options.count);
+    show(&tree);
+    skipped
+}
+
+fn count_with(runtime: &Runtime, tree: &Tree, options: wordcount::Options) -> Result<usize, Failure> {
+    let walker = runtime.spawn(Walker::new(options.paths)).serve()?;
+    let collector = runtime.spawn(Collector::new()).serve()?;
+    let counters =
+        (0..runtime.workers()).map(|_| runtime.spawn(Counter::default()).serve()).collect::<Result<Vec<_>, _>>()?;
+    let readers = (0..runtime.workers())
+        .map(|number| {
+            let parser = tree.child(&name(number))?;
+            Ok(runtime.spawn(Reader::new(walker, collector, parser)).read(counters.clone())?)
+        })
+        .collect::<Result<Vec<_>, Failure>>()?;
+    for reader in readers {
+        reader.wait()?;
+    }
+    Ok(collector.print(counters, options.all).timeout(PATIENCE).wait()?)
+}
+
+/// The supervisor of the parsers. A crash by chance is over when it has happened: the parser is started again at once,
+/// and however often. Who looks out for a message that crashes every parser is the reader.
+fn parsers(options: &Options, parsers: usize) -> Supervisor {
+    let supervisor = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
+    let (crash, mut chance) = (options.crash, Chance::new(options.seed));
+    (0..parsers).fold(supervisor, |supervisor, number| {
+        // Each parser its own draws, and each of its lives others: the next must not crash as the last one did.
+        let mut lives = chance.split();
+        let parser = Child::new(name(number), move |spawn| spawn.of(Parser::new(crash, lives.split())).serve());
+        supervisor.add(parser.keep_messages())
+    })
+}
+
+fn name(number: usize) -> String {
+    format!("parser {number}")
+}
+
+/// Each crash that is meant is in the tree; what else may panic is reported as ever.
+fn leave_crashes_to_the_tree() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str() != Some(CRASH) {
+            report(panic);
+        }
+    }));
+}
+
+fn show(tree: &Tree) {
+    let restarts: u64 = tree.children().iter().map(|parser| parser.restarts).sum();
+    say(format_args!("restarts: {restarts}\n{tree}\n"));
+}

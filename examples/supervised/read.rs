@@ -1,0 +1,93 @@
+//! A reader: reads text, has it parsed, and hands the words on to the counters.
+//!
+//! The state that must outlive a crash is here, and nothing here crashes: the text that is being parsed, the word that
+//! the end of a chunk has cut, and the words that are not with the counters yet.
+
+use std::sync::Arc;
+
+use postroom::prelude::*;
+
+use crate::collect::Collector;
+use crate::count::Counter;
+use crate::gather::Gathered;
+use crate::parse::Parser;
+use crate::program::{Failure, PATIENCE};
+use crate::source::{self, Chunk};
+use crate::tally::Tally;
+use crate::walk::Walker;
+
+/// How often a text that crashes its parser is tried: so often in a row is no bad luck. If half of all messages crash,
+/// that is to be expected once in 2^100 texts.
+const TRIES: u32 = 100;
+
+/// There is no use in trying once more.
+#[derive(Debug, thiserror::Error)]
+#[error("one message has crashed its parser {TRIES} times: {0}")]
+struct Poisonous(ExitReason);
+
+#[process]
+pub struct Reader {
+    /// The reader of `wordcount`. Here it is no process: its methods are plain methods too.
+    source: source::Reader,
+    collector: Address<Collector>,
+    parser: Address<Parser>,
+    /// The beginning of a word whose end is yet to come.
+    carry: Vec<u8>,
+    gathered: Gathered,
+}
+
+#[process]
+impl Reader {
+    pub fn new(walker: Address<Walker>, collector: Address<Collector>, parser: Address<Parser>) -> Self {
+        let source = source::Reader::new(walker, collector);
+        Self { source, collector, parser, carry: Vec::new(), gathered: Gathered::default() }
+    }
+
+    /// Works until there is nothing left.
+    #[entry]
+    pub async fn read(&mut self, ctx: &mut Context<Self>, counters: Vec<Address<Counter>>) -> Result<(), Failure> {
+        let mut chunk = Chunk::default();
+        loop {
+            chunk = self.source.fill(chunk).await?;
+            if chunk.text.is_empty() {
+                return self.gathered.hand_on(ctx.pid(), &counters).await;
+            }
+            let mut words = 0;
+            if let Some(text) = self.whole_words(&chunk.text) {
+                for (word, count) in self.parsed(Arc::new(text)).await?.iter() {
+                    self.gathered.add(word, count);
+                    words += count;
+                }
+            }
+            self.collector.progress(chunk.files, chunk.bytes, words).timeout(PATIENCE).await?;
+            if self.gathered.is_enough() {
+                self.gathered.hand_on(ctx.pid(), &counters).await?;
+            }
+        }
+    }
+
+    /// The counts of a text: its parser is asked until it answers.
+    async fn parsed(&self, text: Arc<Vec<u8>>) -> Result<Tally, Failure> {
+        let mut tries = 1;
+        loop {
+            match self.parser.parse(text.clone()).timeout(PATIENCE).await {
+                Err(CallError::Gone(ExitReason::Panic(_))) if tries < TRIES => tries += 1,
+                Err(CallError::Gone(reason @ ExitReason::Panic(_))) => return Err(Poisonous(reason).into()),
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    /// The text up to the end of the last whole word; the rest comes before the next chunk. So a parser needs nothing but
+    /// the message in its hand. A message is as large as a chunk, or as the longest word.
+    fn whole_words(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
+        let Some(gap) = chunk.iter().rposition(|byte| !byte.is_ascii_alphabetic()) else {
+            self.carry.extend_from_slice(chunk);
+            return None;
+        };
+        let (whole, rest) = chunk.split_at(gap + 1);
+        let text = [&self.carry, whole].concat();
+        self.carry = rest.to_vec();
+        Some(text)
+    }
+}

@@ -1,0 +1,215 @@
+//! Whatever dies, whenever it dies, nothing of it is left: counted while the runtime still serves.
+//!
+//! In rounds of about a second, processes of all kinds (macro, hand-written, async entries, supervised, members of pools,
+//! upgraded ones) spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers and end each other at random,
+//! themselves, with each other's links, by panics and failures, while threads do the same from outside, and start, storm and
+//! stop trees and pools. Ten take part all the time and live on. After each round everyone else is ended, and when nothing more
+//! happens, what is there must be what the ten have: slots, names, groups, topics, links, monitors, timers, holds, edges of the
+//! wait graph, PIDs that point on, labels, messages; and the memory of later rounds that of earlier ones. In the end the ten give up
+//! what they have, and nothing is left; then the runtime is shut down, and no thread is.
+//!
+//! Five seconds, or `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
+//!
+//! Blind spots: PLACEHOLDER
+
+#[path = "leaks/books.rs"]
+mod books;
+#[path = "leaks/citizen.rs"]
+mod citizen;
+#[path = "leaks/count.rs"]
+mod count;
+#[path = "leaks/drivers.rs"]
+mod drivers;
+#[path = "leaks/raw.rs"]
+mod raw;
+#[path = "leaks/walker.rs"]
+mod walker;
+#[path = "leaks/world.rs"]
+mod world;
+
+use books::Books;
+use citizen::{Citizen, CitizenPart};
+use count::{Count, balance};
+use postroom::prelude::*;
+use postroom::supervision::{Backoff, Child, Supervisor};
+use postroom_tests::within;
+use raw::{Part, Raw};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+use walker::{Walker, WalkerPart};
+use world::{Dice, World, lock};
+
+/// How long a round is.
+const ROUND: Duration = Duration::from_secs(1);
+/// After how long what is to pass counts as left.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How many threads take part.
+const DRIVERS: usize = 3;
+/// How many bytes more than after the first half of the rounds there may be. A guess, far below what a leak of a few bytes
+/// for each process or message comes to in a minute: maps and lists keep what they have grown to.
+const MORE: i64 = 4 << 20;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn nothing_is_left_of_whatever_died_while_ten_live_on() {
+    let seconds = variable("POSTROOM_LEAK_SECONDS").unwrap_or(5);
+    let seed = variable("POSTROOM_LEAK_SEED")
+        .unwrap_or_else(|| Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20 | 1);
+    println!("seed {seed}, {seconds} s");
+    within(Duration::from_secs(120 + 3 * seconds), move || stress(seconds, seed));
+}
+
+/// Those that live on: nine, and the child of the last of them.
+fn elders(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
+    let host = world.host;
+    let mut elders = Vec::new();
+    elders.extend((0..4).map(|_| host.spawn(Citizen::new(world, true, dice.next())).serve().unwrap().pid()));
+    elders.extend((0..2).map(|_| host.spawn_process(Raw::new(world, true, dice.next())).start().unwrap()));
+    elders.extend((0..2).map(|_| host.spawn(Walker::new(world, true, dice.next())).stay().unwrap().pid()));
+    let supervisor = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
+    let child = Child::new("elder", {
+        let (world, mut dice) = (world.clone(), dice.next());
+        move |spawn| spawn.of(Citizen::new(&world, false, dice.next())).serve()
+    });
+    let tree = supervisor.add(child).spawn(&host).unwrap();
+    world.know(tree.child_pid("elder").unwrap(), dice);
+    lock(&world.trees).push(tree);
+    elders
+}
+
+/// Ends all but the ten, and counts what is there when nothing more happens.
+fn rest(world: &Arc<World>, dice: &mut Dice) -> (BTreeSet<Pid>, Count) {
+    lock(&world.again).drain(..).for_each(|timer| _ = timer.cancel());
+    lock(&world.later).clear();
+    let tree = lock(&world.trees)[0].clone();
+    lock(&world.trees).drain(1..).for_each(|tree| _ = if dice.roll(2) == 0 { tree.stop() } else { tree.pid().kill() });
+    lock(&world.pools).drain(..).for_each(|pool| if dice.roll(2) == 0 { pool.stop() } else { _ = pool.pid().kill() });
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let elders = world.elders.get().expect("they were spawned first");
+        for info in world.host.processes() {
+            let is_elder = elders.contains(&info.pid) || info.pid == tree.pid() || info.parent == Some(tree.pid());
+            if !is_elder {
+                world.harm(info.pid, dice);
+            }
+        }
+        let idle = world.host.until_idle();
+        let count = Count::of(world);
+        let ten: BTreeSet<Pid> = world.host.processes().iter().map(|info| info.pid).collect();
+        let mut leaks = count.leaks(world, &ten);
+        leaks.extend(idle.err().map(|error| error.to_string()));
+        leaks.extend(elders.iter().filter(|elder| !ten.contains(elder)).map(|elder| format!("{elder} has died")));
+        if leaks.is_empty() {
+            return (ten, count);
+        }
+        if Instant::now() > end {
+            println!("{}\n{}", Count::HEAD, count.line());
+            leaks.iter().for_each(|leak| println!("LEAK {leak}"));
+            count.processes.iter().for_each(|info| println!("{info:?}"));
+            panic!("{} leaks", leaks.len());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
+    world.over.store(false, SeqCst);
+    std::thread::scope(|scope| {
+        for _ in 0..DRIVERS {
+            let (world, dice) = (world.clone(), dice.next());
+            scope.spawn(move || drivers::drive(&world, dice));
+        }
+        std::thread::sleep(long);
+        world.over.store(true, SeqCst);
+    });
+}
+
+/// How many threads the program has, where the system tells.
+fn threads() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
+}
+
+fn stress(seconds: u64, seed: u64) {
+    let threads_before = threads();
+    let books = Arc::new(Books::default());
+    let hook = books.clone();
+    let builder = Runtime::builder().workers(2).seed(seed).shutdown_deadline(Duration::from_secs(40));
+    let runtime = builder.on_dead_letter(move |letter| hook.letter(letter.message)).build().unwrap();
+    let mut dice = Dice(seed | 1);
+    let nobody: Pid = format!("<{}.0.0.0>", postroom::this_node()).parse().unwrap();
+    let world = Arc::new(World::new(runtime.host(), books.clone(), nobody));
+    let elders = elders(&world, &mut dice);
+    world.elders.set(elders.clone()).unwrap();
+
+    let rounds = seconds.max(2);
+    println!("{}", Count::HEAD);
+    let mut heaps = Vec::new();
+    for _ in 0..rounds {
+        round(&world, &mut dice, ROUND * seconds as u32 / rounds as u32);
+        let (ten, count) = rest(&world, &mut dice);
+        println!("{}", count.line());
+        assert_eq!(ten.len(), 10);
+        heaps.push(count.heap);
+    }
+    let (early, late) = heaps.split_at(heaps.len().div_ceil(2));
+    let (early, late) = (early.iter().max().unwrap(), late.iter().min().unwrap());
+    assert!(late - early < MORE, "the memory at rest grows: {heaps:?}");
+
+    // The ten give up what they have.
+    for elder in &elders[..4] {
+        postroom::Call::<CitizenPart, (), Infallible>::new(*elder, "part", CitizenPart {}).wait().unwrap();
+    }
+    for elder in &elders[4..6] {
+        postroom::Call::<Part, (), Infallible>::new(*elder, "part", Part).wait().unwrap();
+    }
+    for elder in &elders[6..8] {
+        postroom::Call::<WalkerPart, (), Infallible>::new(*elder, "part", WalkerPart {}).wait().unwrap();
+    }
+    let child = lock(&world.trees)[0].child::<Citizen>("elder").unwrap();
+    let life = child.pid().join();
+    child.pid().kill();
+    life.wait();
+    // Those that point on have names and places too.
+    (0..world::NAMES).for_each(|name| _ = world.host.unregister_name(&format!("name-{name}")));
+    for room in (0..world::ROOMS).map(|room| world.host.group(format!("room-{room}"))) {
+        room.members().iter().for_each(|member| while room.leave(*member) {});
+    }
+    let (_, bare) = rest(&world, &mut dice);
+    println!("{}", bare.line());
+    assert!(bare.is_bare(), "not all was given up: {:?}", bare.bindings);
+
+    let statistics = world.host.statistics();
+    println!(
+        "{} processes came, {} went; {} deeds, {} restarts asked for, {} upgrades; held {} times, {} let go by time; {} steps",
+        statistics.spawned,
+        statistics.closed,
+        books.deeds.load(SeqCst),
+        books.restarts.load(SeqCst),
+        books.upgrades.load(SeqCst),
+        statistics.holds,
+        statistics.valves,
+        statistics.steps(),
+    );
+    balance(&books, &statistics);
+    let highest = statistics.used_slots;
+    assert!(highest < 8_000, "slots are not used again: {highest}");
+    assert!(statistics.spawned > 1_000 && books.deeds.load(SeqCst) > 1_000, "too little was done");
+    lock(&world.trees).clear();
+    drop(world);
+    let report = runtime.shutdown().unwrap();
+    assert!(report.is_clean(), "{report}");
+    if let Some(before) = threads_before {
+        let end = Instant::now() + PATIENCE;
+        while threads() > Some(before) {
+            assert!(Instant::now() < end, "{:?} threads, and {before} before", threads());
+            std::thread::yield_now();
+        }
+    }
+}

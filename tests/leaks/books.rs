@@ -1,0 +1,148 @@
+//! What becomes of each message, and of each byte.
+
+use postroom::prelude::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// How a message is sent, which says what may become of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// Sent: handled, refused to its sender, or a dead letter.
+    Sent,
+    /// Called: the same, but what is refused, or not wanted any more, is not given back.
+    Called,
+    /// Sent later: the same as sent, or withdrawn by whoever cancels its timer.
+    Later,
+    /// To many, or again and again, or by a future: those that a group or a timer makes for the dead are dropped, and what a
+    /// process waits to send when it ends.
+    Copied,
+}
+
+/// One for each [`Way`].
+pub type Each = [AtomicU64; 4];
+
+/// How many messages came to which end.
+#[derive(Debug, Default)]
+pub struct Books {
+    pub made: Each,
+    pub handled: Each,
+    pub refused: Each,
+    pub dead: Each,
+    /// Dropped without having come to any of these ends.
+    pub vanished: Each,
+    /// By their timers.
+    pub withdrawn: AtomicU64,
+    /// Calls that were made, and answered.
+    pub asked: AtomicU64,
+    pub answered: AtomicU64,
+    /// Dead letters of any type, as the hook was told.
+    pub letters: AtomicU64,
+    /// What was done, by kind of deed.
+    pub deeds: AtomicU64,
+    pub restarts: AtomicU64,
+    pub upgrades: AtomicU64,
+}
+
+pub fn add(count: &AtomicU64) {
+    count.fetch_add(1, SeqCst);
+}
+
+/// In each message.
+#[derive(Debug)]
+pub struct Parcel {
+    books: Arc<Books>,
+    way: Way,
+    ended: bool,
+}
+
+impl Parcel {
+    pub fn new(books: &Arc<Books>, way: Way) -> Self {
+        add(&books.made[way as usize]);
+        Self { books: books.clone(), way, ended: false }
+    }
+
+    fn end(mut self, which: impl Fn(&Books) -> &Each) {
+        self.ended = true;
+        add(&which(&self.books)[self.way as usize]);
+    }
+
+    pub fn handled(self) {
+        self.end(|books| &books.handled);
+    }
+
+    pub fn refused(self) {
+        self.end(|books| &books.refused);
+    }
+}
+
+impl Clone for Parcel {
+    fn clone(&self) -> Self {
+        Self::new(&self.books, self.way)
+    }
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        if !self.ended {
+            add(&self.books.vanished[self.way as usize]);
+        }
+    }
+}
+
+impl Books {
+    /// What the dead-letter hook was given.
+    pub fn letter(&self, message: Payload) {
+        add(&self.letters);
+        let dead = |parcel: Parcel| parcel.end(|books| &books.dead);
+        let message = match message.take::<super::world::Deed>() {
+            Ok(deed) => return dead(deed.parcel),
+            Err(message) => message,
+        };
+        let message = match message.take::<super::world::Tick>() {
+            Ok(tick) => return dead(tick.0),
+            Err(message) => message,
+        };
+        let message = match message.take::<super::citizen::CitizenAsk>() {
+            Ok(ask) => return dead(ask.deed.parcel),
+            Err(message) => message,
+        };
+        if let Ok(dawdle) = message.take::<super::citizen::CitizenDawdle>() {
+            dead(dawdle.deed.parcel);
+        }
+    }
+
+    /// How many messages are somewhere.
+    pub fn underway(&self) -> i64 {
+        let sum = |each: &Each| each.iter().map(|count| count.load(SeqCst) as i64).sum::<i64>();
+        sum(&self.made) - sum(&self.handled) - sum(&self.refused) - sum(&self.dead) - sum(&self.vanished)
+    }
+}
+
+/// Counts the bytes that the program has from its allocator.
+struct Counting;
+
+static BYTES: AtomicI64 = AtomicI64::new(0);
+
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+// SAFETY: each is the system's allocator's, with a count beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size() as i64, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size() as i64, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// How many bytes the program has from its allocator now.
+pub fn heap() -> i64 {
+    BYTES.load(Relaxed)
+}

@@ -1,0 +1,168 @@
+//! Processes that are written with the macro, and what they may become.
+
+use super::books::{Way, add};
+use super::world::{Deed, Dice, End, Own, Tick, World};
+use postroom::ProcessError;
+use postroom::prelude::*;
+use std::sync::Arc;
+
+/// Serves; calls others, waits beside, and may become another.
+#[process(on_error = "end")]
+pub struct Citizen {
+    pub world: Arc<World>,
+    pub own: Own,
+    dice: Dice,
+}
+
+impl Citizen {
+    pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
+        Self { world: world.clone(), own: Own { elder, ..Own::default() }, dice }
+    }
+
+    fn act(&mut self, ctx: &mut Context<Self>, left: u32, mut dice: Dice) -> Result<(), ProcessError> {
+        let world = self.world.clone();
+        if world.is_over() {
+            return Ok(());
+        }
+        let other = world.someone(&mut dice);
+        match dice.roll(24) {
+            0..3 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            3 => ctx.call(world.dawdle(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            4 => {
+                let slept = ctx.sleep(dice.short());
+                ctx.run(slept).then(|_, (), _| ());
+            }
+            5 if !self.own.elder => {
+                add(&world.books.upgrades);
+                _ = ctx.upgrade(|old: Self| Veteran { world: old.world, own: old.own });
+            }
+            6 if !self.own.elder => ctx.trap_exits(dice.roll(2) == 0),
+            _ => {}
+        }
+        end(ctx, world.act(ctx.pid(), &mut self.own, left, &mut dice))
+    }
+}
+
+fn end<P: postroom::Actor>(ctx: &mut Context<P>, end: Option<End>) -> Result<(), ProcessError> {
+    match end {
+        None => Ok(()),
+        Some(End::Stop) => {
+            ctx.stop();
+            Ok(())
+        }
+        Some(End::Fail) => Err(ProcessError::new("as the dice fell")),
+        // A panic that nobody prints.
+        Some(End::Panic) => std::panic::resume_unwind(Box::new("as the dice fell")),
+    }
+}
+
+#[process]
+impl Citizen {
+    #[entry]
+    pub fn serve(&mut self, ctx: &mut Context<Self>) {
+        ctx.trap_exits(self.own.elder);
+    }
+
+    #[entry]
+    pub fn refuse(&mut self) -> Result<(), String> {
+        Err("it does not start".to_string())
+    }
+
+    #[message(Deed)]
+    fn deed(&mut self, ctx: &mut Context<Self>, deed: Deed) -> Result<(), ProcessError> {
+        deed.parcel.handled();
+        self.act(ctx, deed.left, deed.dice)
+    }
+
+    #[message(Tick)]
+    fn tick(&mut self, tick: Tick) {
+        tick.0.handled();
+    }
+
+    #[message(GroupEvent)]
+    fn changed(&mut self, _event: GroupEvent) {}
+
+    #[message]
+    pub fn ask(&mut self, ctx: &mut Context<Self>, deed: Deed) -> u64 {
+        deed.parcel.handled();
+        let _ends_with_the_next = self.act(ctx, 0, deed.dice);
+        1
+    }
+
+    /// Takes its time, and asks others.
+    #[message]
+    pub async fn dawdle(&mut self, ctx: &mut Context<Self>, mut deed: Deed) -> u64 {
+        deed.parcel.handled();
+        let dice = &mut deed.dice;
+        ctx.sleep(dice.short()).await;
+        if !self.world.is_over() {
+            let other = self.world.someone(dice);
+            let answer = self.world.ask(other, dice).await;
+            self.world.answered(&answer);
+        }
+        1
+    }
+
+    /// Gives up all that it has.
+    #[message]
+    pub fn part(&mut self, ctx: &mut Context<Self>) {
+        part(&self.world, ctx.pid(), &mut self.own);
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        self.own.down(&down);
+    }
+
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        let _known = (exit, self.dice.roll(2));
+    }
+}
+
+/// Gives up all names, places in groups and bonds of the process that calls this.
+pub fn part(world: &World, me: Pid, own: &mut Own) {
+    let names = me.info().map(|info| info.names).unwrap_or_default();
+    names.iter().for_each(|name| _ = world.host.unregister_name(name));
+    for room in 0..super::world::ROOMS {
+        let room = world.host.group(format!("room-{room}"));
+        while room.leave(me) {}
+        room.unsubscribe(me);
+    }
+    for topic in 0..super::world::TOPICS {
+        world.host.topic::<Tick>(format!("topic-{topic}")).unsubscribe(me);
+    }
+    world.host.unsubscribe::<Tick>(me);
+    own.monitors.drain(..).for_each(|monitor| _ = monitor.demonitor());
+    world.elders.get().into_iter().flatten().for_each(|elder| _ = elder.unlink());
+}
+
+/// What a citizen may become: it understands deeds only.
+#[process(on_error = "end")]
+pub struct Veteran {
+    pub world: Arc<World>,
+    pub own: Own,
+}
+
+#[process]
+impl Veteran {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message(Deed)]
+    fn deed(&mut self, ctx: &mut Context<Self>, mut deed: Deed) -> Result<(), ProcessError> {
+        deed.parcel.handled();
+        if !self.world.is_over() {
+            let other = self.world.someone(&mut deed.dice);
+            self.world.plain(other, Way::Sent, 0, &mut deed.dice).send().unwrap_or_else(|refused| {
+                refused.message.parcel.refused();
+            });
+        }
+        end(ctx, self.world.act(ctx.pid(), &mut self.own, deed.left, &mut deed.dice))
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        self.own.down(&down);
+    }
+}

@@ -1,0 +1,153 @@
+//! What is there when the ten are at rest, and what may be.
+
+use super::books::{Books, heap};
+use super::citizen::Citizen;
+use super::world::{NAMES, ROOMS, TOPICS, Tick, World};
+use postroom::prelude::*;
+use postroom::{Bindings, Statistics};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// What is there.
+pub struct Count {
+    pub statistics: Statistics,
+    pub processes: Vec<postroom::ProcessInfo>,
+    pub bindings: BTreeMap<Pid, Bindings>,
+    pub heap: i64,
+    pub underway: i64,
+}
+
+impl Count {
+    /// Looks, and asks each process that lives.
+    pub fn of(world: &World) -> Self {
+        let bindings =
+            world.host.processes().into_iter().filter_map(|info| Some((info.pid, info.pid.bindings().wait()?)));
+        Self {
+            bindings: bindings.collect(),
+            statistics: world.host.statistics(),
+            processes: world.host.processes(),
+            heap: heap(),
+            underway: world.books.underway(),
+        }
+    }
+
+    fn sum(&self, which: impl Fn(&Bindings) -> &Vec<Pid>) -> usize {
+        self.bindings.values().map(|bound| which(bound).len()).sum()
+    }
+
+    /// One line of the table.
+    pub fn line(&self) -> String {
+        let Statistics { live, slots, used_slots, names, named_addresses, groups, members, watchers, .. } =
+            &self.statistics;
+        let Statistics { topics, subscribers, memberships, timers, held, waits, pointers, labels, .. } =
+            &self.statistics;
+        let (links, monitors) = (self.sum(|bound| &bound.links), self.sum(|bound| &bound.monitors));
+        let (heap, underway) = (self.heap / 1024, self.underway);
+        format!(
+            "{live:4} {slots:5} {used_slots:5} {names:5} {named_addresses:9} {groups:6} {members:7} {watchers:8} \
+             {topics:6} {subscribers:11} {memberships:11} {links:5} {monitors:8} {timers:6} {held:4} {waits:5} {pointers:8} \
+             {labels:6} {underway:8} {heap:8}"
+        )
+    }
+
+    /// What [`line`](Self::line) counts.
+    pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships links \
+                            monitors timers held waits pointers labels messages heap/KiB";
+
+    /// What is left of the dead, or of what was to pass: empty if all is well.
+    pub fn leaks(&self, world: &World, ten: &BTreeSet<Pid>) -> Vec<String> {
+        let mut leaks = Vec::new();
+        let mut check = |what: &str, is: usize, ought: usize| {
+            if is != ought {
+                leaks.push(format!("{what}: {is}, and not {ought}"));
+            }
+        };
+        let all = &self.statistics;
+        let host = world.host;
+        check("live processes", all.live as usize, 10);
+        check("processes found", self.processes.len(), 10);
+        check("slots that are not free", all.slots, 10);
+        // Each name has an address from here on, which lives as long as the host, whoever has the name.
+        let by_name = (0..NAMES).filter_map(|name| host.named::<Citizen>(format!("name-{name}")).ok());
+        let by_name: BTreeSet<Pid> = by_name.map(Address::pid).collect();
+        let names: Vec<Pid> = (0..NAMES).filter_map(|name| host.whereis(&format!("name-{name}"))).collect();
+        check("names", all.names, names.len());
+        let rooms: Vec<_> = (0..ROOMS).map(|room| host.group(format!("room-{room}"))).collect();
+        let members: Vec<Pid> = rooms.iter().flat_map(|room| room.members().to_vec()).collect();
+        check("members", all.members, members.len());
+        let topics = (0..TOPICS).map(|topic| host.topic::<Tick>(format!("topic-{topic}")));
+        let topics: Vec<_> = topics.chain([host.events::<Tick>()]).collect();
+        let subscribers: Vec<Pid> = topics.iter().flat_map(|topic| topic.subscribers().to_vec()).collect();
+        check("subscribers", all.subscribers, subscribers.len());
+        check("timers", all.timers, 0);
+        check("held", all.held, 0);
+        check("waits", all.waits, 0);
+        check("labels", all.labels, 0);
+        check("messages under way", self.underway.unsigned_abs() as usize, 0);
+        check("messages in mailboxes", self.processes.iter().map(|info| info.mailbox as usize).sum(), 0);
+        // The child of the elders' tree, and the names.
+        check("pointers", all.pointers, 1 + NAMES as usize);
+        check("addresses of names", all.named_addresses, NAMES as usize);
+        let child = super::world::lock(&world.trees)[0].child_pid("elder").ok();
+        let lives = |pid: &Pid| ten.contains(pid) || by_name.contains(pid) || child == Some(*pid);
+        for (what, pids) in [("a name", &names), ("a group", &members), ("a topic", &subscribers)] {
+            pids.iter()
+                .filter(|pid| !lives(pid))
+                .for_each(|pid| leaks.push(format!("{what} has {pid}, which is dead")));
+        }
+        let (least, most) = (all.names + all.members + all.subscribers, all.watchers);
+        if !(least..=least + most).contains(&all.memberships) {
+            leaks.push(format!("memberships: {}, and not {least} to {}", all.memberships, least + most));
+        }
+        if all.watchers > 10 * ROOMS as usize || all.groups > ROOMS as usize {
+            leaks.push(format!("watchers or groups: {all:?}"));
+        }
+        for (pid, bound) in &self.bindings {
+            let everyone = [&bound.links, &bound.monitors, &bound.monitored_by, &bound.owned];
+            for other in everyone.into_iter().flatten().filter(|other| !ten.contains(other)) {
+                leaks.push(format!("{pid} is bound to {other}, which is dead: {bound:?}"));
+            }
+            for (other, theirs) in &self.bindings {
+                let times = |pids: &[Pid], pid| pids.iter().filter(|other| **other == pid).count();
+                if bound.links.contains(other) != theirs.links.contains(pid)
+                    || times(&bound.monitors, *other) != times(&theirs.monitored_by, *pid)
+                {
+                    leaks.push(format!("{pid} and {other} do not agree: {bound:?} and {theirs:?}"));
+                }
+            }
+        }
+        leaks
+    }
+
+    /// Whether nobody is bound to anything.
+    pub fn is_bare(&self) -> bool {
+        let Statistics { names, members, watchers, subscribers, memberships, groups, topics, .. } = self.statistics;
+        // A supervisor watches its child.
+        [names, members, watchers, subscribers, memberships, groups, topics] == [0; 7]
+            && self.sum(|bound| &bound.links) == 0
+    }
+}
+
+/// Each message has come to one end, and nothing was dropped that was to be given back.
+pub fn balance(books: &Books, statistics: &Statistics) {
+    let count = |count: &AtomicU64| count.load(SeqCst);
+    println!("messages:      sent    called     later    copied");
+    for (what, each) in [
+        ("made", &books.made),
+        ("handled", &books.handled),
+        ("refused", &books.refused),
+        ("dead", &books.dead),
+        ("dropped", &books.vanished),
+    ] {
+        let [sent, called, later, copied] = each.each_ref().map(count);
+        println!("{what:9} {sent:9} {called:9} {later:9} {copied:9}");
+    }
+    let (asked, answered, withdrawn) = (count(&books.asked), count(&books.answered), count(&books.withdrawn));
+    println!("calls {asked}, answered {answered}; timers withdrawn {withdrawn}");
+    let [sent, called, later, _] = books.vanished.each_ref().map(count);
+    assert_eq!(sent, 0, "messages that were sent were lost");
+    assert_eq!(later, withdrawn, "messages that were to be sent later were lost");
+    assert!(called <= asked - answered, "{called} calls were lost, and only {} not answered", asked - answered);
+    assert!(count(&books.handled[1]) >= answered, "an answer to what was not handled");
+    assert_eq!(count(&books.letters), statistics.dead_letters(), "dead letters that the hook was not told of");
+}
