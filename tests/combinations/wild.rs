@@ -185,10 +185,8 @@ fn a_call_that_comes_back_by_a_name_is_a_cycle_and_one_by_a_pool_is_left_to_its_
         // Another member might have been free, or come.
         let pool = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         let address = pool.address();
-        assert_eq!(
-            address.add_at(address, Duration::from_millis(50)).wait(),
-            Err(CallError::Failed(CallError::Timeout.to_string()))
-        );
+        let answer = address.add_at(address, Duration::from_millis(50)).wait();
+        assert!(matches!(&answer, Err(CallError::Failed(text)) if text.contains("deadline")), "{answer:?}");
         assert_eq!(address.add(1).wait(), Ok(1));
     });
 }
