@@ -164,3 +164,26 @@ impl Flood {
         }
     }
 }
+
+/// The same of a pool.
+#[test]
+fn a_pool_that_is_killed_has_ended_when_its_members_have() {
+    with_runtime(|runtime| {
+        let tree = Supervisor::one_for_one().intensity(1, Duration::MAX).backoff(Backoff::none());
+        let tree = tree.child("pool", |spawn| {
+            Pool::fixed(1).spawn(spawn, |spawn| spawn.of(Node::default()).named("only").serve())
+        });
+        let tree = tree.spawn(runtime).unwrap();
+        let pool: Address<Node> = tree.child("pool").unwrap();
+        let (gate, member) = (Gate::new(), runtime.whereis("only").unwrap());
+        pool.block(gate.clone()).send().unwrap();
+        until(|| member.info().is_some_and(|info| info.mailbox == 0));
+        let (over, below) = (pool.pid().join(), member.join());
+        assert!(pool.pid().kill());
+        assert!(pool.pid().is_alive(), "its member is in a step");
+        gate.open();
+        assert_eq!((below.wait(), over.wait()), (ExitReason::Killed, ExitReason::Killed));
+        until(|| pool.add(1).wait() == Ok(1));
+        assert_eq!(tree.children()[0].restarts, 1);
+    });
+}
