@@ -66,8 +66,11 @@ fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let (done, _all) = channel();
         let gate = Latch::new();
-        let sink = Sink { next: vec![0, 0], left: u64::MAX, gate: Some(gate.clone()), done };
+        let sink = Sink { next: vec![0, 0, 0], left: u64::MAX, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).serve().unwrap();
+        // It is in its step: begun by a thread that stands in for a source that waits, it would keep that one's worker.
+        sink.take(2, 0).send().unwrap();
+        eventually(|| sink.pid().info().unwrap().mailbox == 0);
         let sources: Vec<_> = (0..2)
             .map(|index| Source { index, sink, next: 0, until: 1_000_000, a_step: 2_000 })
             .map(|source| runtime.spawn(source).serve().unwrap())

@@ -107,6 +107,10 @@ impl Books {
             Ok(ask) => return dead(ask.deed.parcel),
             Err(message) => message,
         };
+        let message = match message.take::<super::citizen::CitizenKeep>() {
+            Ok(keep) => return dead(keep.deed.parcel),
+            Err(message) => message,
+        };
         if let Ok(dawdle) = message.take::<super::citizen::CitizenDawdle>() {
             dead(dawdle.deed.parcel);
         }

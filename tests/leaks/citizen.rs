@@ -1,7 +1,7 @@
 //! Processes that are written with the macro, and what they may become.
 
 use super::books::{Way, add};
-use super::world::{Deed, Dice, End, Own, Tick, World};
+use super::world::{Deed, Dice, End, Later, Own, Tick, World};
 use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;
@@ -12,11 +12,13 @@ pub struct Citizen {
     pub world: Arc<World>,
     pub own: Own,
     dice: Dice,
+    /// Calls that it has not answered yet.
+    kept: Vec<Reply<u64>>,
 }
 
 impl Citizen {
     pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        Self { world: world.clone(), own: Own { elder, ..Own::default() }, dice }
+        Self { world: world.clone(), own: Own { elder, lasts: elder, ..Own::default() }, dice, kept: Vec::new() }
     }
 
     fn act(&mut self, ctx: &mut Context<Self>, left: u32, mut dice: Dice) -> Result<(), ProcessError> {
@@ -26,10 +28,15 @@ impl Citizen {
         }
         let other = world.someone(&mut dice);
         match dice.roll(24) {
-            0..3 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            0..2 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            // One that lives on keeps the timer of its deadlines until it is due, answered or not.
+            2 if !self.own.lasts => {
+                ctx.call(world.ask_long(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer))
+            }
             3 => ctx.call(world.dawdle(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            7 => ctx.call(world.keep(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
             4 => {
-                let slept = ctx.sleep(dice.short());
+                let slept = ctx.sleep(if self.own.lasts { dice.short() } else { dice.perhaps_long() });
                 ctx.run(slept).then(|_, (), _| ());
             }
             5 if !self.own.elder => {
@@ -89,12 +96,29 @@ impl Citizen {
         1
     }
 
+    /// Answers later, or never.
+    #[message]
+    pub fn keep(&mut self, deed: Deed, reply: Reply<u64>) {
+        deed.parcel.handled();
+        self.kept.push(reply);
+        if self.kept.len() > 3 {
+            let first = self.kept.remove(0);
+            if self.dice.roll(2) == 0 {
+                first.send(1);
+            }
+        }
+    }
+
     /// Takes its time, and asks others.
     #[message]
     pub async fn dawdle(&mut self, ctx: &mut Context<Self>, mut deed: Deed) -> u64 {
         deed.parcel.handled();
         let dice = &mut deed.dice;
         ctx.sleep(dice.short()).await;
+        if !self.world.is_over() && dice.roll(4) == 0 {
+            // Answered late, or never, or when it is over.
+            let _answer = ctx.perform(Later).await;
+        }
         if !self.world.is_over() {
             let other = self.world.someone(dice);
             let answer = self.world.ask(other, dice).await;

@@ -2,10 +2,11 @@
 
 use super::books::{Way, add};
 use super::citizen::{Citizen, Veteran};
-use super::world::{Deed, Dice, Tick, World, lock};
+use super::walker::Walker;
+use super::world::{Deed, Dice, ROOMS, TOPICS, Tick, World, lock};
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor, SupervisorError, Tree};
-use postroom::{ChildSpawn, Pool};
+use postroom::{ChildSpawn, Mailbox, Pool};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -143,7 +144,7 @@ fn start_pool(world: &Arc<World>, mut dice: Dice) {
 pub fn drive(world: &Arc<World>, mut dice: Dice) {
     while !world.is_over() {
         let pid = world.someone(&mut dice);
-        match dice.roll(40) {
+        match dice.roll(41) {
             0..8 => world.send(pid, 3, &mut dice),
             8..10 => {
                 let sent = world.plain(pid, Way::Sent, 2, &mut dice).send_wait();
@@ -172,6 +173,19 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
             34 => drop(pid.info()),
             35 => drop(pid.bindings()),
             36 => world.alive.store(world.host.statistics().live, SeqCst),
+            38 => {
+                // What is no process has a slot, and is a member too. What it is sent is nobody's dead letter.
+                let Ok(mut mailbox) = Mailbox::new() else { continue };
+                let room = world.host.group(format!("room-{}", dice.roll(ROOMS)));
+                let topic = world.host.topic::<Tick>(format!("topic-{}", dice.roll(TOPICS)));
+                _ = (room.join(mailbox.pid()), room.subscribe(mailbox.pid()), topic.subscribe(mailbox.pid()));
+                room.broadcast(world.tick());
+                drop(mailbox.try_receive());
+            }
+            39 => {
+                let walker = world.host.spawn(Walker::new(world, false, dice.next())).walk(3);
+                drop(walker.map(|walker| walker.wait_timeout(dice.short())));
+            }
             37 => {
                 // Known by nobody: what is sent there is refused.
                 let call = world.ask(pid, &mut dice);

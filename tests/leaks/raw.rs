@@ -2,7 +2,7 @@
 
 use super::books::{Way, add};
 use super::citizen::{CitizenAsk, part};
-use super::world::{Deed, Dice, End, Own, Tick, World};
+use super::world::{Deed, Dice, End, Later, Own, Tick, World};
 use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Part;
 
 impl Raw {
     pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        let own = Own { elder, ..Own::default() };
+        let own = Own { elder, lasts: elder, ..Own::default() };
         Self { world: world.clone(), own, me: None, dice, asked: 0, answers: 0 }
     }
 
@@ -41,7 +41,11 @@ impl Raw {
             }
             1 => {
                 self.asked += 1;
-                out.after(dice.short(), self.asked);
+                out.after(if self.own.lasts { dice.short() } else { dice.perhaps_long() }, self.asked);
+            }
+            4 => {
+                self.asked += 1;
+                out.perform(Later, self.asked);
             }
             2 => out.go_on(),
             3 if !self.own.elder => out.upgrade(Self { me: self.me, ..Self::new(&world, false, dice.next()) }),

@@ -18,7 +18,7 @@ pub struct Walker {
 
 impl Walker {
     pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        Self { world: world.clone(), own: Own { elder, ..Own::default() }, dice }
+        Self { world: world.clone(), own: Own { elder, lasts: elder, ..Own::default() }, dice }
     }
 }
 
@@ -39,7 +39,7 @@ impl Walker {
             }
             let (short, other) = (self.dice.short(), world.someone(&mut self.dice));
             match self.dice.roll(10) {
-                0 => ctx.sleep(short).await,
+                0 => ctx.sleep(self.dice.perhaps_long()).await,
                 1 => {
                     let mut ticks = ctx.interval(short + Duration::from_micros(10));
                     for _ in 0..3 {
@@ -47,7 +47,7 @@ impl Walker {
                     }
                 }
                 2 => {
-                    let answer = world.ask(other, &mut self.dice).await;
+                    let answer = world.ask_long(other, &mut self.dice).await;
                     world.answered(&answer);
                 }
                 3 => {

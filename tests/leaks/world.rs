@@ -1,7 +1,7 @@
 //! What everyone knows, and what a process of any kind may do to others.
 
 use super::books::{Books, Parcel, Way, add};
-use super::citizen::{Citizen, CitizenAsk, CitizenDawdle};
+use super::citizen::{Citizen, CitizenAsk, CitizenDawdle, CitizenKeep};
 use super::raw::Raw;
 use super::walker::Walker;
 use postroom::prelude::*;
@@ -20,6 +20,8 @@ const CROWD: u64 = 1_500;
 pub const NAMES: u64 = 24;
 pub const ROOMS: u64 = 8;
 pub const TOPICS: u64 = 4;
+/// Longer than any test: what waits for so long ends by another cause, or is left.
+pub const LONG: Duration = Duration::from_secs(3600);
 /// How many timers that send later, or again and again, may be cancelled still.
 const TIMERS: usize = 64;
 
@@ -41,6 +43,11 @@ impl Dice {
     pub fn short(&mut self) -> Duration {
         Duration::from_micros(self.roll(3_000))
     }
+
+    /// Mostly short; else so long that whoever waits ends first.
+    pub fn perhaps_long(&mut self) -> Duration {
+        if self.roll(3) == 0 { LONG } else { self.short() }
+    }
 }
 
 /// Do something; `left` generations of the same follow.
@@ -54,6 +61,31 @@ pub struct Deed {
 /// What goes to many.
 #[derive(Clone, Debug)]
 pub struct Tick(pub Parcel);
+
+/// A command that is answered late, or never.
+pub struct Later;
+
+impl Command for Later {
+    type Output = u64;
+}
+
+/// Commands that have not been answered.
+pub type Stash = Arc<Mutex<Vec<Completion<u64>>>>;
+
+/// How many commands wait for their answer at most.
+const STASHED: usize = 16;
+
+/// The handler of [`Later`].
+pub fn put_off(stash: &Stash, completion: Completion<u64>) {
+    let first = {
+        let mut stash = lock(stash);
+        stash.push(completion);
+        (stash.len() > STASHED).then(|| stash.remove(0))
+    };
+    if let Some(first) = first {
+        first.complete(1);
+    }
+}
 
 /// What everyone knows.
 pub struct World {
@@ -71,6 +103,7 @@ pub struct World {
     pub again: Mutex<Vec<Timer>>,
     pub trees: Mutex<Vec<Tree>>,
     pub pools: Mutex<Vec<RunningPool<Citizen>>>,
+    pub stash: Stash,
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -87,7 +120,10 @@ pub enum End {
 /// What a process keeps of what it did.
 #[derive(Default)]
 pub struct Own {
+    /// It does not end by itself.
     pub elder: bool,
+    /// It may be left when all others are ended, and so waits for nothing that takes long.
+    pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }
 
@@ -101,10 +137,11 @@ impl Own {
 
 pub type Plain = postroom::Call<Deed, (), Infallible>;
 pub type Ask = postroom::Call<CitizenAsk, u64, Infallible>;
+pub type Keep = postroom::Call<CitizenKeep, u64, Infallible>;
 pub type Dawdle = postroom::Call<CitizenDawdle, u64, Infallible>;
 
 impl World {
-    pub fn new(host: Host, books: Arc<Books>, nobody: Pid) -> Self {
+    pub fn new(host: Host, books: Arc<Books>, stash: Stash, nobody: Pid) -> Self {
         Self {
             host,
             books,
@@ -116,6 +153,7 @@ impl World {
             again: Mutex::default(),
             trees: Mutex::default(),
             pools: Mutex::default(),
+            stash,
         }
     }
 
@@ -169,6 +207,17 @@ impl World {
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
     }
 
+    /// The same with no deadline to speak of: it ends when the other answers or dies, or whoever asks does.
+    pub fn ask_long(&self, to: Pid, dice: &mut Dice) -> Ask {
+        self.ask(to, dice).timeout(LONG)
+    }
+
+    pub fn keep(&self, to: Pid, dice: &mut Dice) -> Keep {
+        add(&self.books.asked);
+        Keep::new(to, "Citizen::keep", CitizenKeep { deed: self.deed(Way::Called, 0, dice) })
+            .timeout(Duration::from_micros(200 + dice.roll(20_000)))
+    }
+
     pub fn dawdle(&self, to: Pid, dice: &mut Dice) -> Dawdle {
         add(&self.books.asked);
         Dawdle::new(to, "Citizen::dawdle", CitizenDawdle { deed: self.deed(Way::Called, 0, dice) })
@@ -212,6 +261,13 @@ impl World {
         let call = postroom::Call::<Tick, (), Infallible>::new(to, "Tick", self.tick());
         match call.send_every(dice.short()) {
             Ok(timer) => {
+                // To one that dies it ends by itself.
+                if !to.is_pointing()
+                    && !self.elders.get().is_none_or(|elders| elders.contains(&to))
+                    && dice.roll(2) == 0
+                {
+                    return;
+                }
                 let mut again = lock(&self.again);
                 again.push(timer);
                 if again.len() > TIMERS {

@@ -128,6 +128,7 @@ impl Node {
     /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here so often
     /// that a queue which forgave its length each time would never be seen to be full. `None`: that sender was put aside.
     #[cold]
+    #[cfg_attr(loom, allow(clippy::reversed_empty_ranges, reason = "a model has no patience"))]
     fn sequence_soon(&self) -> Option<u64> {
         for _ in 0..PATIENCE {
             spin();
