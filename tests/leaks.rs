@@ -10,7 +10,24 @@
 //!
 //! Five seconds, or `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
 //!
-//! Blind spots: PLACEHOLDER
+//! Seen to fail by each of these alone, in five seconds: what ends with a process is not looked at (names, groups, topics kept); a
+//! name left with its dead holder; a dying watcher that does not say so, a dying child that does not tell its owner, partners that are
+//! not told; timers of yields, of sleeps and of deadlines that are not cancelled at the end, and a repetition that goes on for the
+//! dead; labels kept; held senders that are not let go by a receiver that ends; the edge of a hold not withdrawn; retired PIDs
+//! that point on not given back; slots not buried, or buried and not listed as free; messages of the dead dropped unseen; 256 bytes
+//! lost with each process.
+//!
+//! Blind spots:
+//! * two workers and three threads on few cores give few interleavings, and the seed decides what is done, not in which order;
+//! * a slot that is free and on no list is not seen itself, but as one more that was used: less than one in ten would pass in
+//!   five seconds, and so would a few bytes for each process; memory of the runtime's own regions counts by the region;
+//! * what is counted by the runtime (names, members, timers, holds) is believed, but for slots, bonds and messages, which are looked
+//!   at one by one; who is subscribed to the changes of groups is only bounded, until the ten have given up everything;
+//! * messages by calls, to many, and by futures may be dropped where their sender is told, or dies: that no more are than that
+//!   is a comparison of sums;
+//! * one that lives on keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten make no calls with
+//!   long ones; timers that are a moment late are waited for;
+//! * streams of replies, processes of two runtimes and a manual clock do not take part.
 
 #[path = "leaks/books.rs"]
 mod books;
@@ -30,11 +47,12 @@ mod world;
 use books::Books;
 use citizen::{Citizen, CitizenPart};
 use count::{Count, balance};
+use postroom::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
 use postroom_tests::within;
 use raw::{Part, Raw};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -48,11 +66,17 @@ const ROUND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How many threads take part.
 const DRIVERS: usize = 3;
-/// How many bytes more than after the first half of the rounds there may be. A guess, far below what a leak of a few bytes
-/// for each process or message comes to in a minute: maps and lists keep what they have grown to.
-const MORE: i64 = 1 << 20;
+/// How many bytes more than after the first half of the rounds there may be in small pieces. A guess, below what a leak of some
+/// bytes for each process comes to: maps and lists keep what they have grown to.
+const MORE: i64 = 512 << 10;
+/// The same in large pieces: one region of the runtime.
+const MORE_LARGE: i64 = 3 << 20;
 /// The same for slots that were ever used: threads keep some free ones at hand.
-const MORE_SLOTS: i64 = 600;
+const MORE_SLOTS: i64 = 300;
+
+/// A process that is seen so often, one look after the other, to be held at one that is dead, is not let go.
+const GLANCES: u32 = 25;
+const GLANCE: Duration = Duration::from_millis(20);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -141,13 +165,14 @@ fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
                 scope.spawn(move || drivers::drive(&world, dice))
             })
             .collect();
-        std::thread::sleep(long);
+        let held = look_out(world, long);
         world.over.store(true, SeqCst);
         // Some may wait for room in a mailbox, whose process waits for long.
         while !drivers.iter().all(|driver| driver.is_finished()) {
             end_others(world, dice);
             std::thread::sleep(Duration::from_millis(1));
         }
+        assert_eq!(held, None);
     });
 }
 
@@ -157,10 +182,29 @@ fn threads() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// How much more the later half of the rounds has left at least than the first half at most.
+/// How much more the last round has left than the first half of the rounds at most.
 fn growth(of: &[i64]) -> i64 {
-    let (early, late) = of.split_at(of.len().div_ceil(2));
-    late.iter().min().unwrap_or(&0) - early.iter().max().unwrap_or(&0)
+    let early = &of[..of.len().div_ceil(2)];
+    of.last().unwrap_or(&0) - early.iter().max().unwrap_or(&0)
+}
+
+/// Looks out for so long for processes that stay held at one that is dead. (After a second they are let go anyway.)
+fn look_out(world: &Arc<World>, long: Duration) -> Option<String> {
+    let mut seen: HashMap<(Pid, Pid), u32> = HashMap::new();
+    let end = Instant::now() + long;
+    while Instant::now() < end {
+        std::thread::sleep(GLANCE);
+        let held = world.host.processes().into_iter().filter_map(|info| match info.state {
+            ProcessState::Held { at } if !at.is_alive() => Some((info.pid, at)),
+            _ => None,
+        });
+        let now = held.map(|pair| (pair, seen.get(&pair).map_or(1, |times| times + 1)));
+        seen = now.collect();
+        if let Some(((pid, at), _)) = seen.iter().find(|(_, times)| **times >= GLANCES) {
+            return Some(format!("{pid} is held at {at}, which is dead"));
+        }
+    }
+    None
 }
 
 fn stress(seconds: u64, seed: u64) {
@@ -180,16 +224,19 @@ fn stress(seconds: u64, seed: u64) {
 
     let rounds = seconds.max(2);
     println!("{}", Count::HEAD);
-    let (mut heaps, mut slots) = (Vec::new(), Vec::new());
+    let (mut small, mut large, mut slots) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         round(&world, &mut dice, ROUND * seconds as u32 / rounds as u32);
         let (ten, count) = rest(&world, &mut dice);
         println!("{}", count.line());
         assert_eq!(ten.len(), 10);
-        heaps.push(count.heap);
+        small.push(count.heap[0]);
+        large.push(count.heap[1]);
         slots.push(count.statistics.used_slots as i64);
     }
-    assert!(growth(&heaps) < MORE, "the memory at rest grows: {heaps:?}");
+    for (heap, more) in [(&small, MORE), (&large, MORE_LARGE)] {
+        assert!(growth(heap) < more, "the memory at rest grows: {heap:?}");
+    }
     assert!(growth(&slots) < MORE_SLOTS, "slots are not used again: {slots:?}");
 
     // The ten give up what they have.

@@ -13,7 +13,8 @@ pub struct Count {
     pub statistics: Statistics,
     pub processes: Vec<postroom::ProcessInfo>,
     pub bindings: BTreeMap<Pid, Bindings>,
-    pub heap: i64,
+    /// In small pieces, and in large ones.
+    pub heap: [i64; 2],
     pub underway: i64,
 }
 
@@ -42,17 +43,17 @@ impl Count {
         let Statistics { topics, subscribers, memberships, timers, held, waits, pointers, labels, .. } =
             &self.statistics;
         let (links, monitors) = (self.sum(|bound| &bound.links), self.sum(|bound| &bound.monitors));
-        let (heap, underway) = (self.heap / 1024, self.underway);
+        let ([small, large], underway) = (self.heap.map(|bytes| bytes / 1024), self.underway);
         format!(
             "{live:4} {slots:5} {used_slots:5} {names:5} {named_addresses:9} {groups:6} {members:7} {watchers:8} \
              {topics:6} {subscribers:11} {memberships:11} {links:5} {monitors:8} {timers:6} {held:4} {waits:5} {pointers:8} \
-             {labels:6} {underway:8} {heap:8}"
+             {labels:6} {underway:8} {small:9} {large:9}"
         )
     }
 
     /// What [`line`](Self::line) counts.
     pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships links \
-                            monitors timers held waits pointers labels messages heap/KiB";
+                            monitors timers held waits pointers labels messages small/KiB large/KiB";
 
     /// What is left of the dead, or of what was to pass: empty if all is well.
     pub fn leaks(&self, world: &World, ten: &BTreeSet<Pid>) -> Vec<String> {

@@ -404,10 +404,9 @@ impl World {
             80 => _ = self.host.publish(self.tick()),
             81..88 => self.send_later(other, dice),
             88..91 => self.send_again(other, dice),
-            91 => (0..400).for_each(|_| self.send(other, 0, dice)),
+            91 | 99 => (0..400).for_each(|_| self.send(other, 0, dice)),
             92..98 => self.harm(other, dice),
             98 => self.answered(&self.ask(other, dice).timeout(Duration::from_millis(2)).wait()),
-            99 => {}
             100..104 => return Some(End::Stop),
             104..108 => return Some(End::Fail),
             _ => return Some(End::Panic),

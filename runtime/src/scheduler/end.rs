@@ -91,14 +91,14 @@ pub(crate) fn end(
         }
     }
     // The thread's own hold on them, which may be the last.
-    super::birth::forget_values();
+    super::values::forget_values();
     TABLE.take_back(token);
 }
 
 /// Lets those go that are held at a process that has ended, and what is left in its ring.
 pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
     if token.slot().has_side() {
-        for letter in super::crowd::ended(token.slot()) {
+        for letter in super::crowd::watch::ended(token.slot()) {
             token.dead_letter(letter, DeadLetterReason::Ended, reason);
         }
     }
@@ -138,7 +138,7 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
     // First those that wait for room are let go: they are among those who are waited for next.
-    let ring = if token.slot().has_side() { super::crowd::ended(token.slot()) } else { Vec::new() };
+    let ring = if token.slot().has_side() { super::crowd::watch::ended(token.slot()) } else { Vec::new() };
     let mut ring = ring.into_iter();
     guardian.quiesce();
     loop {
