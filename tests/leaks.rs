@@ -107,7 +107,7 @@ fn elders(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
             spawn.of(child).serve()
         }
     });
-    let tree = supervisor.add(child).spawn(&host).unwrap();
+    let tree = supervisor.add(child).spawn(host).unwrap();
     world.know(tree.child_pid("elder").unwrap(), dice);
     lock(&world.trees).push(tree);
     elders
