@@ -118,10 +118,11 @@ impl Driver {
             if let Some((id, reason)) = failure {
                 self.report(id, &reason, before, &actions);
             }
-            about.into_iter().for_each(|id| self.show(id));
             for action in actions {
                 self.act(action);
             }
+            // After it has been done: a child that is seen to be stopping has been told.
+            about.into_iter().for_each(|id| self.show(id));
             if self.plan.is_small() {
                 let ids: Vec<Id> = self.members.keys().copied().collect();
                 ids.into_iter().for_each(|id| self.show(id));
@@ -151,7 +152,10 @@ impl Driver {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Start(id) => self.start(id),
+            Action::Start(id) => {
+                self.show(id);
+                self.start(id);
+            }
             Action::Ask(id) => {
                 let pid = self.pid_of(id);
                 pid.map(|pid| if self.killed { pid.kill() } else { pid.cancel(ExitReason::Shutdown) });
