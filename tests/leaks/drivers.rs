@@ -2,8 +2,9 @@
 
 use super::books::{Way, add};
 use super::citizen::{Citizen, Veteran};
+use super::messages::{Deed, Dice, Tick, lock};
 use super::walker::Walker;
-use super::world::{Deed, Dice, ROOMS, TOPICS, Tick, World, lock};
+use super::world::{ROOMS, TOPICS, World};
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor, SupervisorError, Tree};
 use postroom::{ChildSpawn, Mailbox, Pool};
@@ -68,7 +69,7 @@ fn tree(world: &Arc<World>, dice: &mut Dice) -> Option<Tree> {
     };
     let supervisor = supervisor.add(child("a", dice)).add(child("b", dice));
     let supervisor = if dice.roll(3) == 0 { supervisor.child("below", below(world, dice.next())) } else { supervisor };
-    let tree = supervisor.spawn(&world.host).ok()?;
+    let tree = supervisor.spawn(world.host).ok()?;
     for name in ["a", "b", "below"] {
         tree.child_pid(name).into_iter().for_each(|pid| world.know(pid, dice));
     }
@@ -117,15 +118,15 @@ fn tend_tree(world: &Arc<World>, dice: &mut Dice) {
 fn start_pool(world: &Arc<World>, mut dice: Dice) {
     let mut member = citizen(world, dice.next());
     let pool = match dice.roll(4) {
-        0 => Pool::fixed(2).queue(16).deadline(Duration::from_millis(2)).spawn(&world.host, member),
-        1 => Pool::elastic(0..=3).queue(8).idle_after(Duration::from_millis(1)).spawn(&world.host, member),
+        0 => Pool::fixed(2).queue(16).deadline(Duration::from_millis(2)).spawn(world.host, member),
+        1 => Pool::elastic(0..=3).queue(8).idle_after(Duration::from_millis(1)).spawn(world.host, member),
         2 => {
             let pool = Pool::fixed(2).by_hash(|deed: &Deed| deed.dice.0).broadcast::<Tick>();
-            pool.spawn(&world.host, member)
+            pool.spawn(world.host, member)
         }
         _ => {
             let pool = Pool::by_key(|deed: &Deed| deed.dice.0 % 4).idle_after(Duration::from_millis(1));
-            pool.spawn(&world.host, move |spawn, _| member(spawn))
+            pool.spawn(world.host, move |spawn, _| member(spawn))
         }
     };
     let Ok(pool) = pool else { return };
