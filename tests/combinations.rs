@@ -14,6 +14,8 @@ use std::time::Duration;
 mod races;
 #[path = "combinations/trees.rs"]
 mod trees;
+#[path = "combinations/wild.rs"]
+mod wild;
 
 /// Does a little of everything.
 #[process]
@@ -42,6 +44,16 @@ impl Node {
     #[message]
     async fn pass(&mut self, gate: Gate) {
         gate.passed().await;
+    }
+
+    #[message]
+    fn block(&mut self, gate: Gate) {
+        gate.pass();
+    }
+
+    #[message]
+    async fn add_at(&mut self, other: Address<Node>, within: Duration) -> Result<u64, String> {
+        other.add(1).timeout(within).await.map_err(|error| error.to_string())
     }
 
     /// Calls the next of them, which calls the next.

@@ -1,7 +1,7 @@
 //! The calling end of a call.
 
 use super::active;
-use super::later::{keeper, now_for};
+use super::keeping::{keeper, now_for};
 use super::outcome::OutsideCall;
 use super::waits::{Answer, Called, WaitKey, Waits};
 use super::waker;

@@ -13,7 +13,7 @@ use crate::exit::ExitReason;
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::pid::Pid;
-use crate::scheduler::birth::inherited_values;
+use crate::scheduler::values::inherited_values;
 use crate::sync::Arc;
 use crate::table::TABLE;
 use crate::table::card::Card;

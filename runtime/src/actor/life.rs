@@ -53,8 +53,13 @@ impl Pid {
 
     /// Ends the process before its next message. Its state is dropped and closed as ever; it is not asked. Gives whether
     /// it lived.
+    ///
+    /// A supervisor kills its children, and a pool its members; they have ended when those have.
     pub fn kill(self) -> bool {
-        self.control(Control::Kill)
+        let Some((slot, generation)) = self.slot_of() else { return false };
+        let control = if slot.is_told_to_stop() { Control::Cancel(ExitReason::Killed) } else { Control::Kill };
+        tell(slot, generation, control);
+        true
     }
 
     fn control(self, control: Control) -> bool {

@@ -28,6 +28,7 @@ pub(crate) mod entry;
 mod existing;
 pub(crate) mod handover;
 pub(crate) mod interval;
+mod keeping;
 pub(crate) mod kind;
 pub(crate) mod later;
 pub(crate) mod life;

@@ -1,7 +1,7 @@
 //! Other ways to send than `send`: those that say what becomes of a message for a full mailbox.
 
 use super::call::{Call, send};
-use super::later::now_for;
+use super::keeping::now_for;
 use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::errors::{SendError, SendFailure};
 use crate::oneshot::Oneshot;

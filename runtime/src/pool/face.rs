@@ -271,7 +271,7 @@ fn start<S: Spawned, K: Key>(
     let keeper = Keeper::new(front.clone(), pointer, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
-    match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).start() {
+    match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
         Ok(_) => Ok(RunningPool { pid, front, process: PhantomData }),
         Err(outer) => Err(lock(&error).take().unwrap_or(outer)),
     }

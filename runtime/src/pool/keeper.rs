@@ -85,7 +85,11 @@ impl<K: Key> Keeper<K> {
     fn cancel(&mut self, reason: ExitReason) {
         self.abandon(&reason);
         for member in self.front.look(|plan, _| plan.all()) {
-            member.cancel(reason.clone());
+            // The pool itself has ended when its members have: a successor would find their names and files taken.
+            match reason {
+                ExitReason::Killed => member.kill(),
+                _ => member.cancel(reason.clone()),
+            };
         }
         self.reason = reason;
     }
@@ -157,7 +161,7 @@ impl<K: Key> Process for Keeper<K> {
 
     fn close(&mut self) {
         drop(self.pointer.take());
-        // Killed, or over. The thread that ends a process knows why, and so do those whose calls it drops.
+        // Killed at the deadline of a shutdown, or over. The thread that ends a process knows why, and so do those whose calls it drops.
         let (left, members) = self.front.close();
         // Those that it owns are told by their bond; a member that was spawned by another door is not.
         for member in members {

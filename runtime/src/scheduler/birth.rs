@@ -3,6 +3,8 @@
 use super::hooks::Started;
 use super::host::Host;
 use super::local::{current_pid, with_current};
+use super::starting::{STARTING, Starting, starting};
+use super::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::clock::{Told, go_by};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
@@ -20,7 +22,6 @@ use crate::table::extras::Values;
 use crate::table::{ProcessKind, TABLE, Token};
 use std::any::Any;
 use std::any::TypeId;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::ptr;
@@ -103,21 +104,6 @@ pub(crate) enum First {
     Rest,
 }
 
-/// What a thread starts.
-#[derive(Clone, Copy)]
-struct Starting {
-    /// How many processes, each in the start of the one before.
-    depth: usize,
-    /// The last of them, and its host.
-    process: Option<(&'static Host, Pid)>,
-}
-
-thread_local! {
-    static STARTING: Cell<Starting> = const { Cell::new(Starting { depth: 0, process: None }) };
-    /// Whether the thread runs or starts a process with values to hand on.
-    static HAS_VALUES: Cell<bool> = const { Cell::new(false) };
-}
-
 impl Host {
     /// Spawns `process` with what `start` makes of it.
     pub(crate) fn spawn<P: Process>(
@@ -146,7 +132,7 @@ impl Host {
         self.write_card(&mut token, &birth, parent);
         let pid = token.open(self.home());
         if let Some(mailbox) = mailbox {
-            super::crowd::limit(token.slot(), pid.generation(), mailbox);
+            super::crowd::watch::limit(token.slot(), pid.generation(), mailbox);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = birth.options.as_deref() {
             // Before the gate too: whoever has closed it does not tell what is supervised.
@@ -325,57 +311,7 @@ impl Drop for Inside {
     }
 }
 
-/// The process that the calling thread starts, with its host.
-pub(crate) fn starting() -> Option<(&'static Host, Pid)> {
-    STARTING.try_with(Cell::get).ok()?.process
-}
-
 /// The host that the calling thread runs or starts a process of.
 pub(crate) fn current_host() -> Option<&'static Host> {
     starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
-}
-
-/// The values of a process that is spawned with `own`.
-fn with_inherited(own: Option<&HashMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
-    let inherited = inherited_values();
-    let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
-    let mut all = inherited.map_or_else(HashMap::new, |inherited| HashMap::clone(&inherited));
-    all.extend(own.iter().map(|(id, value)| (*id, value.clone())));
-    Some(Arc::new(all))
-}
-
-thread_local! {
-    /// The values of the process whose step this thread runs.
-    static VALUES: std::cell::RefCell<Option<Values>> = const { std::cell::RefCell::new(None) };
-}
-
-/// The values that a process spawned now inherits.
-pub(crate) fn inherited_values() -> Option<Values> {
-    if !HAS_VALUES.get() {
-        return None;
-    }
-    VALUES.try_with(|values| values.borrow().clone()).ok().flatten()
-}
-
-/// From here on this thread hands these values on; gives those before.
-fn replace_values(values: Option<Values>) -> Option<Values> {
-    HAS_VALUES.set(values.is_some());
-    // Not there any more in the destructors of a thread's own variables, where nothing is inherited.
-    VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
-}
-
-/// From here on this thread runs a process without values.
-pub(crate) fn forget_values() {
-    if HAS_VALUES.get() {
-        set_values(None);
-    }
-}
-
-/// From here on this thread runs a process with these values.
-pub(crate) fn set_values(values: Option<Values>) {
-    // Dropped when the cell is free again, and under guard: the last one to hold a value runs its user's drop.
-    let before = replace_values(values);
-    if let Err(panic) = crate::panics::contain(|| drop(before)) {
-        tracing::error!(%panic, "the drop of an inherited value panicked");
-    }
 }

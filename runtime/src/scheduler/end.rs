@@ -91,14 +91,14 @@ pub(crate) fn end(
         }
     }
     // The thread's own hold on them, which may be the last.
-    super::birth::forget_values();
+    super::values::forget_values();
     TABLE.take_back(token);
 }
 
 /// Lets those go that are held at a process that has ended, and what is left in its ring.
 pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
     if token.slot().has_side() {
-        for letter in super::crowd::ended(token.slot()) {
+        for letter in super::crowd::watch::ended(token.slot()) {
             token.dead_letter(letter, DeadLetterReason::Ended, reason);
         }
     }
@@ -137,20 +137,25 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 /// Hands on what is left, to the last letter that was sent by whom the guardian had told the PID.
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
-    // First those that wait for room: they are among those who are waited for next.
-    if token.slot().has_side() {
-        for letter in super::crowd::ended(token.slot()) {
-            bequeath(token, guardian, pid, letter, reason);
-        }
-    }
+    // First those that wait for room are let go: they are among those who are waited for next.
+    let ring = if token.slot().has_side() { super::crowd::watch::ended(token.slot()) } else { Vec::new() };
+    let mut ring = ring.into_iter();
     guardian.quiesce();
     loop {
         match token.hold().pop_data() {
+            // What is in the ring has its place among the others where its ticket is: what was handed over by the one before
+            // has none, and came first.
+            Some(Letter { kind: Kind::Ticket, .. }) => {
+                ring.next().into_iter().for_each(|letter| bequeath(token, guardian, pid, letter, reason));
+            }
             Some(letter) => bequeath(token, guardian, pid, letter, reason),
-            None if token.hold().is_data_empty() => return,
+            None if token.hold().is_data_empty() => break,
             // The sender of the next letter was preempted before it linked it.
             None => yield_now(),
         }
+    }
+    for letter in ring {
+        bequeath(token, guardian, pid, letter, reason);
     }
 }
 

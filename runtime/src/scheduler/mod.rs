@@ -7,13 +7,16 @@
 //! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
 //!   project can hand a worker from a blocked thread to another one;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
-//! * [`quiet`]: when nothing of a host runs or can run;
+//! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
 //! * [`seat`] and [`lend`]: how a thread that waits inside a step lends its worker to another; [`launch`]: how threads start;
-//! * [`birth`] and [`end`]: how a process comes and goes;
+//! * [`budget`]: what a turn may spend; [`crowd`]: what keeps mailboxes from growing without bound;
+//! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
+//! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
 //! * [`shutdown`]: how all of them go.
 
 pub(crate) mod birth;
+mod budget;
 pub(crate) mod counters;
 pub(crate) mod crowd;
 pub(crate) mod dispatch;
@@ -23,16 +26,20 @@ pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod host;
 pub(crate) mod idle;
+mod keeper;
 pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod local;
 pub(crate) mod own;
 pub(crate) mod quiet;
 pub(crate) mod seat;
+mod settle;
 pub(crate) mod shutdown;
+mod starting;
 pub(crate) mod step;
 mod succeed;
 pub(crate) mod thread;
 pub(crate) mod timers;
+pub(crate) mod values;
 pub(crate) mod wheel;
 pub(crate) mod worker;

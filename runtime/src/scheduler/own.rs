@@ -1,7 +1,7 @@
 //! How the code of a process reaches what its own slot keeps for it.
 
-use super::birth::starting;
 use super::local::with_current;
+use super::starting::starting;
 use crate::exit::ExitReason;
 use crate::pid::{Pid, Resident};
 use crate::program::this_node;

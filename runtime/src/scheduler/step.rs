@@ -15,6 +15,7 @@
 //! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; what it left behind is
 //! [`Context::panicked`]'s to put right, and the thread enters the guard anew.
 
+use super::budget::{BUDGET, MOST_DEBT};
 use super::crowd;
 use super::crowd::press::Press;
 use super::end::end;
@@ -39,13 +40,6 @@ use crate::table::{Slot, Token};
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::time::Duration;
-
-/// How much one turn may take and send.
-pub(crate) const BUDGET: u32 = 128;
-const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
-
-/// The most turns that a process can owe. More stands for a process that is held.
-pub(crate) const MOST_DEBT: u32 = u8::MAX as u32 - 2;
 
 /// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
 /// after 13 ms for each debtor on the host, however long those turns are.
@@ -200,7 +194,7 @@ impl Context {
             After::LayWait => token.lay_wait(),
             After::LayWaiting => self.lay_waiting(token),
             After::Again => Some(token),
-            After::Hold(press, waits) => match self.hold(token, press, waits) {
+            After::Hold(press, waits) => match self.hold_for(token, press, waits) {
                 Some(token) if waits => self.lay_waiting(token),
                 held => held,
             },
@@ -222,10 +216,19 @@ impl Context {
         }
         if desk.has_values {
             desk.has_values = false;
-            super::birth::set_values(None);
+            super::values::set_values(None);
         }
         self.thread.running.store(ptr::null_mut(), Ordering::Relaxed);
         None
+    }
+
+    /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
+    #[cold]
+    fn hold_for(&self, token: Token, press: Press, waits: bool) -> Option<Token> {
+        let token = self.hold(token, press.on, press.generation, waits);
+        // What wakers of others have sent from here on the way is not the next process's.
+        crowd::press::take();
+        token
     }
 
     /// Puts the process at the end of the line.
@@ -316,7 +319,7 @@ impl Context {
                 let has_values = extras.values.is_some();
                 if !desk.has_values && has_values {
                     desk.has_values = true;
-                    super::birth::set_values(extras.values.clone());
+                    super::values::set_values(extras.values.clone());
                 }
                 token.attend(has_values);
             }

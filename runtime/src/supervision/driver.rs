@@ -70,6 +70,8 @@ pub(super) struct Driver {
     /// Whether somebody looks after it.
     is_child: bool,
     end: Option<End>,
+    /// Whether it was killed: then its children are.
+    killed: bool,
     /// The name of the child that failed too often, with the message in which it did.
     culprit: Option<(Arc<str>, Option<&'static str>)>,
 }
@@ -90,6 +92,7 @@ impl Driver {
             own: None,
             is_child,
             end: None,
+            killed: false,
             culprit: None,
         }
     }
@@ -150,7 +153,8 @@ impl Driver {
         match action {
             Action::Start(id) => self.start(id),
             Action::Ask(id) => {
-                self.pid_of(id).map(|pid| pid.cancel(ExitReason::Shutdown));
+                let pid = self.pid_of(id);
+                pid.map(|pid| if self.killed { pid.kill() } else { pid.cancel(ExitReason::Shutdown) });
             }
             Action::Kill(id) => {
                 self.pid_of(id).map(Pid::kill);
@@ -192,6 +196,13 @@ impl Driver {
             }
             Action::Finished(end) => self.end = Some(end),
         }
+    }
+
+    /// What it is told instead of being killed: its end must not be told before its children have ended, whose names and
+    /// files a successor would find taken.
+    fn kill(&mut self) {
+        self.killed = true;
+        self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
     }
 
     fn add(&mut self, post: Arc<Post>, rules: Rules, start: Box<Start>) {
@@ -264,6 +275,7 @@ impl Driver {
     /// The reason that the supervisor ends with.
     fn reason(&self, end: End) -> ExitReason {
         match end {
+            _ if self.killed => ExitReason::Killed,
             End::Asked(reason) => reason,
             End::GaveUp { restarts, reason, .. } => {
                 let (child, handling) = self.culprit.clone().unwrap_or_else(|| ("?".into(), None));
@@ -322,10 +334,13 @@ impl Process for Driver {
                 }
                 Some(Event::Message(package)) => self.asked(package),
                 Some(Event::Signal(Signal::Cancel(Cancel { reason }))) => {
+                    if let ExitReason::Killed = reason {
+                        self.kill();
+                    }
                     self.happened.push_back(Happened::StopAll(reason));
                 }
                 Some(Event::Signal(Signal::Exit(Exit { pid, reason, .. }))) => {
-                    self.happened.push_back(Happened::StopAll(ExitReason::Linked { pid, reason: Arc::new(reason) }));
+                    self.happened.push_back(Happened::StopAll(ExitReason::linked(pid, reason)));
                 }
                 Some(Event::Signal(_)) => {}
                 None => return Ok(()),
@@ -333,7 +348,7 @@ impl Process for Driver {
         }
     }
 
-    /// A supervisor that ends before its children have, since it was killed, takes them along.
+    /// A supervisor that ends before its children have, at the deadline of a shutdown, takes them along.
     fn close(&mut self) {
         for pid in self.members.values().rev().filter_map(|member| member.pid) {
             pid.kill();

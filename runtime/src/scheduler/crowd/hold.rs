@@ -1,39 +1,22 @@
 //! Who is held, and who is let go.
 
-use super::press::{self, Press};
-use super::room::Room;
-use super::side::{SIDES, State};
-use super::{VALVE, bound_of, is_over};
-use crate::clock::{Moment, TimeKeeper, TimerKey, instant_now};
+use super::measure::{bound_of, is_over};
+use super::side::{Held, Room, SIDES, State, Waiting};
+use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::mailbox::lanes::Controls;
 use crate::mailbox::node::NodeBox;
 use crate::oneshot::Oneshot;
 use crate::pid::{Pid, Resident};
+use crate::scheduler::budget::MOST_DEBT;
 use crate::scheduler::host::Host;
 use crate::scheduler::lend::while_lent;
 use crate::scheduler::local::{Context, with_current};
-use crate::scheduler::step::MOST_DEBT;
 use crate::sync::{AtomicU64, Ordering, lock};
 use crate::table::{Slot, Token, waiting};
+use std::time::Duration;
 
-/// Someone who waits for room in a mailbox.
-pub(super) enum Waiting {
-    /// A process that is held; the number tells this hold from others of the same process.
-    Process { slot: &'static Slot, generation: u64, number: u64 },
-    /// A thread or a task.
-    Room(Room),
-}
-
-/// Where a process is held.
-pub(super) struct Held {
-    at: &'static Slot,
-    number: u64,
-    host: &'static Host,
-    /// Its step waits on its thread.
-    room: Option<Room>,
-    /// Lets it go after a while.
-    valve: Option<TimerKey>,
-}
+/// How long a process is held at most until it has a step.
+const VALVE: Duration = Duration::from_secs(1);
 
 /// Why a process is held no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,17 +36,17 @@ pub(crate) enum Why {
 }
 
 impl Context {
-    /// Holds the process for as long as the mailbox that it presses on is too full; `waits` says that it waits for its yields.
+    /// Holds the process for as long as the mailbox of `on`, in that life, is too full; `waits` says that it waits for its yields.
     /// Gives the token back if it is not to be held.
     #[cold]
-    pub(crate) fn hold(&self, token: Token, press: Press, waits: bool) -> Option<Token> {
+    pub(crate) fn hold(&self, token: Token, on: &'static Slot, life: u64, waits: bool) -> Option<Token> {
         let (slot, generation) = (token.slot(), token.generation());
-        if !may_be_held(slot, press.on) {
+        if !may_be_held(slot, on) {
             return Some(token);
         }
-        let number = begin_hold(slot, press.on, self.host, None);
+        let number = begin_hold(slot, on, self.host, None);
         slot.debt.store(if waits { WAITING_DEBT } else { HELD_DEBT }, Ordering::Relaxed);
-        if !wait_at(press.on, press.generation, Waiting::Process { slot, generation, number }) || is_over(slot) {
+        if !wait_at(on, life, Waiting::Process { slot, generation, number }) || is_over(slot) {
             lift(slot, Why::Room);
         }
         let valve = move || {
@@ -81,10 +64,7 @@ impl Context {
                 }
             }
         }
-        let token = self.stay_held(token);
-        // What wakers of others have sent from here on the way is not the next process's.
-        press::take();
-        token
+        self.stay_held(token)
     }
 
     /// Lays the token of a held process down again. Gives it back if the process is held no longer.
@@ -269,16 +249,6 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
                 }
             }
             None => return,
-        }
-    }
-}
-
-impl Waiting {
-    /// Whether it may wait still. Of a process that is not known without another lock.
-    fn is_wanted(&self) -> bool {
-        match self {
-            Self::Process { .. } => true,
-            Self::Room(room) => !room.is_abandoned(),
         }
     }
 }

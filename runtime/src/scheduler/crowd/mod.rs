@@ -34,7 +34,7 @@
 //! * a hold is an edge in the same graph as calls: one that would close a ring is not made, and a call that would is a reason to
 //!   end the hold (see `wait_graph`);
 //! * an ending receiver lets all go;
-//! * whatever is left, such as a receiver that waits for something only the held one can bring about: after [`VALVE`] a held
+//! * whatever is left, such as a receiver that waits for something only the held one can bring about: after [a second](hold) a held
 //!   process is let go for one step, which is counted and logged.
 //!
 //! So the memory of a mailbox is bounded by its bound, what one step of each of its senders sends, and twice the bound for a step
@@ -44,80 +44,16 @@
 //!
 //! These mailboxes keep their messages in a [`ring`] under a lock; what travels in the lane are tickets for it.
 //!
-//! * [`side`]: what is known of a slot besides; [`ring`]: hard bounds; [`press`]: who sends, and whether it presses; [`hold`]:
-//!   who is held; [`room`]: those that wait for room on a thread or in a task.
+//! * [`ring`]: the messages under a hard bound; [`side`]: what is known of a slot besides; [`measure`]: how full a mailbox is;
+//! * [`hold`]: who is held; [`room`]: those that wait for room on a thread or in a task; [`press`]: who sends, and whether it
+//!   presses; [`tickets`]: how messages come into a ring and out of it;
+//! * [`watch`]: what senders, births and ends call.
 
 pub(crate) mod hold;
+mod measure;
 pub(crate) mod press;
-pub(crate) mod ring;
+mod ring;
 pub(crate) mod room;
 mod side;
-
-use super::host::Host;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::lanes::CROWD;
-use crate::sync::lock;
-use crate::table::Slot;
-use side::{SIDES, State};
-use std::time::Duration;
-
-/// How long a process is held at most until it has a step.
-const VALVE: Duration = Duration::from_secs(1);
-
-/// The bound of a mailbox; `None` without one.
-pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
-    let bound = match SIDES.get(slot.index()).filter(|_| slot.is_limited()) {
-        Some(side) => lock(side).bound.unwrap_or_default(),
-        None => slot.home()?.keeper.bound(),
-    };
-    match bound {
-        Bound::Soft(most) | Bound::Hard(most, _) => Some(most as u64),
-        Bound::Unbounded => None,
-    }
-}
-
-/// Whether a mailbox is over its bound, or has no room under a hard one.
-pub(crate) fn is_over(slot: &'static Slot) -> bool {
-    if slot.has_ring() {
-        return ring::is_full(slot);
-    }
-    bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
-}
-
-/// Gives the mailbox of a process that has not begun a bound of its own.
-pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
-    let mut side = lock(SIDES.make(slot.index()));
-    *side = State { generation, bound: Some(bound), ring: ring::Ring::of(bound), ..State::default() };
-    slot.note_limit(matches!(bound, Bound::Hard(..)));
-}
-
-/// Every 128th message of a queue has come.
-pub(crate) fn crowded(slot: &'static Slot) {
-    // A ring is looked at with each message.
-    if !slot.has_ring() && is_over(slot) {
-        slot.note_overfull(true);
-        if slot.is_held() {
-            // Whoever holds it cannot wait for it any more.
-            hold::lift(slot, hold::Why::Overfull);
-        }
-        press::note(slot, CROWD);
-    }
-}
-
-/// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead letters.
-pub(crate) fn ended(slot: &'static Slot) -> Vec<crate::mailbox::node::Letter> {
-    let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
-    if slot.is_held() {
-        hold::lift(slot, hold::Why::Ended);
-    }
-    let state = std::mem::take(&mut *lock(side));
-    state.waiting.into_iter().for_each(|waiting| _ = hold::let_go(waiting));
-    state.ring.map(ring::Ring::into_letters).unwrap_or_default()
-}
-
-impl Host {
-    /// Counts how many processes are held now.
-    pub(crate) fn held(&self) -> usize {
-        self.holds.get().saturating_sub(self.let_go.get()) as usize
-    }
-}
+pub(crate) mod tickets;
+pub(crate) mod watch;

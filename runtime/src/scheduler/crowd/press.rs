@@ -1,11 +1,12 @@
 //! Who sends to a mailbox that is too full, and what follows for it.
 
-use super::{bound_of, hold, is_over, ring};
+use super::hold;
+use super::measure::{bound_of, is_over};
 use crate::mailbox::lanes::CROWD;
 use crate::mailbox::node::NodeBox;
 use crate::mailbox::pool;
+use crate::scheduler::budget::BUDGET;
 use crate::scheduler::local::with_current;
-use crate::scheduler::step::BUDGET;
 use crate::table::{Admission, Slot};
 use std::cell::Cell;
 use std::ptr;
@@ -24,8 +25,8 @@ pub(crate) enum Manner {
 /// That the process whose step this thread runs has sent to a mailbox over its bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Press {
-    pub(super) on: &'static Slot,
-    pub(super) generation: u64,
+    pub(crate) on: &'static Slot,
+    pub(crate) generation: u64,
     /// About how many messages, to any such mailbox.
     count: u64,
 }
@@ -81,11 +82,13 @@ pub(super) fn sender() -> Sender {
     }
 }
 
-/// Decides about a message for a mailbox that is marked as too full, or whose bound is a hard one.
-pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
-    if slot.has_ring() {
-        return ring::admit(slot, node, MANNER.get());
-    }
+/// In which manner this thread sends now.
+pub(super) fn manner() -> Manner {
+    MANNER.get()
+}
+
+/// Decides about a message for a mailbox with a soft bound that is marked as too full.
+pub(super) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     let refuse = match sender() {
         Sender::Ending => false,
         Sender::Process(own) if ptr::eq(own, slot) => false,

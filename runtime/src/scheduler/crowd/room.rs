@@ -1,15 +1,13 @@
 //! Those that wait for room in a mailbox on a thread of their own, or in a task.
 
-use super::hold::{self, Waiting};
+use super::hold;
+pub(crate) use super::side::Room;
+use super::side::Waiting;
 use crate::oneshot::Oneshot;
 use crate::scheduler::lend::while_blocked;
-use crate::sync::Arc;
 use crate::table::Slot;
 use std::task::{Poll, Waker};
 use std::time::Instant;
-
-/// Told when there may be room; told too when the mailbox's process ends.
-pub(crate) type Room = Arc<Oneshot<()>>;
 
 /// That somebody waits for room. Whoever gives up lets the next one in, if the room was meant for this one by then.
 pub(crate) struct Wish {

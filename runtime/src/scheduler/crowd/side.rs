@@ -2,11 +2,14 @@
 //!
 //! In chunks that are made when one of their slots first needs it, never moved and never freed, as the slots.
 
-use super::hold::{Held, Waiting};
 use super::ring::Ring;
+use crate::clock::TimerKey;
 use crate::mailbox::bound::Bound;
+use crate::oneshot::Oneshot;
 use crate::pid::SLOT_BITS;
-use crate::sync::{AtomicPtr, Mutex, Ordering};
+use crate::scheduler::host::Host;
+use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
+use crate::table::Slot;
 use std::collections::VecDeque;
 use std::ptr;
 
@@ -19,6 +22,38 @@ pub(super) static SIDES: Sides = Sides([const { AtomicPtr::new(ptr::null_mut()) 
 
 /// See the module.
 pub(super) struct Sides([AtomicPtr<[Mutex<State>; CHUNK]>; CHUNKS]);
+
+/// Told when there may be room; told too when the mailbox's process ends.
+pub(crate) type Room = Arc<Oneshot<()>>;
+
+/// Someone who waits for room in a mailbox.
+pub(super) enum Waiting {
+    /// A process that is held; the number tells this hold from others of the same process.
+    Process { slot: &'static Slot, generation: u64, number: u64 },
+    /// A thread or a task.
+    Room(Room),
+}
+
+/// Where a process is held.
+pub(super) struct Held {
+    pub(super) at: &'static Slot,
+    pub(super) number: u64,
+    pub(super) host: &'static Host,
+    /// Its step waits on its thread.
+    pub(super) room: Option<Room>,
+    /// Lets it go after a while.
+    pub(super) valve: Option<TimerKey>,
+}
+
+impl Waiting {
+    /// Whether it may wait still. Of a process that is not known without another lock.
+    pub(super) fn is_wanted(&self) -> bool {
+        match self {
+            Self::Process { .. } => true,
+            Self::Room(room) => !room.is_abandoned(),
+        }
+    }
+}
 
 /// What is known of the process in a slot besides.
 #[derive(Default)]

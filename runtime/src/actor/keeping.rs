@@ -1,0 +1,32 @@
+//! Who keeps the time for a process, and what time that is.
+
+use crate::clock::{Moment, TimeKeeper, is_told};
+use crate::pid::Pid;
+use crate::pointing::behind;
+use crate::program::this_node;
+use crate::scheduler::birth::current_host;
+use crate::scheduler::local::with_current;
+use crate::table::{Slot, TABLE};
+use crate::timekeeper::timekeeper;
+
+/// Now, for a call of `pid`: by the time of the process that calls, or outside of processes by that of the one called.
+pub(super) fn now_for(pid: Pid) -> Moment {
+    if is_told() || with_current(|context| context.is_some()) {
+        Moment::now()
+    } else {
+        Moment::now_by(keeper(pid).and_then(TimeKeeper::told))
+    }
+}
+
+/// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
+pub(super) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
+    let answering = pid.resolve().filter(|pid| pid.node() == this_node());
+    let own = match answering.and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
+        Some(home) => home.keeper.time_keeper(),
+        // Nobody serves behind it now, and somebody may then.
+        None if behind(pid).is_some() => None,
+        None => return None,
+    };
+    // Nor does a thread that owns a mailbox keep time.
+    Some(own.unwrap_or_else(|| current_host().map_or(timekeeper() as &'static dyn TimeKeeper, |host| host)))
+}

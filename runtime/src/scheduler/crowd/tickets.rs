@@ -1,0 +1,112 @@
+//! How messages come into a [ring](super::ring), and out of it.
+
+use super::press::{Manner, Sender, sender};
+use super::side::SIDES;
+use super::{hold, room};
+use crate::caller::Caller;
+use crate::dead_letter::{DeadLetter, DeadLetterReason};
+use crate::errors::CallError;
+use crate::mailbox::bound::Overflow;
+use crate::mailbox::node::{Kind, Letter, NodeBox};
+use crate::mailbox::pool;
+use crate::pid::Pid;
+use crate::sync::lock;
+use crate::table::{Admission, Slot};
+use std::ptr;
+
+/// Puts a message into the ring, and makes its node the ticket.
+pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> Admission {
+    let Some(side) = SIDES.get(slot.index()) else { return Admission::Accepted(node) };
+    let letter = node.take();
+    let generation = letter.generation;
+    let mut letter = Some(letter);
+    loop {
+        let mut state = lock(side);
+        let ours = state.generation == generation;
+        let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
+            drop(state);
+            // Its process is over: the message is refused on its way.
+            node.put(letter.unwrap_or_else(|| unreachable!("taken out below, before a return")));
+            return Admission::Accepted(node);
+        };
+        if !ring.is_full() {
+            ring.letters.extend(letter);
+            node.put(Letter { kind: Kind::Ticket, generation, word: ptr::null_mut(), payload: None });
+            // Under the lock: the letters are in the order of their tickets, so that what the same sender puts into the lane
+            // next, a request to stop or its notice of an end, comes after this letter and not after another's.
+            let pushed = slot.push(node);
+            drop(state);
+            return Admission::Pushed(pushed);
+        }
+        if slot.is_held() {
+            // What it waits for may wait for it.
+            drop(state);
+            hold::lift(slot, hold::Why::Overfull);
+            continue;
+        }
+        let overflow = match ring.overflow {
+            Overflow::Wait if manner == Manner::Try => Overflow::Refuse,
+            overflow => overflow,
+        };
+        let dropped = match overflow {
+            Overflow::DropOldest => {
+                let oldest = ring.letters.pop_front();
+                ring.letters.extend(letter.take());
+                oldest
+            }
+            Overflow::DropNewest => letter.take(),
+            Overflow::Refuse | Overflow::Wait => None,
+        };
+        drop(state);
+        if let Some(dropped) = dropped {
+            pool::recycle(node);
+            drop_letter(slot, dropped);
+            return Admission::Taken;
+        }
+        if overflow == Overflow::Wait && manner == Manner::Send && waits_for_room(slot, generation) {
+            continue;
+        }
+        node.put(letter.unwrap_or_else(|| unreachable!("taken out above, before a return")));
+        return Admission::refuse(node);
+    }
+}
+
+/// Waits on the calling thread until there may be room. Not if that could last for ever.
+fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
+    match sender() {
+        Sender::Process(own) => !ptr::eq(own, slot) && hold::wait_in_step(own, slot, generation),
+        Sender::Outside => {
+            room::wait(slot, generation);
+            true
+        }
+        Sender::Ending | Sender::Between => false,
+    }
+}
+
+/// The message that a ticket is good for.
+pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Letter> {
+    let mut state = lock(SIDES.get(slot.index())?);
+    if state.generation != generation {
+        return None;
+    }
+    let letter = state.ring.as_mut()?.letters.pop_front();
+    drop(state);
+    if slot.is_overfull() {
+        hold::relieve(slot, false);
+    }
+    letter
+}
+
+/// Disposes of a message that there was no room for.
+fn drop_letter(slot: &'static Slot, letter: Letter) {
+    let Some(home) = slot.home() else { return };
+    // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+    let caller = unsafe { Caller::from_word(letter.word) };
+    if let Some(message) = letter.payload {
+        let to = Pid::new(home.node, home.host, slot.index(), letter.generation);
+        home.keeper.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
+    }
+    if let Some(caller) = caller {
+        caller.fail(CallError::Full);
+    }
+}

@@ -1,0 +1,55 @@
+//! What senders, births and ends call: they come in here.
+
+use super::measure::is_over;
+use super::ring::Ring;
+use super::side::{SIDES, State};
+use super::{hold, press, tickets};
+use crate::mailbox::bound::Bound;
+use crate::mailbox::lanes::CROWD;
+use crate::mailbox::node::{Letter, NodeBox};
+use crate::scheduler::host::Host;
+use crate::sync::lock;
+use crate::table::{Admission, Slot};
+
+/// Decides about a message for a mailbox that is marked as too full, or whose bound is a hard one.
+pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
+    if slot.has_ring() { tickets::admit(slot, node, press::manner()) } else { press::admit(slot, node) }
+}
+
+/// Gives the mailbox of a process that has not begun a bound of its own.
+pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
+    let mut side = lock(SIDES.make(slot.index()));
+    *side = State { generation, bound: Some(bound), ring: Ring::of(bound), ..State::default() };
+    slot.note_limit(matches!(bound, Bound::Hard(..)));
+}
+
+/// Every 128th message of a queue has come.
+pub(crate) fn crowded(slot: &'static Slot) {
+    // A ring is looked at with each message.
+    if !slot.has_ring() && is_over(slot) {
+        slot.note_overfull(true);
+        if slot.is_held() {
+            // Whoever holds it cannot wait for it any more.
+            hold::lift(slot, hold::Why::Overfull);
+        }
+        press::note(slot, CROWD);
+    }
+}
+
+/// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead letters.
+pub(crate) fn ended(slot: &'static Slot) -> Vec<Letter> {
+    let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
+    if slot.is_held() {
+        hold::lift(slot, hold::Why::Ended);
+    }
+    let state = std::mem::take(&mut *lock(side));
+    state.waiting.into_iter().for_each(|waiting| _ = hold::let_go(waiting));
+    state.ring.map(Ring::into_letters).unwrap_or_default()
+}
+
+impl Host {
+    /// Counts how many processes are held now.
+    pub(crate) fn held(&self) -> usize {
+        self.holds.get().saturating_sub(self.let_go.get()) as usize
+    }
+}
