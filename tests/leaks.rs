@@ -37,6 +37,8 @@ mod citizen;
 mod count;
 #[path = "leaks/drivers.rs"]
 mod drivers;
+#[path = "leaks/messages.rs"]
+mod messages;
 #[path = "leaks/raw.rs"]
 mod raw;
 #[path = "leaks/walker.rs"]
@@ -47,6 +49,7 @@ mod world;
 use books::Books;
 use citizen::{Citizen, CitizenPart};
 use count::{Count, balance};
+use messages::{Dice, Later, Stash, lock, put_off};
 use postroom::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
@@ -58,7 +61,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use walker::{Walker, WalkerPart};
-use world::{Dice, Later, Stash, World, lock, put_off};
+use world::World;
 
 /// How long a round is.
 const ROUND: Duration = Duration::from_secs(1);

@@ -95,11 +95,11 @@ impl Books {
     pub fn letter(&self, message: Payload) {
         add(&self.letters);
         let dead = |parcel: Parcel| parcel.end(|books| &books.dead);
-        let message = match message.take::<super::world::Deed>() {
+        let message = match message.take::<super::messages::Deed>() {
             Ok(deed) => return dead(deed.parcel),
             Err(message) => message,
         };
-        let message = match message.take::<super::world::Tick>() {
+        let message = match message.take::<super::messages::Tick>() {
             Ok(tick) => return dead(tick.0),
             Err(message) => message,
         };

@@ -1,7 +1,8 @@
 //! Processes that are written with the macro, and what they may become.
 
 use super::books::{Way, add};
-use super::world::{Deed, Dice, End, Later, Own, Tick, World};
+use super::messages::{Deed, Dice, Later, Tick};
+use super::world::{End, Own, World};
 use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;

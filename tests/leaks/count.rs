@@ -2,7 +2,8 @@
 
 use super::books::{Books, heap};
 use super::citizen::Citizen;
-use super::world::{NAMES, ROOMS, TOPICS, Tick, World};
+use super::messages::Tick;
+use super::world::{NAMES, ROOMS, TOPICS, World};
 use postroom::prelude::*;
 use postroom::{Bindings, Statistics};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +90,7 @@ impl Count {
         // The child of the elders' tree, and the names.
         check("pointers", all.pointers, 1 + NAMES as usize);
         check("addresses of names", all.named_addresses, NAMES as usize);
-        let child = super::world::lock(&world.trees)[0].child_pid("elder").ok();
+        let child = super::messages::lock(&world.trees)[0].child_pid("elder").ok();
         let lives = |pid: &Pid| ten.contains(pid) || by_name.contains(pid) || child == Some(*pid);
         for (what, pids) in [("a name", &names), ("a group", &members), ("a topic", &subscribers)] {
             pids.iter()

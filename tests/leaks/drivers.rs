@@ -2,8 +2,9 @@
 
 use super::books::{Way, add};
 use super::citizen::{Citizen, Veteran};
+use super::messages::{Deed, Dice, Tick, lock};
 use super::walker::Walker;
-use super::world::{Deed, Dice, ROOMS, TOPICS, Tick, World, lock};
+use super::world::{ROOMS, TOPICS, World};
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor, SupervisorError, Tree};
 use postroom::{ChildSpawn, Mailbox, Pool};

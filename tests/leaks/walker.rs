@@ -2,7 +2,8 @@
 
 use super::books::Way;
 use super::citizen::{CitizenAsk, part};
-use super::world::{Deed, Dice, End, Own, Tick, World};
+use super::messages::{Deed, Dice, Tick};
+use super::world::{End, Own, World};
 use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;

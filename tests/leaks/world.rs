@@ -2,6 +2,7 @@
 
 use super::books::{Books, Parcel, Way, add};
 use super::citizen::{Citizen, CitizenAsk, CitizenDawdle, CitizenKeep};
+use super::messages::{Deed, Dice, LONG, Stash, Tick, lock};
 use super::raw::Raw;
 use super::walker::Walker;
 use postroom::prelude::*;
@@ -9,7 +10,7 @@ use postroom::supervision::Tree;
 use postroom::{Bound, Monitor, Overflow, RunningPool, Timer};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// How many PIDs are known.
@@ -20,72 +21,8 @@ const CROWD: u64 = 1_500;
 pub const NAMES: u64 = 24;
 pub const ROOMS: u64 = 8;
 pub const TOPICS: u64 = 4;
-/// Longer than any test: what waits for so long ends by another cause, or is left.
-pub const LONG: Duration = Duration::from_secs(3600);
 /// How many timers that send later, or again and again, may be cancelled still.
 const TIMERS: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-
-    pub fn next(&mut self) -> Self {
-        Self(self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.roll(u64::MAX) | 1)
-    }
-
-    pub fn short(&mut self) -> Duration {
-        Duration::from_micros(self.roll(3_000))
-    }
-
-    /// Mostly short; else so long that whoever waits ends first.
-    pub fn perhaps_long(&mut self) -> Duration {
-        if self.roll(3) == 0 { LONG } else { self.short() }
-    }
-}
-
-/// Do something; `left` generations of the same follow.
-#[derive(Debug)]
-pub struct Deed {
-    pub left: u32,
-    pub dice: Dice,
-    pub parcel: Parcel,
-}
-
-/// What goes to many.
-#[derive(Clone, Debug)]
-pub struct Tick(pub Parcel);
-
-/// A command that is answered late, or never.
-pub struct Later;
-
-impl Command for Later {
-    type Output = u64;
-}
-
-/// Commands that have not been answered.
-pub type Stash = Arc<Mutex<Vec<Completion<u64>>>>;
-
-/// How many commands wait for their answer at most.
-const STASHED: usize = 16;
-
-/// The handler of [`Later`].
-pub fn put_off(stash: &Stash, completion: Completion<u64>) {
-    let first = {
-        let mut stash = lock(stash);
-        stash.push(completion);
-        (stash.len() > STASHED).then(|| stash.remove(0))
-    };
-    if let Some(first) = first {
-        first.complete(1);
-    }
-}
 
 /// What everyone knows.
 pub struct World {
@@ -104,10 +41,6 @@ pub struct World {
     pub trees: Mutex<Vec<Tree>>,
     pub pools: Mutex<Vec<RunningPool<Citizen>>>,
     pub stash: Stash,
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a process decides to end.
