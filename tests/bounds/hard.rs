@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 #[process]
 struct Keeper {
     kept: Arc<Mutex<Vec<u64>>>,
+    /// Opened by the first message, and what it waits for.
+    inside: Latch,
     gate: Option<Latch>,
 }
 
@@ -20,6 +22,7 @@ impl Keeper {
     #[derive(Clone)]
     fn keep(&mut self, number: u64) -> u64 {
         if let Some(gate) = self.gate.take() {
+            self.inside.open();
             gate.wait();
         }
         self.kept.lock().unwrap().push(number);
@@ -47,11 +50,12 @@ impl Full {
         });
         let runtime = builder.build().unwrap();
         let (kept, gate): (Arc<Mutex<Vec<u64>>>, _) = (Arc::default(), Latch::new());
-        let keeper = Keeper { kept: kept.clone(), gate: Some(gate.clone()) };
+        let inside = Latch::new();
+        let keeper = Keeper { kept: kept.clone(), inside: inside.clone(), gate: Some(gate.clone()) };
         let keeper = runtime.spawn(keeper).mailbox(Bound::Hard(4, overflow)).serve().unwrap();
         keeper.keep(0).send().unwrap();
         // In the method, and not in the ring.
-        eventually(|| keeper.pid().info().unwrap().mailbox == 0);
+        inside.wait();
         Self { runtime, keeper, kept, dead, gate }
     }
 
