@@ -23,8 +23,8 @@ struct Stock {
     shelf: Shelf,
     /// How many nodes this thread has drawn, and what else has been counted, for the budget of a turn.
     spent: u32,
-    /// The address of the mailbox that the process whose step this thread runs is known to press on; zero if there is none. It is
-    /// kept here, as `spent` is, because sending touches this record anyway.
+    /// The address of a mailbox that is marked as too full and that the process whose turn this thread runs need not ask any
+    /// more; zero if there is none. It is kept here, as `spent` is, because sending touches this record anyway.
     pressing: usize,
 }
 
@@ -83,6 +83,15 @@ pub(crate) fn recycle(node: NodeBox) {
 #[inline]
 pub(crate) fn spent() -> u32 {
     with_stock(|stock| stock.spent)
+}
+
+/// The same, when a turn begins: of no mailbox is it known yet how full it is.
+#[inline]
+pub(crate) fn begin_turn() -> u32 {
+    with_stock(|stock| {
+        stock.pressing = 0;
+        stock.spent
+    })
 }
 
 /// Counts something that costs as much as sending so many messages.

@@ -219,7 +219,7 @@ impl Feed {
     /// A turn begins, which may spend so much.
     #[inline]
     pub(crate) fn begin_turn(&mut self, budget: u32) {
-        self.began = pool::spent();
+        self.began = pool::begin_turn();
         self.budget = budget;
     }
 

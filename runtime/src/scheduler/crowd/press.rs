@@ -95,6 +95,10 @@ pub(super) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
         Sender::Process(own) if MANNER.get() == Manner::Send => {
             if is_over(slot) {
                 press(own, slot, 1);
+            } else {
+                // Marked for those who wait for room there. Whether it comes to be over its bound in this turn is seen with
+                // every 128th message, as of any other.
+                pool::set_pressing(slot.address());
             }
             false
         }
