@@ -11,7 +11,7 @@ use crate::scheduler::budget::MOST_DEBT;
 use crate::scheduler::host::Host;
 use crate::scheduler::lend::while_lent;
 use crate::scheduler::local::{Context, with_current};
-use crate::sync::{AtomicU64, Ordering, lock};
+use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Slot, Token, waiting};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Context {
         if slot.is_held()
             && let Some(key) = self.host.later(Moment::now().after(VALVE), Box::new(valve))
         {
-            let mut side = lock(SIDES.make(slot.index()));
+            let mut side = SIDES.make(slot.index()).lock();
             match side.held.as_mut().filter(|held| held.number == number) {
                 Some(held) => held.valve = Some(key),
                 None => {
@@ -166,7 +166,7 @@ fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
 /// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
 fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room: Option<Room>) -> u64 {
     let number = next_number();
-    let mut state = lock(SIDES.make(slot.index()));
+    let mut state = SIDES.make(slot.index()).lock();
     state.held = Some(Held { at, number, host, room, valve: None });
     // Under the lock: who takes the hold away takes the mark away after this.
     slot.note_held(true);
@@ -178,7 +178,7 @@ fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room:
 /// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a
 /// ring. Whoever closes a ring with it finds the process held, since it is marked by now.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
-    let at = SIDES.get(slot.index()).and_then(|side| lock(side).held.as_ref().map(|held| held.at));
+    let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
     // Of one that is being let go there is nothing to publish.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
     edge.is_none_or(|(from, to)| waiting::publish_hold(from, to, blocks))
@@ -201,7 +201,7 @@ fn is_crowded(at: &'static Slot, bound: u64, state: &State) -> bool {
 /// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
 pub(super) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> bool {
     let Some(bound) = bound_of(at) else { return false };
-    let mut state = lock(SIDES.make(at.index()));
+    let mut state = SIDES.make(at.index()).lock();
     if !is_crowded(at, bound, &state) {
         return false;
     }
@@ -233,7 +233,7 @@ pub(super) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> b
 pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
     loop {
-        let mut state = lock(side);
+        let mut state = side.lock();
         if is_crowded(slot, bound, &state) {
             return;
         }
@@ -278,7 +278,7 @@ fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
     let (at, number) = (held.at, held.number);
     // Most often it is among the first: those that have waited longest are.
     if let Some(side) = SIDES.get(at.index()) {
-        let mut state = lock(side);
+        let mut state = side.lock();
         let is_it = |waiting: &Waiting| matches!(waiting, Waiting::Process { number: other, .. } if *other == number);
         if let Some(place) = state.waiting.iter().position(is_it) {
             state.waiting.remove(place);
@@ -294,7 +294,7 @@ fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
 
 /// Takes the hold of a process away, if it is the one of that number.
 fn take_held(slot: &'static Slot, number: Option<u64>) -> Option<Held> {
-    let mut state = lock(SIDES.get(slot.index())?);
+    let mut state = SIDES.get(slot.index())?.lock();
     let is_it = |held: &mut Held| number.is_none_or(|number| held.number == number);
     state.held.take_if(is_it)
 }
@@ -318,7 +318,7 @@ fn release(slot: &'static Slot, generation: u64, held: Held) {
 /// Where a process is held, if it is.
 pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
     let side = SIDES.get(slot.index()).filter(|_| slot.is_held())?;
-    lock(side).held.as_ref().and_then(|held| held.at.resident())
+    side.lock().held.as_ref().and_then(|held| held.at.resident())
 }
 
 /// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.

@@ -3,13 +3,12 @@
 use super::ring::Ring;
 use super::side::SIDES;
 use crate::mailbox::bound::Bound;
-use crate::sync::lock;
 use crate::table::Slot;
 
 /// The bound of a mailbox; `None` without one.
 pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
     let bound = match SIDES.get(slot.index()).filter(|_| slot.is_limited()) {
-        Some(side) => lock(side).bound.unwrap_or_default(),
+        Some(side) => side.lock().bound.unwrap_or_default(),
         None => slot.home()?.keeper.bound(),
     };
     match bound {
@@ -21,7 +20,7 @@ pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
 /// Whether a mailbox is over its bound, or has no room under a hard one.
 pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.has_ring() {
-        return SIDES.get(slot.index()).is_some_and(|side| lock(side).ring.as_ref().is_some_and(Ring::is_full));
+        return SIDES.get(slot.index()).is_some_and(|side| side.lock().ring.as_ref().is_some_and(Ring::is_full));
     }
     bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
 }

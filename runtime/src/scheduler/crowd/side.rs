@@ -8,9 +8,10 @@ use crate::mailbox::bound::Bound;
 use crate::oneshot::Oneshot;
 use crate::pid::SLOT_BITS;
 use crate::scheduler::host::Host;
-use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
+use crate::sync::{Arc, AtomicPtr, Mutex, MutexGuard, Ordering, lock};
 use crate::table::Slot;
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 
 const CHUNK_BITS: u32 = 10;
@@ -21,7 +22,45 @@ const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 pub(super) static SIDES: Sides = Sides([const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS]);
 
 /// See the module.
-pub(super) struct Sides([AtomicPtr<[Mutex<State>; CHUNK]>; CHUNKS]);
+pub(super) struct Sides([AtomicPtr<[Side; CHUNK]>; CHUNKS]);
+
+/// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each be held
+/// once.
+#[derive(Default)]
+pub(super) struct Side(Mutex<Option<Box<State>>>);
+
+impl Side {
+    pub(super) fn lock(&self) -> Known<'_> {
+        let mut state = lock(&self.0);
+        state.get_or_insert_default();
+        Known(state)
+    }
+}
+
+/// What is known of a slot, while nobody else looks.
+pub(super) struct Known<'a>(MutexGuard<'a, Option<Box<State>>>);
+
+impl Deref for Known<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_deref().unwrap_or_else(|| unreachable!("put there when it was locked"))
+    }
+}
+
+impl DerefMut for Known<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl Drop for Known<'_> {
+    fn drop(&mut self) {
+        if self.0.as_ref().is_some_and(|state| state.is_nothing()) {
+            *self.0 = None;
+        }
+    }
+}
 
 /// Told when there may be room; told too when the mailbox's process ends.
 pub(crate) type Room = Arc<Oneshot<()>>;
@@ -69,9 +108,15 @@ pub(super) struct State {
     pub(super) held: Option<Held>,
 }
 
+impl State {
+    fn is_nothing(&self) -> bool {
+        self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none()
+    }
+}
+
 impl Sides {
     /// That of a slot, if there is one.
-    pub(super) fn get(&'static self, index: u32) -> Option<&'static Mutex<State>> {
+    pub(super) fn get(&'static self, index: u32) -> Option<&'static Side> {
         let chunk = self.0.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
         // SAFETY: null, or a complete chunk, which is never freed.
         let chunk = unsafe { chunk.as_ref() }?;
@@ -79,12 +124,12 @@ impl Sides {
     }
 
     /// That of a slot.
-    pub(super) fn make(&'static self, index: u32) -> &'static Mutex<State> {
+    pub(super) fn make(&'static self, index: u32) -> &'static Side {
         if let Some(side) = self.get(index) {
             return side;
         }
-        let fresh: Box<[Mutex<State>]> = (0..CHUNK).map(|_| Mutex::default()).collect();
-        let fresh: Box<[Mutex<State>; CHUNK]> = match fresh.try_into() {
+        let fresh: Box<[Side]> = (0..CHUNK).map(|_| Side::default()).collect();
+        let fresh: Box<[Side; CHUNK]> = match fresh.try_into() {
             Ok(chunk) => chunk,
             Err(_) => unreachable!("made with this length"),
         };

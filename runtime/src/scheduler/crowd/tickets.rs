@@ -10,7 +10,6 @@ use crate::mailbox::bound::Overflow;
 use crate::mailbox::node::{Kind, Letter, NodeBox};
 use crate::mailbox::pool;
 use crate::pid::Pid;
-use crate::sync::lock;
 use crate::table::{Admission, Slot};
 use std::ptr;
 
@@ -21,7 +20,7 @@ pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     let generation = letter.generation;
     let mut letter = Some(letter);
     loop {
-        let mut state = lock(side);
+        let mut state = side.lock();
         let ours = state.generation == generation;
         let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
             drop(state);
@@ -85,7 +84,7 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
 
 /// The message that a ticket is good for.
 pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Letter> {
-    let mut state = lock(SIDES.get(slot.index())?);
+    let mut state = SIDES.get(slot.index())?.lock();
     if state.generation != generation {
         return None;
     }

@@ -8,7 +8,6 @@ use crate::mailbox::bound::Bound;
 use crate::mailbox::lanes::CROWD;
 use crate::mailbox::node::{Letter, NodeBox};
 use crate::scheduler::host::Host;
-use crate::sync::lock;
 use crate::table::{Admission, Slot};
 
 /// Decides about a message for a mailbox that is marked as too full, or whose bound is a hard one.
@@ -18,7 +17,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
 
 /// Gives the mailbox of a process that has not begun a bound of its own.
 pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
-    let mut side = lock(SIDES.make(slot.index()));
+    let mut side = SIDES.make(slot.index()).lock();
     *side = State { generation, bound: Some(bound), ring: Ring::of(bound), ..State::default() };
     slot.note_limit(matches!(bound, Bound::Hard(..)));
 }
@@ -42,7 +41,7 @@ pub(crate) fn ended(slot: &'static Slot) -> Vec<Letter> {
     if slot.is_held() {
         hold::lift(slot, hold::Why::Ended);
     }
-    let state = std::mem::take(&mut *lock(side));
+    let state = std::mem::take(&mut *side.lock());
     state.waiting.into_iter().for_each(|waiting| _ = hold::let_go(waiting));
     state.ring.map(Ring::into_letters).unwrap_or_default()
 }
