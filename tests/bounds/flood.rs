@@ -115,7 +115,8 @@ fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
     });
     let began = Instant::now();
     let (mut longest, mut looks) = (0, 0_u64);
-    while began.elapsed() < duration() {
+    // At least so long, and until everyone has come to send: on a slow machine that takes longer.
+    while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
         // What has been sent and not taken, and not what the mailbox says of itself.
         let taken = count.load(SeqCst);
         longest = longest.max(sent.iter().map(|count| count.load(SeqCst)).sum::<u64>().saturating_sub(taken));
@@ -133,7 +134,6 @@ fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
     let statistics = runtime.statistics();
     let total: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
     println!("{total} messages, longest mailbox {longest} in {looks} looks, {} holds", statistics.holds);
-    assert!(sent.iter().all(|count| count.load(SeqCst) > 0), "{sent:?}: everyone comes to send");
     // The bound, a step of each of the sixteen, two bounds of the one that does not stop, and what is under way.
     assert!(longest <= 1_024 + 16 * 1_000 + 2 * 1_024 + 512, "{longest}");
     assert_eq!((statistics.dead_letters(), statistics.valves), (0, 0));

@@ -46,6 +46,10 @@ pub(crate) struct Letter {
     pub(crate) payload: Option<Payload>,
 }
 
+// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this letter alone holds: what is in
+// that is `Send` (see `crate::caller`).
+unsafe impl Send for Letter {}
+
 /// What a node carries: where a message lies from when it was sent until its method takes it.
 pub(crate) struct Content {
     pub(crate) word: *mut Node,

@@ -1,7 +1,7 @@
 //! Who is held, and who is let go.
 
 use super::measure::{bound_of, is_over};
-use super::side::{Held, Room, SIDES, State, Waiting};
+use super::side::{Held, Room, SIDES, State, Waiting, side_of};
 use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::mailbox::lanes::Controls;
 use crate::mailbox::node::NodeBox;
@@ -55,7 +55,7 @@ impl Context {
         if slot.is_held()
             && let Some(key) = self.host.later(Moment::now().after(VALVE), Box::new(valve))
         {
-            let mut side = SIDES.make(slot.index()).lock();
+            let mut side = side_of(slot).lock();
             match side.held.as_mut().filter(|held| held.number == number) {
                 Some(held) => held.valve = Some(key),
                 None => {
@@ -166,7 +166,7 @@ fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
 /// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
 fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room: Option<Room>) -> u64 {
     let number = next_number();
-    let mut state = SIDES.make(slot.index()).lock();
+    let mut state = side_of(slot).lock();
     state.held = Some(Held { at, number, host, room, valve: None });
     // Under the lock: who takes the hold away takes the mark away after this.
     slot.note_held(true);
@@ -201,7 +201,7 @@ fn is_crowded(at: &'static Slot, bound: u64, state: &State) -> bool {
 /// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
 pub(super) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> bool {
     let Some(bound) = bound_of(at) else { return false };
-    let mut state = SIDES.make(at.index()).lock();
+    let mut state = side_of(at).lock();
     if !is_crowded(at, bound, &state) {
         return false;
     }

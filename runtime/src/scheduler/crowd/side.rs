@@ -1,28 +1,25 @@
 //! What is known of a slot besides, if anything is: few have had a long mailbox, or a bound of their own.
 //!
-//! In chunks that are made when one of their slots first needs it, never moved and never freed, as the slots.
+//! In a side table of the slots.
 
 use super::ring::Ring;
 use crate::clock::TimerKey;
 use crate::mailbox::bound::Bound;
 use crate::oneshot::Oneshot;
-use crate::pid::SLOT_BITS;
 use crate::scheduler::host::Host;
-use crate::sync::{Arc, AtomicPtr, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::table::Slot;
+use crate::table::side::Side as Table;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::ptr;
-
-const CHUNK_BITS: u32 = 10;
-const CHUNK: usize = 1 << CHUNK_BITS;
-const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
 /// The program's.
-pub(super) static SIDES: Sides = Sides([const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS]);
+pub(super) static SIDES: Table<Side> = Table::new(Side::default);
 
-/// See the module.
-pub(super) struct Sides([AtomicPtr<[Side; CHUNK]>; CHUNKS]);
+/// What is known of a slot, to be locked.
+pub(super) fn side_of(slot: &'static Slot) -> &'static Side {
+    SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
+}
 
 /// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each be held
 /// once.
@@ -111,34 +108,5 @@ pub(super) struct State {
 impl State {
     fn is_nothing(&self) -> bool {
         self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none()
-    }
-}
-
-impl Sides {
-    /// That of a slot, if there is one.
-    pub(super) fn get(&'static self, index: u32) -> Option<&'static Side> {
-        let chunk = self.0.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
-        // SAFETY: null, or a complete chunk, which is never freed.
-        let chunk = unsafe { chunk.as_ref() }?;
-        Some(&chunk[index as usize & (CHUNK - 1)])
-    }
-
-    /// That of a slot.
-    pub(super) fn make(&'static self, index: u32) -> &'static Side {
-        if let Some(side) = self.get(index) {
-            return side;
-        }
-        let fresh: Box<[Side]> = (0..CHUNK).map(|_| Side::default()).collect();
-        let fresh: Box<[Side; CHUNK]> = match fresh.try_into() {
-            Ok(chunk) => chunk,
-            Err(_) => unreachable!("made with this length"),
-        };
-        let fresh = Box::into_raw(fresh);
-        let place = &self.0[index as usize >> CHUNK_BITS];
-        if place.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            // SAFETY: made above, and nobody else has seen it.
-            drop(unsafe { Box::from_raw(fresh) });
-        }
-        self.get(index).unwrap_or_else(|| unreachable!("made just now"))
     }
 }

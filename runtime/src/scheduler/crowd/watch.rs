@@ -2,7 +2,7 @@
 
 use super::measure::is_over;
 use super::ring::Ring;
-use super::side::{SIDES, State};
+use super::side::{SIDES, State, side_of};
 use super::{hold, press, tickets};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::lanes::CROWD;
@@ -17,7 +17,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
 
 /// Gives the mailbox of a process that has not begun a bound of its own.
 pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
-    let mut side = SIDES.make(slot.index()).lock();
+    let mut side = side_of(slot).lock();
     *side = State { generation, bound: Some(bound), ring: Ring::of(bound), ..State::default() };
     slot.note_limit(matches!(bound, Bound::Hard(..)));
 }
