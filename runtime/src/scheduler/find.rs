@@ -48,14 +48,14 @@ const CLOCK: u32 = 64;
 impl Context {
     /// Runs processes until the host stops, or until somebody wants the context back.
     pub(crate) fn run(&self) {
-        let mut desk = Desk::new();
+        let mut desk = Desk::new(&self.thread.turn);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
                 // that was running, not the worker.
                 tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
                 // Whatever is on the desk belongs to that process.
-                let _panic = crate::panics::contain(|| desk = Desk::new());
+                let _panic = crate::panics::contain(|| desk = Desk::new(&self.thread.turn));
                 self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
             }
         }

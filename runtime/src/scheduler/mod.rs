@@ -35,6 +35,7 @@ pub(crate) mod quiet;
 pub(crate) mod seat;
 mod settle;
 pub(crate) mod shutdown;
+pub(crate) mod stall;
 mod starting;
 pub(crate) mod step;
 mod succeed;

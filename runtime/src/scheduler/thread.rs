@@ -22,6 +22,7 @@
 use crate::sync::{
     AtomicPtr, AtomicUsize, Deque, Mutex, Ordering, Stealer, ThreadHandle, current_thread, lock, unpark,
 };
+use crate::process::turn::Turn;
 use crate::table::{Slot, Token};
 use std::ptr::{self, NonNull};
 
@@ -32,6 +33,8 @@ pub(crate) struct Thread {
     pub(crate) stealer: Stealer<Token>,
     /// What it runs now, or null.
     pub(crate) running: AtomicPtr<Slot>,
+    /// What is left of its turn, and what that is at.
+    pub(crate) turn: Turn,
     /// The worker it holds.
     pub(crate) worker: AtomicUsize,
     /// For waking it: who runs processes here now.
@@ -46,6 +49,7 @@ impl Thread {
             run_next: AtomicPtr::new(ptr::null_mut()),
             stealer: deque.stealer(),
             running: AtomicPtr::new(ptr::null_mut()),
+            turn: Turn::new(),
             worker: AtomicUsize::new(usize::MAX),
             handle: Mutex::new(None),
         };
