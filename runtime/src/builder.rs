@@ -13,6 +13,8 @@ use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};
 use crate::scheduler::host::{Config, Host as Scheduler, UserCode};
 use crate::scheduler::idle::MAX_WORKERS;
+use crate::scheduler::stall;
+use crate::stall::Stall;
 use crate::sync::{Arc, cores};
 use std::fmt;
 use std::time::Duration;
@@ -35,6 +37,7 @@ pub struct Builder {
     deadline: Duration,
     paused: bool,
     clock: Clock,
+    stall_limit: Duration,
     handlers: Handlers,
     hooks: Hooks,
 }
@@ -58,6 +61,7 @@ impl Builder {
             deadline: DEADLINE,
             paused: false,
             clock: Clock::system(),
+            stall_limit: stall::LIMIT,
             handlers: Handlers::default(),
             hooks: Hooks::default(),
         }
@@ -119,6 +123,35 @@ impl Builder {
         self
     }
 
+    /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that runs
+    /// longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
+    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::Statistics::stalls). [`Duration::MAX`]: never.
+    ///
+    /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every 2.5 ms
+    /// at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time is that of the
+    /// system, also with a [clock](Self::clock) that a test moves.
+    ///
+    /// ```
+    /// use postroom::Runtime;
+    /// use std::time::Duration;
+    ///
+    /// let runtime = Runtime::builder().stall_limit(Duration::from_millis(50)).build()?;
+    /// assert_eq!(runtime.host().statistics().stalls, 0);
+    /// # Ok::<(), postroom::BuildError>(())
+    /// ```
+    pub fn stall_limit(mut self, limit: Duration) -> Self {
+        self.stall_limit = limit;
+        self
+    }
+
+    /// Who is told of steps that have run for too long while others waited: twice of each, when it is noticed and when it has
+    /// ended. Called on the thread that looks for them, which is late for the next one as long as this takes. A panic in it
+    /// is contained.
+    pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.hooks.stall = Some(Box::new(hook));
+        self
+    }
+
     /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
     /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
@@ -141,7 +174,7 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// For a number of workers that is none, a limit of zero, or threads that the system does not give.
+    /// For a number of workers that is none, a limit of zero of processes, messages or time, or threads that the system does not give.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {
@@ -149,6 +182,9 @@ impl Builder {
         }
         if self.mailbox.is_nothing() {
             return Err(BuildError::Mailbox);
+        }
+        if self.stall_limit.is_zero() {
+            return Err(BuildError::StallLimit);
         }
         let config = Config {
             name: self.name,
@@ -160,6 +196,7 @@ impl Builder {
             call_timeout: self.call_timeout,
             mailbox: self.mailbox,
             clock: self.clock,
+            stall_limit: self.stall_limit,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
         let scheduler = Scheduler::new(config, user);

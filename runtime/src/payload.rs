@@ -112,7 +112,10 @@ impl TypeMark {
 
     #[inline(always)]
     pub(crate) fn set(&self, payload: Option<&Payload>) {
-        self.0.store(payload.map_or(ptr::null_mut(), |payload| ptr::from_ref(payload.table).cast_mut()), Ordering::Relaxed);
+        self.0.store(
+            payload.map_or(ptr::null_mut(), |payload| ptr::from_ref(payload.table).cast_mut()),
+            Ordering::Relaxed,
+        );
     }
 
     #[inline(always)]

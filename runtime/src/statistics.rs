@@ -43,6 +43,12 @@ pub struct Statistics {
     pub dead_expired: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
+    /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
+    pub stalls: u64,
+    /// How often the worker of such a step was given to another thread.
+    pub taken_over: u64,
+    /// Processes that were moved to the global queue because the step that woke them did not end.
+    pub moved: u64,
     /// Processes in the queue that all workers share.
     pub global_queue: usize,
     /// Timers that are pending.
@@ -250,6 +256,9 @@ impl Host {
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
             late: host.home().late.load(Ordering::Relaxed),
+            stalls: host.monitor.stalls.get(),
+            taken_over: host.monitor.taken_over.get(),
+            moved: host.monitor.moved.get(),
             global_queue: host.global.len(),
             timers: host.timers.len(),
             names,

@@ -11,6 +11,7 @@ use super::waits::Answer;
 use crate::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
+use crate::mailbox::pool;
 use crate::package::Package;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
@@ -169,12 +170,21 @@ impl<P: Actor> Context<P> {
 
 /// The next message of type `T`, behind those that were looked at; the others are set aside.
 fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
+    if active::is_to_pause() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
     let found = active::with(|waits| {
+        let before = waits.aside.len();
         // Set aside in their order: what was aside before, then what has come since.
         let came = waits.inbox.drain(..);
         waits.aside.extend(came);
         let place = waits.aside.iter().skip(*looked).position(Package::is::<T>);
         let found = place.and_then(|place| waits.aside.remove(*looked + place));
+        if place.is_some_and(|place| *looked + place < before) {
+            // Those that came just now have been counted.
+            pool::spend(1);
+        }
         *looked = waits.aside.len();
         waits.wants_message = found.is_none();
         if *looked > ASIDE {
@@ -208,6 +218,10 @@ async fn end_with(error: ProcessError) -> Delivery<'static> {
 
 /// The next thing to do; asks the machine for a message if there is none.
 fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
+    if active::is_to_pause() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
     let next = active::with(|waits| {
         waits.wants_message = false;
         if let Some(signal) = waits.signals.pop_front() {
@@ -216,7 +230,7 @@ fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
         if let Some((number, answer)) = waits.ready.pop_front() {
             return Some(Next::Continuation(number, answer));
         }
-        if let Some(package) = waits.aside.pop_front().or_else(|| waits.inbox.pop_front()) {
+        if let Some(package) = waits.take_left_over() {
             return Some(Next::Message(package));
         }
         waits.wants_message = true;

@@ -4,7 +4,7 @@
 use super::active;
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
-use super::waits;
+use super::waits::{self, Waits};
 use crate::errors::ProcessError;
 use crate::exit::{Cancel, ExitReason, Signal};
 use crate::mail::Mail;
@@ -162,7 +162,11 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
         if let Some(served) = serve_waits(process, context) {
             return Ok(Some(served));
         }
-        let left_over = active::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
+        if active::is_to_pause() {
+            active::wake_self();
+            return Ok(Some(Served::All));
+        }
+        let left_over = active::peek(Waits::take_left_over).flatten();
         let Some(package) = left_over else { return Ok(None) };
         if let Some(served) = serve_package(process, context, package)? {
             return Ok(Some(served));

@@ -12,6 +12,7 @@ use crate::caller::Caller;
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
+use crate::mailbox::pool;
 use crate::package::Package;
 use crate::payload::Payload;
 use crate::process::handover::Upgrade;
@@ -137,6 +138,13 @@ impl Waits {
     #[cold]
     pub(super) fn of(life: u64) -> Box<Self> {
         Box::new(Self { owner: waker::owner_of_life(life), life, ..Self::default() })
+    }
+
+    /// Takes the first message that is left over: of those set aside, or of those that came since. One that was set aside has
+    /// been counted in another turn, and counts in this one too.
+    pub(crate) fn take_left_over(&mut self) -> Option<Package> {
+        let aside = self.aside.pop_front().inspect(|_| pool::spend(1));
+        aside.or_else(|| self.inbox.pop_front())
     }
 
     pub(crate) fn owner(&self) -> Owner {

@@ -8,6 +8,7 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
+use super::monitor::Monitor;
 use super::quiet::Quiet;
 use super::thread::Thread;
 use super::timers::Timers;
@@ -42,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) mailbox: Bound,
     /// What its processes see of time.
     pub(crate) clock: Clock,
+    /// For how long a step may run while others wait.
+    pub(crate) stall_limit: Duration,
 }
 
 impl Config {
@@ -73,6 +76,7 @@ pub(crate) struct Host {
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
+    pub(crate) monitor: Monitor,
     /// The time that it goes by, if it is not the system's.
     pub(crate) told: Told,
     pub(crate) gate: Gate,
@@ -124,6 +128,7 @@ impl Host {
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
             quiet: Quiet::default(),
+            monitor: Monitor::default(),
             told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),

@@ -30,6 +30,7 @@ mod keeper;
 pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod local;
+pub(crate) mod monitor;
 pub(crate) mod own;
 pub(crate) mod quiet;
 pub(crate) mod seat;

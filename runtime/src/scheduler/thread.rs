@@ -19,10 +19,10 @@
 //! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
+use crate::process::turn::Turn;
 use crate::sync::{
     AtomicPtr, AtomicUsize, Deque, Mutex, Ordering, Stealer, ThreadHandle, current_thread, lock, unpark,
 };
-use crate::process::turn::Turn;
 use crate::table::{Slot, Token};
 use std::ptr::{self, NonNull};
 

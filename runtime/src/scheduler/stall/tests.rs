@@ -38,8 +38,7 @@ impl Scene {
     fn look(&mut self) -> (Vec<Order>, Rest) {
         let mut orders = Vec::new();
         let Self { clock, threads, queued, idle, all_idle, .. } = self;
-        let sight =
-            Sight { now: clock.moment(), threads, queued: *queued, idle: *idle, all_idle: *all_idle };
+        let sight = Sight { now: clock.moment(), threads, queued: *queued, idle: *idle, all_idle: *all_idle };
         let rest = self.watch.look(sight, &mut orders);
         (orders, rest)
     }
