@@ -43,6 +43,8 @@ pub struct Statistics {
     pub dead_expired: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
+    /// How often the thread that looks for long steps has looked. It sleeps while all workers are idle.
+    pub ticks: u64,
     /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
     pub stalls: u64,
     /// How often the worker of such a step was given to another thread.
@@ -256,6 +258,7 @@ impl Host {
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
             late: host.home().late.load(Ordering::Relaxed),
+            ticks: host.monitor.ticks.get(),
             stalls: host.monitor.stalls.get(),
             taken_over: host.monitor.taken_over.get(),
             moved: host.monitor.moved.get(),

@@ -10,10 +10,16 @@
 //! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the global queue, where
 //!   everybody looks. So a process woken by a step that does not end waits for two ticks at most. Sooner it is not worth it:
 //!   the slot is there so that the process runs on the same core, in less time than a thread takes to wake.
-//! * J2 A step that was seen for the limit, while processes are queued and no worker is idle, loses its worker to another
-//!   thread; the longest first, and not more of them than processes are queued.
+//! * J2 A step that was seen for the limit, while others wait, loses its worker to another thread; the longest first, and not
+//!   more of them than others wait.
 //! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found
 //!   somebody there. It is reported once, and once more when it has ended.
+//!
+//! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no worker is idle
+//! and
+//! * W1 more processes were queued at the tick before than steps have been taken since: so one of them has waited for a tick; or
+//! * W2 something was queued, with no worker idle, at each tick for the limit: what the stuck worker does not do is missing.
+//!   (W1 alone would be blind where turns have many steps. What waits is taken to be one then.)
 //!
 //! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
 //! quarters of it after it began, and as much later as the monitor's thread gets the processor late. One that ends within a
@@ -75,6 +81,8 @@ pub(crate) struct Sight<'a> {
     pub(crate) threads: &'a [Seen],
     /// How many processes are queued where everybody looks.
     pub(crate) queued: usize,
+    /// How many steps have been taken.
+    pub(crate) steps: u64,
     /// How many workers are idle, or search.
     pub(crate) idle: usize,
     /// How often threads have got up, if all workers are idle.
@@ -118,6 +126,11 @@ struct Stage {
 pub(crate) struct Watch {
     limit: Duration,
     stages: Vec<Option<Stage>>,
+    /// What was queued at the last tick, without a worker for it, and how many steps had been taken then.
+    queued: usize,
+    steps: u64,
+    /// Since when something was queued at each tick, with no worker idle.
+    pressed: Option<Moment>,
     /// For how many ticks all workers have been idle, and which they were.
     calm: u32,
     risen: Option<u64>,
@@ -128,7 +141,16 @@ pub(crate) struct Watch {
 impl Watch {
     /// A watch that has seen nothing. A limit of [`Duration::MAX`] is never reached.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, stages: Vec::new(), calm: 0, risen: None, rest: tick_of(limit) }
+        Self {
+            limit,
+            stages: Vec::new(),
+            queued: 0,
+            steps: 0,
+            pressed: None,
+            calm: 0,
+            risen: None,
+            rest: tick_of(limit),
+        }
     }
 
     /// A tick: puts what is to be done into `orders`.
@@ -136,7 +158,7 @@ impl Watch {
         if self.stages.len() < sight.threads.len() {
             self.stages.resize(sight.threads.len(), None);
         }
-        let unserved = if sight.idle == 0 { sight.queued } else { 0 };
+        let waiting = self.waiting(sight);
         let mut stuck = Vec::new();
         for thread in 0..self.stages.len() {
             let seen = sight.threads.get(thread).copied().unwrap_or_default();
@@ -148,15 +170,31 @@ impl Watch {
                 stuck.push((stage.since, thread));
             }
         }
-        let hidden = orders.iter().filter(|order| matches!(order, Order::Move(_))).count();
-        // What was moved just now is queued then.
-        let unserved = unserved + if sight.idle == 0 { hidden } else { 0 };
+        if sight.idle == 0 {
+            // From here on they are.
+            self.queued += orders.iter().filter(|order| matches!(order, Order::Move(_))).count();
+        }
         stuck.sort_unstable();
-        for &(_, thread) in stuck.iter().take(unserved) {
+        for &(_, thread) in stuck.iter().take(waiting) {
             orders.push(Order::TakeOver(thread));
         }
-        self.report(sight.now, unserved > 0, orders);
+        self.report(sight.now, waiting > 0, orders);
         self.rest(sight)
+    }
+
+    /// W1 and W2: how many others wait.
+    fn waiting(&mut self, sight: Sight<'_>) -> usize {
+        let queued = if sight.idle == 0 { sight.queued } else { 0 };
+        let (queued_before, steps_before) = (self.queued.min(queued), self.steps);
+        (self.queued, self.steps) = (queued, sight.steps);
+        if queued == 0 {
+            self.pressed = None;
+            return 0;
+        }
+        let pressed = *self.pressed.get_or_insert(sight.now);
+        let taken = usize::try_from(sight.steps.saturating_sub(steps_before)).unwrap_or(usize::MAX);
+        let wait_for_a_tick = queued_before.saturating_sub(taken);
+        wait_for_a_tick.max(usize::from(sight.now.since(pressed) >= self.limit))
     }
 
     /// Notes what a thread is at; J1, and the end of what was reported.
@@ -178,11 +216,11 @@ impl Watch {
     }
 
     /// J3.
-    fn report(&mut self, now: Moment, unserved: bool, orders: &mut Vec<Order>) {
+    fn report(&mut self, now: Moment, others_wait: bool, orders: &mut Vec<Order>) {
         for (thread, stage) in self.stages.iter_mut().enumerate() {
             let Some(stage) = stage else { continue };
             let lasted = now.since(stage.since);
-            if lasted >= self.limit && !stage.is_reported && (unserved || stage.has_hidden) {
+            if lasted >= self.limit && !stage.is_reported && (others_wait || stage.has_hidden) {
                 stage.is_reported = true;
                 orders.push(Order::Report(thread, lasted));
             }

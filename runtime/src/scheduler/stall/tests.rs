@@ -7,6 +7,7 @@ struct Scene {
     watch: Watch,
     threads: Vec<Seen>,
     queued: usize,
+    steps: u64,
     idle: usize,
     all_idle: Option<u64>,
 }
@@ -26,6 +27,7 @@ impl Scene {
             watch: Watch::new(LIMIT),
             threads: vec![seen; threads],
             queued: 0,
+            steps: 0,
             idle: 0,
             all_idle: None,
         }
@@ -37,8 +39,9 @@ impl Scene {
 
     fn look(&mut self) -> (Vec<Order>, Rest) {
         let mut orders = Vec::new();
-        let Self { clock, threads, queued, idle, all_idle, .. } = self;
-        let sight = Sight { now: clock.moment(), threads, queued: *queued, idle: *idle, all_idle: *all_idle };
+        let Self { clock, threads, queued, steps, idle, all_idle, .. } = self;
+        let sight =
+            Sight { now: clock.moment(), threads, queued: *queued, steps: *steps, idle: *idle, all_idle: *all_idle };
         let rest = self.watch.look(sight, &mut orders);
         (orders, rest)
     }
@@ -161,7 +164,38 @@ fn nobody_hears_of_a_long_step_that_nobody_waits_for() {
     assert_eq!(scene.tick(), []);
     // Then somebody waits.
     scene.idle = 0;
+    assert_eq!(scene.tick(), []);
+    assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, 1_002 * TICK)]);
+}
+
+/// One stuck, the other at work: what is queued does not stay so.
+#[test]
+fn what_is_queued_and_taken_again_is_not_waiting() {
+    let mut scene = Scene::of(2);
+    scene.enters(0, 1, 7);
+    for tick in 0..1_000 {
+        // The other one takes as much as was there, but for once in four ticks, when there was nothing to do.
+        scene.queued = if tick % 4 == 3 { 0 } else { 5 };
+        assert_eq!(scene.tick(), []);
+        scene.steps += 5;
+    }
+    // One more was there than can have been taken.
+    (scene.queued, scene.steps) = (5, scene.steps + 4);
+    scene.tick();
+    scene.steps += 4;
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, 1_001 * TICK)]);
+}
+
+#[test]
+fn a_worker_is_missed_when_something_was_queued_for_the_limit() {
+    let mut scene = Scene::of(2);
+    scene.enters(0, 1, 7);
+    scene.queued = 5;
+    for _ in 0..4 {
+        assert_eq!(scene.tick(), []);
+        scene.steps += 1_000;
+    }
+    assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(10))]);
 }
 
 #[test]
@@ -171,7 +205,9 @@ fn a_run_next_slot_alone_is_reason_enough_to_take_over() {
     scene.look();
     scene.after(ms(9));
     scene.threads[0].has_run_next = true;
-    assert_eq!(scene.after(ms(1)), [Order::Move(0), Order::TakeOver(0), Order::Report(0, ms(10))]);
+    assert_eq!(scene.after(ms(1)), [Order::Move(0), Order::Report(0, ms(10))]);
+    (scene.threads[0].has_run_next, scene.queued) = (false, 1);
+    assert_eq!(scene.tick(), [Order::TakeOver(0)]);
 }
 
 #[test]
@@ -182,6 +218,7 @@ fn no_more_are_taken_over_than_processes_wait_and_the_longest_first() {
         scene.tick();
     }
     scene.queued = 2;
+    scene.tick();
     let orders = scene.after(ms(20));
     assert_eq!(orders[..2], [Order::TakeOver(2), Order::TakeOver(0)]);
     let reported = orders[2..].iter().filter(|order| matches!(order, Order::Report(..))).count();
