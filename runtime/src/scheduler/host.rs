@@ -10,6 +10,7 @@ use super::hooks::Hooks;
 use super::idle::Idle;
 use super::monitor::Monitor;
 use super::quiet::Quiet;
+use super::reactor::Reactor;
 use super::thread::Thread;
 use super::timers::Timers;
 use super::worker::Worker;
@@ -58,6 +59,7 @@ impl Config {
 pub(crate) struct UserCode {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) hooks: Hooks,
+    pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
 
 /// See the module.
@@ -66,6 +68,8 @@ pub(crate) struct Host {
     user: RwLock<Option<Arc<UserCode>>>,
     /// Whether it has start and complete hooks.
     pub(crate) has_hooks: bool,
+    /// Whether its processes run within a reactor.
+    pub(crate) has_reactor: bool,
     home: OnceLock<&'static Home>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
@@ -118,6 +122,7 @@ impl Host {
         let (threads, deques): (Vec<_>, Vec<_>) = (0..count).map(|_| Thread::new()).unzip();
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
+            has_reactor: user.reactor.is_some(),
             user: RwLock::new(Some(Arc::new(user))),
             home: OnceLock::new(),
             handle: OnceLock::new(),

@@ -35,7 +35,7 @@ pub(crate) fn occupy(context: &Arc<Shared<Context>>) {
     crate::panics::contain_thread();
     crate::dead_letter::set_sink(Some(context.host));
     context.thread.occupy();
-    context.enter(Context::run);
+    context.user.within(|| context.enter(Context::run));
     if context.host.is_stopped() {
         context.worker.give_back();
     }

@@ -3,7 +3,7 @@
 //! From the bottom up:
 //! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
 //! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
-//! * [`hooks`]: what the user wants to be told;
+//! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
 //! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
 //!   project can hand a worker from a blocked thread to another one;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
@@ -33,6 +33,7 @@ pub(crate) mod local;
 pub(crate) mod monitor;
 pub(crate) mod own;
 pub(crate) mod quiet;
+pub(crate) mod reactor;
 pub(crate) mod seat;
 mod settle;
 pub(crate) mod shutdown;
