@@ -580,6 +580,17 @@ pub enum BuildError {
          `Duration::MAX` to look for no stalls"
     )]
     StallLimit,
+    /// The bound of threads for steps that block is no such bound.
+    #[error(
+        "{came} threads for steps that block were asked for; give `blocking_threads` a number from 1 to {most}: without any, \
+         a process that blocks could stop all others"
+    )]
+    BlockingThreads {
+        /// What was asked for.
+        came: usize,
+        /// The most there can be.
+        most: usize,
+    },
     /// The system did not give the threads.
     #[error("the worker threads could not be started: {0}")]
     Threads(std::io::Error),

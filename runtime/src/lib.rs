@@ -147,11 +147,14 @@ pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};
 pub use runtime::{Host, Runtime};
+pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use stall::Stall;
 pub use standalone::Mailbox;
-pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WaitsFor, WorkerStatistics};
+pub use statistics::{
+    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+};
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 

@@ -1,7 +1,7 @@
 //! What the log says of a stall. One test in its process, since a subscriber is the program's.
 
-use super::{Stuck, Told, Wait, one_worker};
-use postroom_tests::{Latch, eventually, soon};
+use super::{Stuck, Told, Wait, one_worker, stick};
+use postroom_tests::{eventually, soon};
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
@@ -59,8 +59,7 @@ fn each_stall_is_logged_once_when_it_is_noticed_and_once_when_it_is_over() {
             lines.0.lock().unwrap().iter().filter(|line| line.contains(&pid)).cloned().collect()
         };
         for round in 1..=3 {
-            let until = Latch::new();
-            runtime.send(stuck.pid(), Wait(until.clone())).unwrap();
+            let until = stick(stuck, Wait);
             let other = runtime.spawn(super::Other).serve().unwrap();
             assert_eq!(other.ask().wait().unwrap(), 7);
             until.open();

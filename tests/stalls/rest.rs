@@ -1,9 +1,9 @@
 //! When there is nothing to look for.
 
-use super::{Loop, Other, Stuck, one_worker};
+use super::{Loop, Other, Stuck, one_worker, stick};
 use postroom::prelude::*;
 use postroom::{Clock, Statistics};
-use postroom_tests::{Latch, eventually, soon};
+use postroom_tests::{eventually, soon};
 use std::time::Duration;
 
 /// Waits until the thread that looks for stalls has not looked for as long as it would take it to look twenty times.
@@ -24,8 +24,7 @@ fn nobody_looks_while_all_workers_are_idle_and_somebody_does_as_soon_as_one_is_n
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
         for _ in 0..3 {
             let slept = wait_until_it_sleeps(|| runtime.statistics());
-            let until = Latch::new();
-            runtime.send(stuck.pid(), Loop(until.clone())).unwrap();
+            let until = stick(stuck, Loop);
             eventually(|| runtime.statistics().ticks > slept + 5);
             assert_eq!(other.ask().wait().unwrap(), 7);
             until.open();
@@ -40,8 +39,7 @@ fn the_end_of_a_stall_is_told_of_although_all_else_is_idle() {
         let told = super::Told::default();
         let runtime = told.by(one_worker()).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
-        let until = Latch::new();
-        runtime.send(stuck.pid(), Loop(until.clone())).unwrap();
+        let until = stick(stuck, Loop);
         assert_eq!(other.ask().wait().unwrap(), 7);
         told.times(1);
         std::thread::sleep(Duration::from_millis(200));
@@ -58,8 +56,7 @@ fn a_host_on_a_clock_that_is_moved_by_hand_has_stalls_and_comes_to_rest() {
         let clock = Clock::manual();
         let runtime = one_worker().clock(clock.clone()).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
-        let until = Latch::new();
-        runtime.send(stuck.pid(), Loop(until.clone())).unwrap();
+        let until = stick(stuck, Loop);
         assert_eq!(other.ask().wait().unwrap(), 7);
         eventually(|| runtime.statistics().stalls == 1);
         let ticking = runtime.spawn(Other).tick().unwrap();
