@@ -7,12 +7,15 @@ use crate::errors::BuildError;
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
 use crate::program::this_node;
+#[cfg(feature = "tokio")]
+use crate::reactor::Choice;
 use crate::relay::new_host;
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};
 use crate::scheduler::host::{Config, Host as Scheduler, UserCode};
 use crate::scheduler::idle::MAX_WORKERS;
+use crate::scheduler::reactor::Reactor;
 use crate::sync::{Arc, cores};
 use std::fmt;
 use std::time::Duration;
@@ -48,6 +51,8 @@ pub struct Builder {
     keep_alive: Duration,
     handlers: Handlers,
     hooks: Hooks,
+    #[cfg(feature = "tokio")]
+    tokio: Choice,
 }
 
 impl Default for Builder {
@@ -73,6 +78,8 @@ impl Builder {
             keep_alive: KEEP_ALIVE,
             handlers: Handlers::default(),
             hooks: Hooks::default(),
+            #[cfg(feature = "tokio")]
+            tokio: Choice::default(),
         }
     }
 
@@ -168,12 +175,93 @@ impl Builder {
         self
     }
 
+    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs: a
+    /// Tokio runtime with one thread stands beside the workers, and ends with them. Processes run on the workers as ever;
+    /// that thread waits for the system, and runs what `tokio::spawn` is given. Costs that thread, and nothing in a step.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use tokio::net::{TcpListener, TcpStream};
+    ///
+    /// #[process]
+    /// struct Greeter;
+    ///
+    /// #[process]
+    /// impl Greeter {
+    ///     /// Writes one line to the first who connects.
+    ///     #[entry]
+    ///     async fn greet(&mut self, listener: TcpListener) -> std::io::Result<()> {
+    ///         let (stream, _) = listener.accept().await?;
+    ///         stream.writable().await?;
+    ///         stream.try_write(b"hello\n").map(drop)
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::builder().tokio().build()?;
+    /// let line = runtime.block_on(async {
+    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///     let address = listener.local_addr()?;
+    ///     let greeter = runtime.spawn(Greeter).greet(listener)?;
+    ///     let stream = TcpStream::connect(address).await?;
+    ///     greeter.await?;
+    ///     stream.readable().await?;
+    ///     let mut line = [0; 6];
+    ///     stream.try_read(&mut line)?;
+    ///     Ok::<_, Box<dyn std::error::Error>>(line)
+    /// })?;
+    /// assert_eq!(&line, b"hello\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self) -> Self {
+        self.tokio = Choice::Own;
+        self
+    }
+
+    /// The same with a Tokio runtime that the program has already: `tokio_handle(Handle::current())` inside of
+    /// `#[tokio::main]`. No thread is added; whoever looks after that runtime has it live longer than this one. Inside it
+    /// wait for the end with [`Runtime::shutdown_async`]: a drop or a shutdown that blocks its thread also keeps it from
+    /// bringing what processes need to end, until the deadline.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::time::Duration;
+    /// use tokio::runtime::Handle;
+    ///
+    /// #[process]
+    /// struct Sleeper;
+    ///
+    /// #[process]
+    /// impl Sleeper {
+    ///     #[entry]
+    ///     async fn nap(&mut self) -> &'static str {
+    ///         tokio::time::sleep(Duration::from_millis(1)).await;
+    ///         "awake"
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // What `#[tokio::main]` makes of `async fn main`.
+    /// tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    ///     let runtime = Runtime::builder().tokio_handle(Handle::current()).build()?;
+    ///     assert_eq!(runtime.spawn(Sleeper).nap()?.await?, "awake");
+    ///     assert!(runtime.shutdown_async().await?.is_clean());
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn tokio_handle(mut self, handle: tokio::runtime::Handle) -> Self {
+        self.tokio = Choice::Given(handle);
+        self
+    }
+
     /// Starts the runtime.
     ///
     /// # Errors
     /// For a number of workers that is none, a limit of zero, a bound of threads that is none, or threads that the system does
     /// not give.
-    pub fn build(self) -> Result<Runtime, BuildError> {
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {
             return Err(BuildError::Limit);
@@ -184,6 +272,7 @@ impl Builder {
         if !(1..=MOST_BLOCKING_THREADS).contains(&self.blocking_threads) {
             return Err(BuildError::BlockingThreads { came: self.blocking_threads, most: MOST_BLOCKING_THREADS });
         }
+        let reactor = self.start_reactor()?;
         let config = Config {
             name: self.name,
             node: this_node(),
@@ -197,13 +286,24 @@ impl Builder {
             blocking_threads: self.blocking_threads,
             keep_alive: self.keep_alive,
         };
-        let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
+        let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
         let scheduler = Scheduler::new(config, user);
         let runtime = Runtime::of(Host::new(scheduler), self.deadline);
         if !self.paused {
             runtime.resume()?;
         }
         Ok(runtime)
+    }
+
+    #[cfg(not(feature = "tokio"))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature `tokio`")]
+    fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
+        Ok(None)
+    }
+
+    #[cfg(feature = "tokio")]
+    fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
+        std::mem::take(&mut self.tokio).start(&self.name).map_err(BuildError::Reactor)
     }
 
     fn count_workers(&self) -> Result<usize, BuildError> {

@@ -44,6 +44,8 @@
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`.
+//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
+//!   runtime of `#[postroom::main]` has it from the start.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");
@@ -60,6 +62,7 @@ mod children;
 mod clock;
 mod command;
 mod dead_letter;
+mod ending;
 mod errors;
 mod exit;
 mod groups;
@@ -84,6 +87,8 @@ mod probe;
 mod process;
 mod program;
 mod random;
+#[cfg(feature = "tokio")]
+mod reactor;
 mod registry;
 mod relay;
 mod runtime;
@@ -120,6 +125,7 @@ pub use builder::Builder;
 pub use children::{ChildSpawn, Spawned};
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
+pub use ending::ShuttingDown;
 pub use errors::{
     AddressError, BadName, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, JoinError,
     NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
@@ -191,6 +197,8 @@ pub mod __private {
     /// The runtime of `#[postroom::main]`.
     pub fn main_runtime(workers: Option<usize>) -> crate::Runtime {
         let builder = crate::Builder::new();
+        #[cfg(feature = "tokio")]
+        let builder = builder.tokio();
         let builder = match workers {
             Some(workers) => builder.workers(workers),
             None => builder,

@@ -9,6 +9,7 @@ use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
 use super::quiet::Quiet;
+use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
 use super::threads::Threads;
 use super::timers::Timers;
@@ -58,6 +59,7 @@ impl Config {
 pub(crate) struct UserCode {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) hooks: Hooks,
+    pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
 
 /// See the module.
@@ -66,6 +68,8 @@ pub(crate) struct Host {
     user: RwLock<Option<Arc<UserCode>>>,
     /// Whether it has start and complete hooks.
     pub(crate) has_hooks: bool,
+    /// Whether its processes run within a reactor.
+    pub(crate) has_reactor: bool,
     home: OnceLock<&'static Home>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
@@ -121,6 +125,7 @@ impl Host {
         (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
+            has_reactor: user.reactor.is_some(),
             user: RwLock::new(Some(Arc::new(user))),
             home: OnceLock::new(),
             handle: OnceLock::new(),

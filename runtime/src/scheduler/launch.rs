@@ -100,7 +100,7 @@ impl Host {
             if worker.is_none() {
                 thread.call(CALLED);
             }
-            context.enter(Context::run);
+            context.user.within(|| context.enter(Context::run));
             OF_A_HOST.set(false);
             thread.vacate(context.deque);
         }

@@ -3,7 +3,7 @@
 //! From the bottom up:
 //! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
 //! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
-//! * [`hooks`]: what the user wants to be told;
+//! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
 //!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`]: who has which worker;
 //!   [`handoff`]: how it passes from one to the other;
@@ -35,6 +35,7 @@ pub(crate) mod local;
 pub(crate) mod own;
 pub(crate) mod permits;
 pub(crate) mod quiet;
+pub(crate) mod reactor;
 mod settle;
 pub(crate) mod shutdown;
 mod standby;
