@@ -4,10 +4,12 @@
 //! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the table
 //! of the process that polls it without a lock, a reference or a lifetime.
 
+use super::attachment::Inbound;
 use super::waits::{Waits, host};
 use super::waker::foreign_waker;
 use crate::clock::Moment;
 use crate::exit::ExitReason;
+use crate::package::Package;
 use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
 use std::cell::Cell;
@@ -317,7 +319,32 @@ pub(crate) fn leave() {
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten());
+    leave_to_heir(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
+}
+
+/// The next package that the process has to handle before it looks into its mailbox. What it handled before this is done.
+pub(super) fn next_inbound() -> Option<Package> {
+    loop {
+        let (inbound, handled) = peek(Waits::next_inbound)?;
+        if let Some(stream) = handled {
+            stream.handled();
+        }
+        let inbound = inbound?;
+        if let Some(package) = open_inbound(inbound) {
+            return Some(package);
+        }
+    }
+}
+
+/// The package, unless it came from a stream that has been detached since.
+pub(super) fn open_inbound(inbound: Inbound) -> Option<Package> {
+    let Inbound { package, from } = inbound;
+    let Some(stream) = from else { return Some(package) };
+    if stream.is_detached() {
+        return None;
+    }
+    peek(|waits| waits.handling = Some(stream));
+    Some(package)
 }
 
 /// Polls those futures beside the process's methods that want it now.
