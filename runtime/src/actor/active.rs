@@ -13,8 +13,10 @@ use crate::package::Package;
 use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
 use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// A machine's place for its table.
 #[derive(Default)]
@@ -41,6 +43,8 @@ thread_local! {
     /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
     /// that asks for nothing else does not need.
     static STOP: Cell<bool> = const { Cell::new(false) };
+    /// The life that one of its futures is polled for now; zero while none is.
+    static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Seat {
@@ -114,6 +118,23 @@ pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnO
 pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     let _restore = Restore::with(Active::NOTHING);
     body()
+}
+
+/// Polls a future of the process of that life.
+#[inline]
+pub(super) fn poll_for<F: Future + ?Sized>(life: u64, future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    let outer = POLLED.replace(life);
+    let poll = future.poll(&mut Context::from_waker(waker));
+    // Not after a panic: the life is over then.
+    POLLED.set(outer);
+    poll
+}
+
+/// Whether one of the futures of that life is polled now, so that what a future waits for may come to its process. Else it
+/// is polled by some other executor that a method waits in, and the process sees nothing before that is done.
+#[inline]
+pub(super) fn is_polled(life: u64) -> bool {
+    POLLED.get() == life
 }
 
 /// The process that this thread runs, unless somebody looks at it already.
@@ -364,7 +385,8 @@ pub(crate) fn poll_beside() {
         let waker = beside.waker();
         // It acts for whoever called the method that started it.
         let outer = set_deadline(beside.deadline);
-        let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        let life = peek(|waits| waits.life()).unwrap_or(0);
+        let poll = poll_for(life, beside.future.as_mut(), &waker);
         set_deadline(outer);
         peek(|waits| match poll {
             Poll::Ready(output) => {
