@@ -25,6 +25,8 @@ pub struct Statistics {
     pub threads: Vec<ThreadStatistics>,
     /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go on.
     pub blocked: usize,
+    /// Threads in a step that did not end, and whose worker others have.
+    pub overrunning: usize,
     /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
     pub standby: usize,
     /// How often a step blocked with its worker, because there were as many threads as there may be.
@@ -293,6 +295,7 @@ impl Host {
                 .map(|(number, thread)| thread_statistics(host, number, thread))
                 .collect(),
             blocked: census.blocked + census.waiting,
+            overrunning: census.strays,
             standby: census.standby,
             ran_in_place: host.ran_in_place.get(),
             past_bound: host.past_bound.get(),

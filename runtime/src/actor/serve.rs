@@ -3,16 +3,18 @@
 //! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
 
 use super::active::{self, Wanting};
+use super::attachment::{Attachment, Inbound};
 use super::awaits::{self, Patience};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
 use super::serving::deliver;
-use super::waits::Answer;
+use super::waits::{Answer, Waits};
 use crate::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
 use crate::mailbox::pool;
 use crate::package::Package;
+use crate::sync::Arc;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -174,33 +176,42 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskCon
         context.waker().wake_by_ref();
         return Poll::Pending;
     }
-    let found = active::with(|waits| {
-        let before = waits.aside.len();
-        // Set aside in their order: what was aside before, then what has come since.
-        let came = waits.inbox.drain(..);
-        waits.aside.extend(came);
-        let place = waits.aside.iter().skip(*looked).position(Package::is::<T>);
-        let found = place.and_then(|place| waits.aside.remove(*looked + place));
-        if place.is_some_and(|place| *looked + place < before) {
-            // Those that came just now have been counted.
-            pool::spend(1);
+    loop {
+        let (found, handled) = active::with(|waits| look_for::<T>(waits, looked)).unwrap_or_default();
+        if let Some(stream) = handled {
+            stream.handled();
         }
-        *looked = waits.aside.len();
-        waits.wants_message = found.is_none();
-        if *looked > ASIDE {
-            let full =
-                format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
-            waits.end = Some(ExitReason::error(full));
-        }
-        found
-    });
-    match found.flatten() {
-        Some(package) => Poll::Ready(package),
-        None => {
+        let Some(found) = found else {
             wanting.keep_waker(context);
-            Poll::Pending
+            return Poll::Pending;
+        };
+        if let Some(package) = active::open_inbound(found) {
+            return Poll::Ready(package);
         }
+        // It came from a stream that was detached.
+        *looked = 0;
     }
+}
+
+/// The next message of type `T`, and the stream whose item has been handled by now.
+fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+    // Set aside in their order: what was aside before, then what has come since.
+    let before = waits.aside.len();
+    let came = waits.inbox.drain(..);
+    waits.aside.extend(came);
+    let place = waits.aside.iter().skip(*looked).position(|inbound| inbound.package.is::<T>());
+    let found = place.and_then(|place| waits.aside.remove(*looked + place));
+    if found.as_ref().is_some_and(|found| found.from.is_some() || *looked + place.unwrap_or(0) < before) {
+        // What the mailbox gave just now has been counted.
+        pool::spend(1);
+    }
+    *looked = waits.aside.len();
+    waits.wants_message = found.is_none();
+    if *looked > ASIDE {
+        let full = format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+        waits.end = Some(ExitReason::error(full));
+    }
+    (found, waits.handling.take())
 }
 
 fn open<T: Send + 'static>(package: Package) -> T {
@@ -216,31 +227,48 @@ async fn end_with(error: ProcessError) -> Delivery<'static> {
     pending().await
 }
 
+/// What a look into the table finds.
+enum Found {
+    Next(Next),
+    Inbound(Inbound),
+}
+
 /// The next thing to do; asks the machine for a message if there is none.
 fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
     if active::is_to_pause() {
         context.waker().wake_by_ref();
         return Poll::Pending;
     }
-    let next = active::with(|waits| {
-        waits.wants_message = false;
-        if let Some(signal) = waits.signals.pop_front() {
-            return Some(Next::Signal(signal));
+    loop {
+        let (found, handled) = active::with(look).unwrap_or_default();
+        if let Some(stream) = handled {
+            stream.handled();
         }
-        if let Some((number, answer)) = waits.ready.pop_front() {
-            return Some(Next::Continuation(number, answer));
-        }
-        if let Some(package) = waits.take_left_over() {
-            return Some(Next::Message(package));
-        }
-        waits.wants_message = true;
-        None
-    });
-    match next.flatten() {
-        Some(next) => Poll::Ready(next),
-        None => {
-            wanting.keep_waker(context);
-            Poll::Pending
-        }
+        return match found {
+            Some(Found::Next(next)) => Poll::Ready(next),
+            Some(Found::Inbound(inbound)) => match active::open_inbound(inbound) {
+                Some(package) => Poll::Ready(Next::Message(package)),
+                None => continue,
+            },
+            None => {
+                wanting.keep_waker(context);
+                Poll::Pending
+            }
+        };
     }
+}
+
+/// What there is to do, and the stream whose item has been handled by now.
+fn look(waits: &mut Waits) -> (Option<Found>, Option<Arc<Attachment>>) {
+    waits.wants_message = false;
+    let (found, handled) = if let Some(signal) = waits.signals.pop_front() {
+        (Some(Found::Next(Next::Signal(signal))), waits.handling.take())
+    } else if let Some((number, answer)) = waits.ready.pop_front() {
+        (Some(Found::Next(Next::Continuation(number, answer))), waits.handling.take())
+    } else {
+        let (inbound, handled) = waits.next_inbound();
+        (inbound.map(Found::Inbound), handled)
+    };
+    waits.wants_message = found.is_none();
+    (found, handled)
 }

@@ -6,6 +6,7 @@
 //! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel for
 //! each call would cost more than the call.
 
+use super::attachment::{Attachment, Inbound};
 use super::beside::{Besides, BoxedFuture};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
@@ -13,7 +14,6 @@ use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
 use crate::mailbox::pool;
-use crate::package::Package;
 use crate::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
@@ -94,7 +94,7 @@ pub(crate) struct Waits {
     /// Made when it is needed, as are the shields.
     pub(super) beside: Option<Box<Besides>>,
     /// A message that the process has asked for, and signals that a method wants.
-    pub(crate) inbox: VecDeque<Package>,
+    pub(crate) inbox: VecDeque<Inbound>,
     pub(crate) signals: VecDeque<Signal>,
     /// Whether something in the process wants the next message, and its waker if that is not the process's own.
     pub(crate) wants_message: bool,
@@ -104,7 +104,9 @@ pub(crate) struct Waits {
     /// Whether a future that runs beside has not been polled yet.
     pub(super) new_beside: bool,
     /// Messages that selective receives have set aside.
-    pub(crate) aside: VecDeque<Package>,
+    pub(crate) aside: VecDeque<Inbound>,
+    /// The stream whose item is being handled.
+    pub(crate) handling: Option<Arc<Attachment>>,
     /// That the process was cancelled, and why.
     pub(crate) cancelled: Option<ExitReason>,
     /// Futures that wait for the cancellation.
@@ -138,13 +140,6 @@ impl Waits {
     #[cold]
     pub(super) fn of(life: u64) -> Box<Self> {
         Box::new(Self { owner: waker::owner_of_life(life), life, ..Self::default() })
-    }
-
-    /// Takes the first message that is left over: of those set aside, or of those that came since. One that was set aside has
-    /// been counted in another turn, and counts in this one too.
-    pub(crate) fn take_left_over(&mut self) -> Option<Package> {
-        let aside = self.aside.pop_front().inspect(|_| pool::spend(1));
-        aside.or_else(|| self.inbox.pop_front())
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -502,6 +497,18 @@ impl Waits {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
+    /// The next package that is in the mailbox no more, and the stream whose item has been handled by now.
+    pub(super) fn next_inbound(&mut self) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+        let handled = self.handling.take();
+        // What was set aside was counted in another turn; what the mailbox gave in this one has been, an item of a stream has not.
+        let aside = self.aside.pop_front().inspect(|_| pool::spend(1));
+        let next = aside.or_else(|| {
+            let inbound = self.inbox.pop_front();
+            inbound.inspect(|inbound| pool::spend(u32::from(inbound.from.is_some())))
+        });
+        (next, handled)
+    }
+
     /// Whether the process was asked to upgrade.
     pub(crate) fn is_upgrading(&self) -> bool {
         self.upgrades.is_some()
@@ -532,6 +539,7 @@ impl Waits {
     pub(super) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
             || !self.aside.is_empty()
+            || self.handling.is_some()
             || self.wants_beside()
             || self.is_upgrading()
             || self.end.is_some()

@@ -16,7 +16,6 @@
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
-use super::handoff::Attended;
 use super::local::Context;
 use super::step::Desk;
 use super::thread::Thread;
@@ -91,9 +90,6 @@ impl Context {
     /// The next process, after a look at what `handoff` and the monitor have to say.
     #[cold]
     fn find_when_called(&self) -> Option<Token> {
-        if self.is_new.take() {
-            return if self.rest(false, false) { self.search_on(true) } else { None };
-        }
         if self.thread.take_tick() {
             // Far ends come first.
             self.fair.set(0);
@@ -102,11 +98,8 @@ impl Context {
         if !self.thread.is_called() {
             return self.take_near().or_else(|| self.search());
         }
-        match self.attend() {
-            Attended::GoesOn => self.take_near().or_else(|| self.search()),
-            Attended::StandsBy(_) => self.search_on(true),
-            Attended::Ends => None,
-        }
+        let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
+        if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }
     }
 
     /// The next process from this thread's own queues, and the global one.

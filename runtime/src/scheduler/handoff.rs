@@ -95,8 +95,6 @@ pub(crate) enum Attended {
     GoesOn,
     /// Stand by; if a thread that waited has its worker, it must be woken.
     StandsBy(Option<usize>),
-    /// Leave.
-    Ends,
 }
 
 /// What a thread that rests finds.
@@ -245,7 +243,8 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
-            _ if permits.stopped => Attended::Ends,
+            // It runs what is left in its queues, and then ends.
+            At::Up(_) | At::Stray if permits.stopped => Attended::GoesOn,
             At::Up(_) => match permits.pass_to_waiting(thread, At::Standby) {
                 Some(next) => {
                     permits.stand_by(thread);

@@ -102,15 +102,12 @@ impl Context {
         if self.thread.attention() & LOST != 0 {
             return self.push_without_worker(displaced);
         }
-        match displaced {
-            Some(displaced) => {
-                self.deque.push(displaced);
-                if let Some(thread) = self.host.idle.announce_own() {
-                    self.host.unpark(thread);
-                }
+        // What waits in the slot behind a step that does not end is the monitor's.
+        if let Some(displaced) = displaced {
+            self.deque.push(displaced);
+            if let Some(thread) = self.host.idle.announce_own() {
+                self.host.unpark(thread);
             }
-            // The monitor sees to it if this thread does not come to it soon.
-            None => {}
         }
     }
 

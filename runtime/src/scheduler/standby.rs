@@ -27,21 +27,17 @@ impl Context {
         }
     }
 
-    /// A1 to A4 of the hand-off: the thread has been called. If it has stood by it counts as searching.
-    pub(super) fn attend(&self) -> Attended {
+    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a worker anew, and counts as searching;
+    /// `None` if it is to end.
+    pub(super) fn attend(&self) -> Option<bool> {
         self.thread.heed();
         // Before it gives up its worker: so the process is not in anybody's hands when all workers sleep.
         self.keep_for_others();
-        let attended = self.host.idle.attend(self.index);
-        if let Attended::StandsBy(next) = attended {
-            next.into_iter().for_each(|next| self.host.unpark(next));
-            self.host.leave_behind(self.index, self.thread);
-            self.host.announce();
-            if !self.rest(false, false) {
-                return Attended::Ends;
-            }
-        }
-        attended
+        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
+        next.into_iter().for_each(|next| self.host.unpark(next));
+        self.host.leave_behind(self.index, self.thread);
+        self.host.announce();
+        self.rest(false, false).then_some(true)
     }
 
     /// Moves what is in the run-next slot to where others look.
