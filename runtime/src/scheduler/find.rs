@@ -3,13 +3,28 @@
 //! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue (one,
 //! and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
+//! # How long a process waits
+//!
 //! Three exceptions keep anyone from waiting for ever:
-//! * every [`FAIR`] steps one of the far ends comes first, in turn: global queue, own inject queue, cold end of the own
-//!   deque, and the cold end of a deque that a thread has left behind which has no worker now. So a process in one of these
-//!   waits for at most `4 * FAIR` steps of the worker for each one before it, or for each deque left behind before its own
-//!   (and one that is in debt for as many turns more as it owes, see `step`);
-//! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
-//! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
+//! * every [`FAIR`] turns, and at the first turn after each tick of the [`monitor`](super::monitor), one of the far ends comes
+//!   first, one after the other: global queue, own inject queue, what threads without a worker have left, cold end of the own
+//!   deque. At a tick the time is looked at, too;
+//! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
+//! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
+//!
+//! And turns are bounded: by [`BUDGET`](super::budget::BUDGET) events, and by time (`turn`): a turn ends with the event that
+//! is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at most. So with e for
+//! the longest that one event takes (one message method, one poll of a future up to where it waits):
+//! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
+//! * each far end is visited at least once in four times [`FAIR`] turns, and at least once in four ticks and as many turns: in
+//!   30 ms and 4 e, with turns as long as they may be; one process is taken at a visit. So one that stands in line behind n
+//!   others has a worker's turn at the latest after n + 1 visits (and after as many turns more as it owes, see `step`);
+//!   most often long before that, since idle workers take from all queues;
+//! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take from the
+//!   deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of them goes to
+//!   another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system takes to wake a thread.
+//!
+//! What is not bounded is how many others are ready at the same time: there are as many turns at once as workers.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
 //! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
