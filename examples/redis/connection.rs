@@ -1,10 +1,12 @@
 //! A connection: a process that does what one client asks for, in the client's order.
 //!
-//! It answers all requests that have come before it writes, so that a client that sends many at once is written to once.
+//! It answers all requests that have come before it writes, so that a client that sends many at once is written to once;
+//! unless the replies become many. A client that asks and does not read is not read from either.
 //! While it waits for more it takes what is published on the client's channels.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::time::Duration;
 
 use postroom::JoinError;
 use postroom::prelude::*;
@@ -17,6 +19,12 @@ use crate::keys::Keys;
 use crate::reply::Replies;
 use crate::resp::{Requests, Words};
 use crate::shard::{ShardError, TimeToLive};
+
+/// So many bytes of replies are written, though more may come.
+const ENOUGH: usize = 64 * 1024;
+
+/// How long a client is given to go.
+const PARTING: Duration = Duration::from_millis(100);
 
 #[process]
 pub struct Connection {
@@ -40,6 +48,9 @@ enum Refusal {
     Shard(#[from] CallError<ShardError>),
     #[error(transparent)]
     Unanswered(#[from] CallError),
+    /// There is nobody to tell it to.
+    #[error(transparent)]
+    Lost(#[from] io::Error),
 }
 
 #[process]
@@ -56,22 +67,23 @@ impl Connection {
             tokio::select! {
                 read = stream.read_buf(requests.space()) => {
                     if read? == 0 {
-                        break;
+                        return Ok(());
                     }
                 }
                 () = ctx.serve_next(self) => {
                     ctx.serve_ready(self).await;
                 }
             }
-            // What has been read is answered, also when the server shuts down.
-            ctx.shield(async {
-                self.answer_all(ctx, &mut requests).await;
-                stream.write_all(&self.replies.bytes).await
-            })
-            .await?;
-            self.replies.bytes.clear();
+            self.answer_all(ctx, &mut stream, &mut requests).await?;
+            self.write(&mut stream).await?;
         }
-        stream.shutdown().await
+        part(ctx, &mut stream).await
+    }
+
+    /// The server goes. What has been read is answered before this is handled.
+    #[signal]
+    fn go(&mut self, _cancel: Cancel) {
+        self.is_over = true;
     }
 
     /// Something was published on a channel of the client's.
@@ -83,24 +95,42 @@ impl Connection {
         self.replies.bulk(&published.text);
     }
 
-    async fn answer_all(&mut self, ctx: &Context<Self>, requests: &mut Requests) {
+    async fn answer_all(
+        &mut self,
+        ctx: &Context<Self>,
+        stream: &mut TcpStream,
+        requests: &mut Requests,
+    ) -> io::Result<()> {
         while !self.is_over {
             match requests.next() {
                 Ok(None) => break,
-                Ok(Some(request)) => {
-                    if let Err(refusal) = self.answer(ctx, request).await {
-                        self.replies.error(refusal);
-                    }
-                }
+                Ok(Some(request)) => match self.answer(ctx, stream, request).await {
+                    Ok(()) => {}
+                    Err(Refusal::Lost(error)) => return Err(error),
+                    Err(refusal) => self.replies.error(refusal),
+                },
                 Err(error) => {
                     self.replies.error(format_args!("Protocol error: {error}"));
                     self.is_over = true;
                 }
             }
+            self.make_room(stream).await?;
         }
+        Ok(())
     }
 
-    async fn answer(&mut self, ctx: &Context<Self>, request: Words<'_>) -> Result<(), Refusal> {
+    async fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.write_all(&self.replies.bytes).await?;
+        self.replies.bytes.clear();
+        Ok(())
+    }
+
+    /// Writes, if there is enough for it.
+    async fn make_room(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        if self.replies.bytes.len() < ENOUGH { Ok(()) } else { self.write(stream).await }
+    }
+
+    async fn answer(&mut self, ctx: &Context<Self>, stream: &mut TcpStream, request: Words<'_>) -> Result<(), Refusal> {
         let command = Command::of(request)?;
         if !self.channels.is_empty() && !command.is_for_subscribers() {
             let name = request.split_first().map(|(name, _)| name.escape_ascii().to_string());
@@ -120,12 +150,14 @@ impl Connection {
                 self.replies.integer(number);
             }
             Command::GetMany(keys) => {
-                let mut values = Vec::with_capacity(keys.len());
+                self.replies.array(keys.len());
                 for key in keys.iter() {
-                    values.push(self.keys.shard(key).get(key.into()).await?);
+                    match self.keys.shard(key).get(key.into()).await {
+                        Ok(value) => self.replies.bulk_or_null(value.as_deref()),
+                        Err(error) => self.replies.error(error),
+                    }
+                    self.make_room(stream).await?;
                 }
-                self.replies.array(values.len());
-                values.iter().for_each(|value| self.replies.bulk_or_null(value.as_deref()));
             }
             Command::Delete(keys) => {
                 let mut count = 0;
@@ -209,4 +241,19 @@ impl Connection {
         self.replies.bulk_or_null(channel);
         self.replies.integer(self.channels.len() as i64);
     }
+}
+
+/// Tells the client that nothing more will come. What it had sent before it heard that is read: if it were not, the system
+/// would throw the last replies away.
+async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unheard = Vec::with_capacity(ENOUGH);
+    let reading = async {
+        while stream.read_buf(&mut unheard).await? > 0 {
+            unheard.clear();
+        }
+        Ok(())
+    };
+    // A client that has not gone by then is left.
+    ctx.timeout(PARTING, reading).await.unwrap_or(Ok(()))
 }

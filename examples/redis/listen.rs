@@ -3,17 +3,18 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use postroom::ChildSpawn;
 use postroom::prelude::*;
 use postroom::supervision::{Child, ChildError, Tree};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::Failure;
 use crate::connection::Connection;
 use crate::keys::Keys;
 
 /// How long it waits when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a connection has to write its last replies when the server goes: its client may not read them.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[process]
 pub struct Listener {
@@ -44,11 +45,8 @@ impl Listener {
 
     fn connect(&mut self, stream: TcpStream) -> Result<(), ChildError> {
         self.count += 1;
-        let (keys, mut stream) = (self.keys.clone(), Some(stream));
-        let start = move |spawn: ChildSpawn| -> Result<_, Failure> {
-            let stream = stream.take().ok_or("a connection has one life")?;
-            Ok(spawn.of(Connection::new(keys.clone())).serve(stream)?)
-        };
-        self.connections.start_any(Child::new(self.count.to_string(), start).temporary()).map(drop)
+        let connection = Connection::new(self.keys.clone());
+        let child = Child::once(self.count.to_string(), |spawn| spawn.of(connection).serve(stream));
+        self.connections.start(child.stop_within(PATIENCE)).map(drop)
     }
 }

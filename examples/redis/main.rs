@@ -27,8 +27,8 @@ use std::error::Error;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
-use postroom::ChildSpawn;
 use postroom::prelude::*;
+use postroom::{ChildSpawn, Interrupt};
 use tokio::net::TcpListener;
 
 use crate::keys::Keys;
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(port: u16) -> Result<(), Failure> {
+    let interrupt = Interrupt::catch()?;
     let runtime = Runtime::builder().tokio().build()?;
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))?;
     let address = listener.local_addr()?;
@@ -86,7 +87,8 @@ fn serve(port: u16) -> Result<(), Failure> {
     runtime.spawn(Listener::new(keys, connections)).accept(listener)?;
 
     println!("listening on {address}");
-    let report = runtime.run_until_ctrl_c()?;
+    interrupt.wait();
+    let report = runtime.shutdown()?;
     if report.is_clean() { Ok(()) } else { Err(report.to_string().into()) }
 }
 
