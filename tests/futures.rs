@@ -291,9 +291,10 @@ fn wakers_outlive_their_runtime() {
         drop(runtime);
         let wakers = std::mem::take(&mut *wakers.lock().unwrap());
         wakers.into_iter().for_each(|waker| {
-            waker.clone().wake();
-            drop(waker.clone());
+            waker.wake_by_ref();
+            let copy = waker.clone();
             waker.wake();
+            copy.wake();
         });
     });
 }
