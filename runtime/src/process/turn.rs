@@ -8,15 +8,15 @@
 //! thread writes the word when a turn begins, and the monitor changes it:
 //!
 //! * B1 the thread begins a turn: it stores the end, an odd number.
-//! * M1 the monitor, at a tick, exchanges an odd end for the even one after it: one tick has passed in this turn.
+//! * M1 the monitor, at a tick, exchanges an odd end for the even one before it: one tick has passed in this turn.
 //! * M2 the monitor, at a tick, exchanges an even one for zero: a second tick has passed, and the turn ends with the event
 //!   that is at work. So a turn ends between one tick and two after it began, and that event's rest.
 //! * B2 the thread sees in the comparison that it makes before each event that nothing is left.
 //!
 //! The monitor exchanges only what it has seen, and no two turns of a thread have the same end unless the one before has
 //! spent nothing: so what M1 marks and M2 takes is the turn that was seen, and a mark that is lost to B1 belonged to the turn
-//! before. (A turn that spends nothing calls no code of a process but one step's.) The one event more that an even end stands
-//! for is of no account.
+//! before. (A turn that spends nothing calls no code of a process but one step's.) The one or
+//! two events of the budget that the marks take are of no account.
 //!
 //! The word is the thread's own, so that a tick costs the thread a miss of the cache, and nothing else: the comparison was
 //! there before. (Rejected: one word for all that counts ticks, of which each turn keeps the value it began with; two loads
@@ -41,7 +41,7 @@ impl Turn {
     /// B1: a turn begins, when so much has been spent, and may spend so much more.
     #[inline(always)]
     pub(crate) fn begin(&self, spent: u64, budget: u32) {
-        self.end.store((spent + u64::from(budget)) | 1, Ordering::Relaxed);
+        self.end.store((spent + u64::from(budget) - 1) | 1, Ordering::Relaxed);
         self.message.clear();
     }
 
@@ -75,7 +75,7 @@ impl Turn {
     /// M1 and M2: a tick, while the thread is in a turn.
     pub(crate) fn tick(&self) {
         let seen = self.end.load(Ordering::Relaxed);
-        let next = if seen.is_multiple_of(2) { 0 } else { seen + 1 };
+        let next = if seen.is_multiple_of(2) { 0 } else { seen - 1 };
         if seen != next {
             // Failing, it was another turn's.
             let _met = self.end.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -92,7 +92,7 @@ mod tests {
         for began in [0, 7, 1 << 40] {
             let turn = Turn::new();
             turn.begin(began, 128);
-            assert!(!turn.is_over(began) && !turn.is_over(began + 127) && turn.is_over(began + 129));
+            assert!(!turn.is_over(began) && !turn.is_over(began + 126) && turn.is_over(began + 128));
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
         let turn = Turn::new();
         turn.begin(7, 128);
         turn.tick();
-        assert!(!turn.is_over(7 + 127), "one tick may have come just after the turn began");
+        assert!(!turn.is_over(7 + 125), "one tick may have come just after the turn began");
         turn.tick();
         assert!(turn.is_over(7));
         turn.tick();

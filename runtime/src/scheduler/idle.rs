@@ -284,10 +284,10 @@ impl Idle {
         change()
     }
 
-    /// R1 of the monitor: it has seen all workers idle, when threads had got up so often. Gives whether it rests from here on.
-    pub(crate) fn rest_monitor(&self, risen: Option<u64>) -> bool {
+    /// R1 of the monitor. Gives whether all workers are idle, and the monitor rests from here on.
+    pub(crate) fn rest_monitor(&self) -> bool {
         let sleepers = lock(&self.sleepers);
-        let rests = sleepers.list.len() == self.workers && risen == Some(sleepers.rises);
+        let rests = sleepers.list.len() == self.workers;
         self.monitor_rests.store(rests, Ordering::Relaxed);
         rests
     }

@@ -15,14 +15,14 @@
 //!
 //! # Rest
 //!
-//! * R1 the monitor has seen all workers idle for some ticks: under the lock of `idle` it looks whether they all are, and
-//!   none has got up since its last look; if so, it notes that it rests. R2 it parks until the note is gone.
+//! * R1 the monitor has seen all workers idle for some ticks: under the lock of `idle` it looks whether they all are; if so,
+//!   it notes that it rests. R2 it parks until the note is gone.
 //! * G1 whoever takes a thread off the list of sleepers, under the lock, or gets up by itself; G2 looks afterwards whether
 //!   the monitor rests; if so, it takes the note away, and unparks it.
 //!
 //! *No step runs unwatched*: a thread comes to a step only after it, or whoever's worker it has, has left the list (G1). If
-//! that was before R1, R1 sees a list that is not full, or another number of risings than at the look before. If it was after
-//! R1, the lock orders the note before G2, which sees it. So the note stands only while all workers are idle; a step without
+//! that was before R1, R1 sees a list that is not full, unless the thread has lain down again. If it was after R1, the lock
+//! orders the note before G2, which sees it. So the note stands only while all workers are idle; a step without
 //! a worker may go on meanwhile, and its end is looked for now and then.
 //!
 //! A model is in `tests/models`.
@@ -78,11 +78,10 @@ impl Host {
         let tick = tick_of(self.config.stall_limit);
         while !self.is_stopped() {
             let now = Moment::now_by(None);
-            let (rest, risen) = self.look(&mut looks, now);
-            match rest {
+            match self.look(&mut looks, now) {
                 Rest::Tick => self.stay(now.after(tick), || true),
                 Rest::Calm(longest) => {
-                    if self.idle.rest_monitor(risen) {
+                    if self.idle.rest_monitor() {
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
                         self.stay(until, || self.idle.does_monitor_rest());
                         // If it was the time that ended it; otherwise somebody has.
@@ -121,8 +120,8 @@ impl Host {
         }
     }
 
-    /// A tick. Gives what comes after it, and how often threads have got up if all workers are idle.
-    fn look(&'static self, looks: &mut Looks, now: Moment) -> (Rest, Option<u64>) {
+    /// A tick. Gives what comes after it.
+    fn look(&'static self, looks: &mut Looks, now: Moment) -> Rest {
         let crew = self.idle.survey(&mut looks.places);
         looks.threads.clear();
         for (number, thread) in self.threads_in_use() {
@@ -151,7 +150,7 @@ impl Host {
         self.carry_out(&looks.orders, &mut looks.open);
         looks.orders.clear();
         self.monitor.ticks.add(1);
-        (rest, crew.all_idle)
+        rest
     }
 
     /// Does what was judged. Who is stuck is noted first: it may be what is done now that ends the step.
