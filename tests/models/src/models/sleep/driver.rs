@@ -446,16 +446,23 @@ impl World {
                 self.announce();
             }
             (0..self.threads).for_each(|thread| self.move_run_next(thread));
-            if crew.all_idle.is_some() && self.idle.rest_monitor() {
-                reach("the monitor rested");
-                while self.idle.does_monitor_rest() && !self.stopped.load(Ordering::Acquire) {
-                    self.monitor.wait();
-                }
-                let _rested = self.idle.end_monitor_rest();
-            } else {
+            if crew.all_idle.is_none() || !self.rest_monitor() {
                 thread::yield_now();
             }
         }
+    }
+
+    /// R1 and R2. Gives whether it has rested.
+    pub(super) fn rest_monitor(&self) -> bool {
+        let rests = self.idle.rest_monitor();
+        if rests {
+            reach("the monitor rested");
+            while self.idle.does_monitor_rest() && !self.stopped.load(Ordering::Acquire) {
+                self.monitor.wait();
+            }
+            let _rested = self.idle.end_monitor_rest();
+        }
+        rests
     }
 
     /// `Host::move_run_next`.
