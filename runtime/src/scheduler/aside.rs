@@ -5,11 +5,14 @@
 
 use super::handoff::{Back, HandedOff};
 use super::host::Host;
+use super::line::Ticket;
 use super::local::{Context, with_current};
 use super::permits::Need;
 use super::thread::{CALLED, LOST};
 use crate::clock::forget_now;
-use crate::sync::{Ordering, fence, lock, park};
+use crate::sync::{Ordering, fence, lock, park, yield_now};
+use std::ptr;
+use std::task::Waker;
 
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
@@ -55,7 +58,7 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
         if context.hand_off(Need::Blocking) {
-            return Some(context.outside(block));
+            return Some(context.outside(block, false));
         }
         context.host.idle.has_stayed(context.index);
         None
@@ -65,51 +68,136 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
-        Some(context) if context.hand_off(need) => context.outside(block),
+        Some(context) if context.hand_off(need) => context.outside(block, false),
         Some(context) => context.in_place(block),
+    })
+}
+
+/// What became of something that blocks in async code.
+pub(crate) enum Outcome<F, R> {
+    /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no worker.
+    Ran(R, bool),
+    /// It has not: the process is woken when there is a thread.
+    Waits(F, Place),
+}
+
+/// How a hand-off goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// Somebody else has the worker.
+    Gone,
+    /// The step blocks in its place.
+    Stays,
+    /// A thread has been started for it.
+    Grown,
+    /// Others were faster.
+    Again,
+}
+
+/// A place in the line for a thread, which is given up when this is dropped.
+pub(crate) struct Place {
+    host: &'static Host,
+    ticket: Ticket,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (was_promised, waker) = self.host.idle.leave_line(self.ticket);
+        drop(waker);
+        if was_promised {
+            self.host.serve_line();
+        }
+    }
+}
+
+/// Runs `block` in a step of async code, when there is a thread for it.
+pub(crate) fn block_async<F: FnOnce() -> R, R>(block: F, place: Option<Place>, waker: &Waker) -> Outcome<F, R> {
+    with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
+        None => Outcome::Ran(block(), true),
+        Some(context) => match context.hand_off_or_line_up(place, waker) {
+            Ok(true) => {
+                let output = context.outside(block, true);
+                Outcome::Ran(output, context.thread.attention() & LOST == 0)
+            }
+            Ok(false) => Outcome::Ran(context.in_place(block), true),
+            Err(place) => Outcome::Waits(block, place),
+        },
     })
 }
 
 impl Context {
     /// H1 and H2. Gives whether somebody else has the worker; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
-        let host = self.host;
+        let mut now = need;
         loop {
-            match host.idle.hand_off(self.index, need) {
-                HandedOff::ToStandby(next) => {
-                    host.leave_behind(self.index, self.thread);
-                    host.unpark(next);
-                    return true;
-                }
-                HandedOff::ToWaiting(next) => {
-                    host.unpark(next);
-                    self.keep_for_others();
-                    host.leave_behind(self.index, self.thread);
-                    host.announce();
-                    return true;
-                }
-                HandedOff::HadNone => return true,
-                HandedOff::Stays => return false,
-                HandedOff::Grow => {
-                    if let Err(error) = host.grow(need) {
-                        tracing::error!(%error, host = %host.config.name, "no thread for a step that blocks could be started");
-                        return false;
-                    }
-                }
+            let handed_off = self.host.idle.hand_off(self.index, now);
+            now = match self.pass(handed_off, need) {
+                Passed::Gone => return true,
+                Passed::Stays => return false,
+                Passed::Grown => Need::Grown,
+                Passed::Again => need,
+            };
+        }
+    }
+
+    /// The same in async code; if the step would block in its place, it has a place in the line instead.
+    fn hand_off_or_line_up(&self, place: Option<Place>, waker: &Waker) -> Result<bool, Place> {
+        let host = self.host;
+        let place = place.filter(|place| ptr::eq(place.host, host));
+        let mut grown = false;
+        loop {
+            let handed_off = if grown {
+                Ok(host.idle.hand_off(self.index, Need::Grown))
+            } else {
+                // Cloned and dropped outside of the lock: that may run anything.
+                let ticket = place.as_ref().map(|place| place.ticket);
+                let (handed_off, _waker) = host.idle.hand_off_or_line_up(self.index, ticket, waker.clone());
+                handed_off
+            };
+            let handed_off = match handed_off {
+                Ok(handed_off) => handed_off,
+                Err(ticket) => return Err(place.unwrap_or(Place { host, ticket })),
+            };
+            match self.pass(handed_off, Need::Blocking) {
+                Passed::Gone => return Ok(true),
+                Passed::Stays => return Ok(false),
+                passed => grown = passed == Passed::Grown,
             }
         }
     }
 
-    /// H3, and back.
-    fn outside<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct ComesBack<'a>(&'a Context);
+    /// H2.
+    fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
+        let host = self.host;
+        match handed_off {
+            HandedOff::ToStandby(next) => {
+                host.leave_behind(self.index, self.thread);
+                host.unpark(next);
+                Passed::Gone
+            }
+            HandedOff::ToWaiting(next) => {
+                host.unpark(next);
+                self.keep_for_others();
+                host.leave_behind(self.index, self.thread);
+                host.announce();
+                Passed::Gone
+            }
+            HandedOff::HadNone => Passed::Gone,
+            HandedOff::Stays => Passed::Stays,
+            HandedOff::Grow => host.try_to_grow(need),
+        }
+    }
+
+    /// H3, and back; in async code the thread does not wait for a worker.
+    fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
+        struct ComesBack<'a>(&'a Context, bool);
         impl Drop for ComesBack<'_> {
             fn drop(&mut self) {
-                self.0.come_back();
+                self.0.come_back(self.1);
             }
         }
         self.step_out(|| {
-            let _comes_back = ComesBack(self);
+            let _comes_back = ComesBack(self, is_async);
             let output = block();
             forget_now();
             output
@@ -147,10 +235,12 @@ impl Context {
         }
     }
 
-    /// B1 and B2: for a worker to go on with the step.
-    fn come_back(&self) {
+    /// B1 and B2: for a worker to go on with the step, or to leave it.
+    fn come_back(&self, is_async: bool) {
         let host = self.host;
-        let mut back = host.idle.come_back(self.index, false);
+        // What it was called for before is over: if it gets a worker, whoever waits then calls it anew.
+        self.thread.heed();
+        let mut back = host.idle.come_back(self.index, is_async);
         if let Back::Waits(others) = &back {
             for &other in others {
                 if let Some(thread) = host.threads.get(other) {
@@ -172,6 +262,7 @@ impl Context {
             Back::With(worker, displaced) => {
                 self.take_up(worker);
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
+                host.serve_line();
             }
             Back::Stray | Back::Waits(_) => self.thread.call(LOST),
         }
@@ -185,6 +276,32 @@ impl Context {
 }
 
 impl Host {
+    /// Starts a thread that the worker of a step can be handed to.
+    fn try_to_grow(&'static self, need: Need) -> Passed {
+        match self.grow(need) {
+            Ok(true) => Passed::Grown,
+            Ok(false) => {
+                // A thread that is about to end may have to be gone first.
+                yield_now();
+                Passed::Again
+            }
+            Err(error) => {
+                tracing::error!(%error, host = %self.config.name, "no thread for a step that blocks could be started");
+                Passed::Stays
+            }
+        }
+    }
+
+    /// There may be a thread more to block with: wakes those in line whose turn has come. Not for a thread in its context.
+    pub(super) fn serve_line(&self) {
+        for waker in self.idle.serve_line() {
+            // A waker may be anybody's code.
+            if let Err(panic) = crate::panics::contain(|| waker.wake()) {
+                tracing::error!(%panic, "the waker of something that blocks panicked");
+            }
+        }
+    }
+
     /// M1 to M4: `number` has been in the same step for long, and others wait. Its worker goes to another thread, and its step
     /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
     ///
@@ -196,12 +313,8 @@ impl Host {
             match self.idle.take_over(number) {
                 HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
                 HandedOff::HadNone | HandedOff::Stays => return false,
-                HandedOff::Grow => {
-                    if let Err(error) = self.grow(Need::Blocking) {
-                        tracing::error!(%error, host = %self.config.name, "no thread to take over from a stalled step could be started");
-                        return false;
-                    }
-                }
+                HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
+                HandedOff::Grow => {}
             }
         };
         thread.call(LOST);

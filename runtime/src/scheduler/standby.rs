@@ -21,7 +21,7 @@ impl Context {
         match lain {
             Lain::Asleep(lookout) => self.rest(true, lookout),
             Lain::StandsBy(next) => {
-                next.into_iter().for_each(|next| self.host.unpark(next));
+                self.pass_on(next);
                 self.rest(true, false)
             }
         }
@@ -34,10 +34,17 @@ impl Context {
         // Before it gives up its worker: so the process is not in anybody's hands when all workers sleep.
         self.keep_for_others();
         let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
-        next.into_iter().for_each(|next| self.host.unpark(next));
+        self.pass_on(next);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
         self.rest(false, false).then_some(true)
+    }
+
+    /// The thread has no worker any more: `next` has it, if there is one, and there is a thread more to block with.
+    fn pass_on(&self, next: Option<usize>) {
+        next.into_iter().for_each(|next| self.host.unpark(next));
+        // Whoever is woken by that is not to run here.
+        self.step_out(|| self.host.serve_line());
     }
 
     /// Moves what is in the run-next slot to where others look.
