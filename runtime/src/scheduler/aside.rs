@@ -11,12 +11,23 @@ use super::permits::Need;
 use super::thread::{CALLED, LOST};
 use crate::clock::forget_now;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
+use std::cell::Cell;
 use std::ptr;
 use std::task::Waker;
 
+thread_local! {
+    /// The context that this thread has while something blocks in a step of it.
+    static ASIDE: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
-    in_step(Need::Process, block)
+    let aside = ASIDE.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `Context::aside`, which borrows the context.
+    match unsafe { aside.as_ref() } {
+        Some(context) => context.wait_aside(block),
+        None => in_step(Need::Process, block),
+    }
 }
 
 /// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another thread
@@ -57,11 +68,7 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
-        if context.hand_off(Need::Blocking) {
-            return Some(context.outside(block, false));
-        }
-        context.host.idle.has_stayed(context.index);
-        None
+        context.hand_off(Need::Room).then(|| context.outside(block, false))
     })
 }
 
@@ -128,15 +135,14 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(block: F, place: Option<Place>, w
 impl Context {
     /// H1 and H2. Gives whether somebody else has the worker; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
-        let mut now = need;
+        let mut grown = false;
         loop {
-            let handed_off = self.host.idle.hand_off(self.index, now);
-            now = match self.pass(handed_off, need) {
+            let handed_off = self.host.idle.hand_off(self.index, need, grown);
+            match self.pass(handed_off, need) {
                 Passed::Gone => return true,
                 Passed::Stays => return false,
-                Passed::Grown => Need::Grown,
-                Passed::Again => need,
-            };
+                passed => grown = passed == Passed::Grown,
+            }
         }
     }
 
@@ -146,21 +152,27 @@ impl Context {
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {
-            let handed_off = if grown {
-                Ok(host.idle.hand_off(self.index, Need::Grown))
-            } else {
-                // Cloned and dropped outside of the lock: that may run anything.
-                let ticket = place.as_ref().map(|place| place.ticket);
-                let (handed_off, _waker) = host.idle.hand_off_or_line_up(self.index, ticket, waker.clone());
-                handed_off
+            // Cloned and dropped outside of the lock: that may run anything.
+            let ticket = place.as_ref().map(|place| place.ticket);
+            let (handed_off, _waker) = match grown {
+                true => (Ok(host.idle.hand_off(self.index, Need::Blocking, true)), None),
+                false => host.idle.hand_off_or_line_up(self.index, ticket, waker.clone()),
             };
             let handed_off = match handed_off {
                 Ok(handed_off) => handed_off,
-                Err(ticket) => return Err(place.unwrap_or(Place { host, ticket })),
+                Err(ticket) => {
+                    // Perhaps nobody will ever leave a thread.
+                    self.step_out(|| host.serve_line());
+                    return Err(place.unwrap_or(Place { host, ticket }));
+                }
             };
-            match self.pass(handed_off, Need::Blocking) {
-                Passed::Gone => return Ok(true),
-                Passed::Stays => return Ok(false),
+            let need = ticket.map_or(Need::Blocking, Need::Promised);
+            match self.pass(handed_off, need) {
+                passed @ (Passed::Gone | Passed::Stays) => {
+                    // Whoever is woken by that is not to run here.
+                    self.step_out(|| drop(place));
+                    return Ok(passed == Passed::Gone);
+                }
                 passed => grown = passed == Passed::Grown,
             }
         }
@@ -196,11 +208,9 @@ impl Context {
                 self.0.come_back(self.1);
             }
         }
-        self.step_out(|| {
+        self.aside(|| {
             let _comes_back = ComesBack(self, is_async);
-            let output = block();
-            forget_now();
-            output
+            block()
         })
     }
 
@@ -209,17 +219,56 @@ impl Context {
         struct Stayed<'a>(&'a Context);
         impl Drop for Stayed<'_> {
             fn drop(&mut self) {
-                self.0.host.idle.has_stayed(self.0.index);
+                self.0.host.idle.stay(self.0.index, false);
             }
         }
         self.host.ran_in_place.add_shared(1);
         self.tell_in_place();
-        self.step_out(|| {
+        self.aside(|| {
             let _stayed = Stayed(self);
-            let output = block();
-            forget_now();
-            output
+            block()
         })
+    }
+
+    /// Runs something that blocks, outside of the context.
+    fn aside<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Back(*const Context);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                ASIDE.set(self.0);
+                forget_now();
+            }
+        }
+        self.step_out(|| {
+            // Those that blocked before wait for processes now.
+            self.host.serve_line();
+            let _back = Back(ASIDE.replace(self));
+            block()
+        })
+    }
+
+    /// Within something that blocks, `block` waits for another process.
+    fn wait_aside<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Waited<'a>(&'a Context, bool);
+        impl Drop for Waited<'_> {
+            fn drop(&mut self) {
+                let Self(context, was_in_place) = *self;
+                if was_in_place {
+                    context.come_back(false);
+                    context.host.idle.stay(context.index, true);
+                } else {
+                    context.host.idle.note_waits(context.index, false);
+                }
+            }
+        }
+        let was_in_place = self.host.idle.is_in_place(self.index);
+        let has_handed_off = was_in_place && self.hand_off(Need::Process);
+        if !was_in_place {
+            self.host.idle.note_waits(self.index, true);
+        }
+        let _waited = (has_handed_off || !was_in_place).then(|| Waited(self, was_in_place));
+        self.host.serve_line();
+        block()
     }
 
     /// Says so, once for each type of process.

@@ -128,15 +128,16 @@ pub(crate) struct Census {
 }
 
 impl Idle {
-    /// H1: `from` is about to block.
-    pub(crate) fn hand_off(&self, from: usize, need: Need) -> HandedOff {
+    /// H1: `from` is about to block. A thread may have been started for it.
+    pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
-        let handed_off = self.give_away(&mut sleepers, from, need, At::Blocked);
+        let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
         match handed_off {
             HandedOff::HadNone => sleepers.permits.go_without(from, true),
-            HandedOff::Stays => sleepers.permits.stay(from, true),
+            HandedOff::Stays if need != Need::Room => sleepers.permits.stay(from, true),
             _ => {}
         }
+        sleepers.permits.note_waits(from, matches!(need, Need::Process | Need::Room));
         handed_off
     }
 
@@ -154,7 +155,9 @@ impl Idle {
             Some((ticket, Worth::Promised)) => Need::Promised(ticket),
             Some((ticket, Worth::Waits)) => return (Err(ticket), Some(waker)),
         };
-        match self.give_away(&mut sleepers, from, need, At::Blocked) {
+        let handed_off = self.give_away(&mut sleepers, from, (need, false), At::Blocked);
+        sleepers.permits.note_waits(from, false);
+        match handed_off {
             HandedOff::Stays => {
                 let ticket = sleepers.permits.line.join(waker);
                 self.count_line(&sleepers);
@@ -193,22 +196,32 @@ impl Idle {
         served
     }
 
-    /// A step that has blocked in its place does so no more.
-    pub(crate) fn has_stayed(&self, thread: usize) {
-        lock(&self.sleepers).permits.stay(thread, false);
+    /// Whether a step blocks in its place.
+    pub(crate) fn stay(&self, thread: usize, blocks: bool) {
+        lock(&self.sleepers).permits.stay(thread, blocks);
+    }
+
+    /// Whether the step of that thread blocks in its place.
+    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
+        lock(&self.sleepers).permits.is_in_place(thread)
+    }
+
+    /// Within what blocks a wait for another process begins, or ends.
+    pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
+        lock(&self.sleepers).permits.note_waits(thread, waits);
     }
 
     /// M1: the worker of `from`, which is stuck in a step, goes to another thread.
     pub(crate) fn take_over(&self, from: usize) -> HandedOff {
-        self.give_away(&mut lock(&self.sleepers), from, Need::Blocking, At::Stray)
+        self.give_away(&mut lock(&self.sleepers), from, (Need::Blocking, false), At::Stray)
     }
 
-    fn give_away(&self, sleepers: &mut Sleepers, from: usize, need: Need, then: At) -> HandedOff {
+    fn give_away(&self, sleepers: &mut Sleepers, from: usize, (need, grown): (Need, bool), then: At) -> HandedOff {
         let permits = &mut sleepers.permits;
         if permits.stopped || !matches!(permits.at(from), At::Up(_)) {
             return HandedOff::HadNone;
         }
-        let handed_off = match permits.successor(need) {
+        let handed_off = match permits.successor(need, grown) {
             Successor::Waiting(next) => {
                 permits.pass_to_waiting(from, then);
                 HandedOff::ToWaiting(next)
@@ -324,8 +337,8 @@ impl Idle {
         }
     }
 
-    /// What a thread that has lain down or stands by has to do now.
-    pub(crate) fn look(&self, thread: usize) -> Rest {
+    /// What a thread that has lain down or stands by has to do now. The lookout's sleep has its own end.
+    pub(crate) fn look(&self, thread: usize, lookout: bool) -> Rest {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
@@ -333,7 +346,7 @@ impl Idle {
             _ if permits.stopped => Rest::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
-                permits.note_timed(thread, spare);
+                permits.note_timed(thread, spare && !lookout);
                 Rest::Asleep(spare)
             }
             _ => Rest::Standby(permits.has_surplus()),

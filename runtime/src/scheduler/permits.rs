@@ -41,9 +41,11 @@ struct Place {
     timed: bool,
     /// Whether its step blocks although it has a worker.
     in_place: bool,
+    /// Whether that which blocks waits for another process.
+    waits: bool,
 }
 
-const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false };
+const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
 
 /// Why a step gives up its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +56,8 @@ pub(crate) enum Need {
     Promised(Ticket),
     /// It waits for another process, which may need a worker for that.
     Process,
-    /// Either; a thread has been started for it.
-    Grown,
+    /// The same; but it can do without.
+    Room,
 }
 
 /// Who could get a worker.
@@ -182,12 +184,12 @@ impl Permits {
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
     }
 
-    /// Who could get the worker of a step that has that need.
-    pub(crate) fn successor(&self, need: Need) -> Successor {
+    /// Who could get the worker of a step that has that need, and for which a thread may have been started.
+    pub(crate) fn successor(&self, need: Need, grown: bool) -> Successor {
         if let Some(&next) = self.waiting.front() {
             return Successor::Waiting(next);
         }
-        let may = matches!(need, Need::Promised(_) | Need::Grown) || self.available() > 0;
+        let may = grown || matches!(need, Need::Promised(_)) || self.available() > 0;
         match self.standby.last() {
             Some(&next) if may => Successor::Standby(next),
             None if may => Successor::New,
@@ -198,13 +200,35 @@ impl Permits {
 
     /// Whether a thread may be started now for a step that has that need.
     pub(crate) fn may_start(&self, need: Need) -> bool {
-        let may = self.threads < self.limit || (need == Need::Process && self.is_last_to_run());
-        !self.stopped && may && self.successor(need) == Successor::New
+        let beyond = match need {
+            Need::Blocking | Need::Room => false,
+            // The promise was one beyond the bound if nobody comes or goes.
+            Need::Promised(_) => self.starting + self.ending == 0,
+            Need::Process => self.is_last_to_run(),
+        };
+        !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == Successor::New
     }
 
-    /// Promises a thread to whoever is first in line, who must be woken.
+    /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave one,
+    /// since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
     pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
-        if self.available() > 0 { self.line.promise() } else { None }
+        let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
+        if may { self.line.promise() } else { None }
+    }
+
+    /// Whether all that block wait for processes.
+    fn all_wait(&self) -> bool {
+        self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
+    }
+
+    /// What blocks waits for another process, or does not.
+    pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
+        self.places[thread].waits = waits;
+    }
+
+    /// Whether its step blocks although it has a worker.
+    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
+        self.places[thread].in_place
     }
 
     /// Whether all workers would be in steps that block if one more blocked in its place.

@@ -64,7 +64,7 @@ impl Context {
             if asleep {
                 self.look_again(lookout);
             }
-            let patience = match host.idle.look(self.index) {
+            let patience = match host.idle.look(self.index, lookout) {
                 Rest::Up(worker, behind) => {
                     self.take_up(worker);
                     self.behind.set(behind);
@@ -82,8 +82,8 @@ impl Context {
                     if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
                         return false;
                     }
-                    // Others are still to empty its deque.
-                    if is_over { Some(host.config.keep_alive.max(PAUSE)) } else { rest }
+                    // Others are still to empty its deque, or it is promised to somebody.
+                    if is_over { Some(PAUSE) } else { rest }
                 }
             };
             park(patience);
@@ -147,5 +147,5 @@ impl Context {
     }
 }
 
-/// How long a thread that is one too many waits for others to empty its deque before it looks again.
+/// How long a thread that is to end, and may not, waits before it looks again.
 const PAUSE: Duration = Duration::from_millis(10);
