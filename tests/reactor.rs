@@ -320,8 +320,10 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
     let user = runtime.spawn(User).serve()?;
     assert_eq!(user.spawn_blocking(2).wait()?, 3);
     runtime.block_on(async {
+        // It is there when the task has not been polled yet, too.
+        let dropped = Dropped(sender);
         tokio::spawn(async move {
-            let _dropped = Dropped(sender);
+            let _dropped = dropped;
             std::future::pending::<()>().await
         });
         tokio::task::yield_now().await;
