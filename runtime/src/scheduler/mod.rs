@@ -31,6 +31,7 @@ pub(crate) mod launch;
 pub(crate) mod lend;
 pub(crate) mod local;
 pub(crate) mod own;
+pub(crate) mod pinned;
 pub(crate) mod quiet;
 pub(crate) mod seat;
 mod settle;
