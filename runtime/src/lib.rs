@@ -44,6 +44,8 @@
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`.
+//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
+//!   runtime of `#[postroom::main]` has it from the start.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");
@@ -61,6 +63,7 @@ mod children;
 mod clock;
 mod command;
 mod dead_letter;
+mod ending;
 mod errors;
 mod exit;
 mod groups;
@@ -85,6 +88,8 @@ mod probe;
 mod process;
 mod program;
 mod random;
+#[cfg(feature = "tokio")]
+mod reactor;
 mod registry;
 mod relay;
 mod runtime;
@@ -121,6 +126,7 @@ pub use builder::Builder;
 pub use children::{ChildSpawn, Spawned};
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
+pub use ending::ShuttingDown;
 pub use errors::{
     AddressError, BadName, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, JoinError,
     NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
@@ -141,10 +147,13 @@ pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};
 pub use runtime::{Host, Runtime};
+pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use standalone::Mailbox;
-pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WaitsFor, WorkerStatistics};
+pub use statistics::{
+    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+};
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 
@@ -191,6 +200,8 @@ pub mod __private {
     /// The runtime of `#[postroom::main]`.
     pub fn main_runtime(workers: Option<usize>) -> crate::Runtime {
         let builder = crate::Builder::new();
+        #[cfg(feature = "tokio")]
+        let builder = builder.tokio();
         let builder = match workers {
             Some(workers) => builder.workers(workers),
             None => builder,
