@@ -250,7 +250,9 @@ pub enum SpawnError {
         depth: usize,
     },
     /// The system gives no thread for a pinned process.
-    #[error("no thread could be started for the process, which is pinned to one: {0}; let fewer of them live at a time")]
+    #[error(
+        "no thread could be started for the process, which is pinned to one: {0}; let fewer of them live at a time"
+    )]
     Thread(String),
 }
 

@@ -180,13 +180,15 @@ pub mod __private {
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome, InputInfo,
-        InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
+        InputInfo, InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+    };
+    pub use crate::actor::placement::{
+        Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,
     };
     pub use crate::actor::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
-    pub use crate::actor::placement::{Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place};
     pub use crate::actor::reply::{Asked, open};
     pub use crate::actor::seed::SpawnCore;
     pub use crate::actor::serving::never_away;

@@ -87,9 +87,7 @@ impl<P: 'static> Start<P> {
 }
 
 /// Turns an entry's future into what a machine polls.
-pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(
-    future: EntryFuture<P, T, E>,
-) -> Pending<P> {
+pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(async move {
         let (process, context, Wire { result, error }) = future.await;
         Finished::Entry(process, context, Payload::new(result), error)

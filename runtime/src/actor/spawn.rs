@@ -8,7 +8,7 @@ use super::existing::Wanted;
 use super::kind::KindOf;
 use super::machine::Machine;
 use super::outcome::Ending;
-use super::seed::{Begins, SpawnCore, Source};
+use super::seed::{Begins, Source, SpawnCore};
 use crate::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;

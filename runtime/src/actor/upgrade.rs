@@ -180,7 +180,11 @@ fn wish<P: Actor, S: Successive>(
 }
 
 /// The new definition, with what the old one waited for.
-fn successor<P: Actor, N: Mobile, E: Send + 'static>(new: N, mut seat: Seat, asker: Option<Arc<Asker<E>>>) -> Successor {
+fn successor<P: Actor, N: Mobile, E: Send + 'static>(
+    new: N,
+    mut seat: Seat,
+    asker: Option<Arc<Asker<E>>>,
+) -> Successor {
     if let Some(waits) = &mut seat.waits
         && let Some(continuations) = waits.continuations.take()
     {

@@ -54,6 +54,9 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
+        if context.post.is_some() {
+            return Some(context.alone(block));
+        }
         if context.hand_off(Need::Blocking) {
             return Some(context.outside(block));
         }
@@ -65,6 +68,7 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
+        Some(context) if context.post.is_some() => context.alone(block),
         Some(context) if context.hand_off(need) => context.outside(block),
         Some(context) => context.in_place(block),
     })
@@ -110,6 +114,15 @@ impl Context {
         }
         self.step_out(|| {
             let _comes_back = ComesBack(self);
+            let output = block();
+            forget_now();
+            output
+        })
+    }
+
+    /// Blocks the thread of a pinned process, which has no worker.
+    fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
+        self.step_out(|| {
             let output = block();
             forget_now();
             output
