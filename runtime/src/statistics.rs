@@ -26,6 +26,8 @@ pub struct Statistics {
     pub threads: Vec<ThreadStatistics>,
     /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go on.
     pub blocked: usize,
+    /// Threads in a step that did not end, and whose worker others have.
+    pub overrunning: usize,
     /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
     pub standby: usize,
     /// Threads of pinned processes, those included that come and go.
@@ -292,6 +294,7 @@ impl Host {
                 .chain(pinned.iter().map(|post| pinned_statistics(post)))
                 .collect(),
             blocked: census.blocked + census.waiting,
+            overrunning: census.strays,
             standby: census.standby,
             pinned: host.posts.count(),
             ran_in_place: host.ran_in_place.get(),

@@ -4,15 +4,19 @@
 //! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the table
 //! of the process that polls it without a lock, a reference or a lifetime.
 
+use super::attachment::Inbound;
 use super::waits::{Waits, host};
 use super::waker::foreign_waker;
 use crate::clock::Moment;
 use crate::exit::ExitReason;
+use crate::package::Package;
 use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
 use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// A machine's place for its table.
 #[derive(Default)]
@@ -39,6 +43,8 @@ thread_local! {
     /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
     /// that asks for nothing else does not need.
     static STOP: Cell<bool> = const { Cell::new(false) };
+    /// The life that one of its futures is polled for now; zero while none is.
+    static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Seat {
@@ -112,6 +118,23 @@ pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnO
 pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     let _restore = Restore::with(Active::NOTHING);
     body()
+}
+
+/// Polls a future of the process of that life.
+#[inline]
+pub(super) fn poll_for<F: Future + ?Sized>(life: u64, future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    let outer = POLLED.replace(life);
+    let poll = future.poll(&mut Context::from_waker(waker));
+    // Not after a panic: the life is over then.
+    POLLED.set(outer);
+    poll
+}
+
+/// Whether one of the futures of that life is polled now, so that what a future waits for may come to its process. Else it
+/// is polled by some other executor that a method waits in, and the process sees nothing before that is done.
+#[inline]
+pub(super) fn is_polled(life: u64) -> bool {
+    POLLED.get() == life
 }
 
 /// The process that this thread runs, unless somebody looks at it already.
@@ -317,7 +340,32 @@ pub(crate) fn leave() {
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten());
+    leave_to_heir(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
+}
+
+/// The next package that the process has to handle before it looks into its mailbox. What it handled before this is done.
+pub(super) fn next_inbound() -> Option<Package> {
+    loop {
+        let (inbound, handled) = peek(Waits::next_inbound)?;
+        if let Some(stream) = handled {
+            stream.handled();
+        }
+        let inbound = inbound?;
+        if let Some(package) = open_inbound(inbound) {
+            return Some(package);
+        }
+    }
+}
+
+/// The package, unless it came from a stream that has been detached since.
+pub(super) fn open_inbound(inbound: Inbound) -> Option<Package> {
+    let Inbound { package, from } = inbound;
+    let Some(stream) = from else { return Some(package) };
+    if stream.is_detached() {
+        return None;
+    }
+    peek(|waits| waits.handling = Some(stream));
+    Some(package)
 }
 
 /// Polls those futures beside the process's methods that want it now.
@@ -337,7 +385,8 @@ pub(crate) fn poll_beside() {
         let waker = beside.waker();
         // It acts for whoever called the method that started it.
         let outer = set_deadline(beside.deadline);
-        let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        let life = peek(|waits| waits.life()).unwrap_or(0);
+        let poll = poll_for(life, beside.future.as_mut(), &waker);
         set_deadline(outer);
         peek(|waits| match poll {
             Poll::Ready(output) => {

@@ -10,6 +10,7 @@ use crate::exit::ExitReason;
 use crate::payload::Payload;
 use crate::scheduler::local::with_current;
 use crate::sync::Arc;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::ops::DerefMut;
 use std::pin::{Pin, pin};
@@ -71,8 +72,32 @@ pub(super) async fn sleep_until(due: Moment) {
 
 /// Waits until a timer fires.
 async fn fired(due: Moment) {
-    let row = row(|waits, key| waits.set_timer(key, due));
-    poll_fn(|context| row.poll(context).map(|_| ())).await;
+    let mut timer = Timer::new(due);
+    poll_fn(|context| timer.poll(context)).await;
+}
+
+/// A timer that is set when it is polled for the first time.
+pub(super) struct Timer {
+    due: Moment,
+    row: Option<Row>,
+}
+
+impl Timer {
+    pub(super) fn new(due: Moment) -> Self {
+        Self { due, row: None }
+    }
+
+    /// Whether it has fired; not to be asked after that.
+    pub(super) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
+        let set = || row(|waits, key| waits.set_timer(key, self.due));
+        self.row.get_or_insert_with(set).poll(context).map(|_| ())
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("due", &self.due).finish_non_exhaustive()
+    }
 }
 
 /// `future`, unless it takes longer than that; zero polls it once.

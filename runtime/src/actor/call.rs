@@ -304,7 +304,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 /// A call that has been sent, and whether it has been polled too.
 type Begun<M, T, E> = (Stage<M, T, E>, bool);
 
-/// Sends the message, from inside a process or from outside. Gives whether the call has been polled: that of a process whose
+/// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in). Gives whether the call has been polled: that of a process whose
 /// own waker this is, which looks for the answer anyway when it comes.
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
@@ -312,6 +312,9 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
 ) -> Result<Begun<M, T, E>, CallError<E>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = active::with(|waits| {
+        if !active::is_polled(waits.life()) {
+            return None;
+        }
         let (key, caller, ticket) = waits.add_call(deadline)?;
         let (life, called) = (waits.life(), on.map(|on| Called { on, method: call.method, ticket }));
         let is_polled = waker::is_own(context, life);

@@ -24,7 +24,7 @@ use crate::process::output::Status;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
 use std::fmt;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Poll;
 
 enum State<P> {
     /// Not started.
@@ -289,7 +289,7 @@ impl<P: Actor> Machine<P> {
                     return Away::Ended(reason);
                 }
             }
-            if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            if let Poll::Ready(finished) = active::poll_for(life, future.as_mut(), &waker) {
                 return Away::Finished(finished);
             }
             let mut pending = active::pending(false);

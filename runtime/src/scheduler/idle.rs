@@ -3,7 +3,7 @@
 //! # Words
 //!
 //! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
-//! queues of others) or *sleeping*. One word counts the searching and the sleeping; a list under a lock names the
+//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts the searching and the sleeping; a list under a lock names the
 //! sleeping. The list and the count of the sleeping change together, under the lock; the count of the searching may also
 //! change without it.
 //!
@@ -18,6 +18,8 @@
 //!   queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody has) and
 //!   searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
 //! * S4 parks until somebody has taken it off the list.
+//! * If its worker is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5 for
+//!   what it sees (`handoff`).
 //!
 //! Whoever finds work while searching:
 //! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work does

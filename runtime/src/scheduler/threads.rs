@@ -12,9 +12,12 @@ const FIRST: usize = 8;
 /// All together hold four million threads, more than a system gives.
 const SEGMENTS: usize = 19;
 
+/// Records, or room for them.
+type Segment = Box<[OnceLock<CachePadded<Thread>>]>;
+
 /// See the module.
 pub(crate) struct Threads {
-    segments: [OnceLock<Box<[OnceLock<CachePadded<Thread>>]>>; SEGMENTS],
+    segments: [OnceLock<Segment>; SEGMENTS],
 }
 
 impl Threads {
