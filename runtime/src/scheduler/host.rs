@@ -13,7 +13,7 @@ use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
 use super::threads::Threads;
-use super::timers::Timers;
+use super::timers::{Due, FIRED, SOUGHT, Timers};
 use super::worker::Worker;
 use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
@@ -266,18 +266,32 @@ impl Host {
         }
     }
 
-    /// Fires what is due at `now`.
-    pub(crate) fn fire_timers(&self, now: Moment) {
+    /// Fires all that is due at `now`, however long that takes.
+    pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
-            let Some(action) = self.timers.due(now) else {
-                if self.timers.raise() {
-                    self.wake_for_timer();
+            self.fire_timers(now);
+        }
+    }
+
+    /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it again.
+    #[cold]
+    pub(crate) fn fire_timers(&self, now: Moment) {
+        let mut left = FIRED;
+        while left > 0 && self.timers.next() <= now {
+            match self.timers.due(now) {
+                Due::Fire(action) => {
+                    left -= 1;
+                    // It may clone or drop a user's message.
+                    if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                        tracing::error!(%panic, "what a timer did panicked");
+                    }
                 }
-                continue;
-            };
-            // It may clone or drop a user's message.
-            if let Err(panic) = crate::panics::contain(|| action.perform()) {
-                tracing::error!(%panic, "what a timer did panicked");
+                Due::Sought => left = left.saturating_sub(SOUGHT),
+                Due::Nothing => {
+                    if self.timers.raise() {
+                        self.wake_for_timer();
+                    }
+                }
             }
         }
     }

@@ -117,6 +117,6 @@ impl Driven for Host {
 
     fn fire(&'static self, now: Moment) {
         // What nobody will handle any more is this host's.
-        crate::dead_letter::while_sinking_into(self, || self.fire_timers(now));
+        crate::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
     }
 }
