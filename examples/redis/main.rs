@@ -36,6 +36,8 @@ use crate::listen::Listener;
 use crate::options::Options;
 use crate::shard::Shard;
 
+mod answer;
+mod batch;
 mod channel;
 mod command;
 mod connection;
