@@ -43,6 +43,7 @@
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
+//! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
 //!   runtime of `#[postroom::main]` has it from the start.
@@ -107,6 +108,7 @@ mod wait_graph;
 
 pub use actor::address::{Address, NarrowOf, Recipient};
 pub use actor::addressed::{Addressed, ProtocolInfo};
+pub use actor::attach::Attached;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};
@@ -117,8 +119,10 @@ pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::protocol::{Protocol, Serves};
 pub use actor::reply::Reply;
+#[cfg(feature = "futures")]
+pub use actor::sink::MessageSink;
 pub use actor::spawn::{Running, Spawn, SpawnProcess};
-pub use actor::stream::{Replies, ReplyStream, Streaming};
+pub use actor::stream::{Replies, ReplyIter, ReplyStream, Streaming};
 pub use actor::target::SendTo;
 pub use actor::upgrade::{Successive, UpgradeError, Upgrading};
 pub use builder::Builder;
@@ -148,10 +152,13 @@ pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};
 pub use runtime::{Host, Runtime};
+pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use standalone::Mailbox;
-pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WaitsFor, WorkerStatistics};
+pub use statistics::{
+    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+};
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 
