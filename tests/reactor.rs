@@ -144,7 +144,9 @@ impl User {
 
     #[message]
     fn wait_for_a_task(&mut self, number: u64) -> u64 {
-        Handle::current().block_on(async move { tokio::spawn(async move { number + 1 }).await.unwrap_or(0) })
+        postroom::block_in_place(|| {
+            Handle::current().block_on(async move { tokio::spawn(async move { number + 1 }).await.unwrap_or(0) })
+        })
     }
 }
 
@@ -213,6 +215,26 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
         accepted.join().map_err(|_| "the thread panicked")??;
     }
     Ok(())
+}
+
+#[test]
+fn a_task_that_never_rests_takes_nothing_from_the_processes() -> Outcome {
+    let runtime = Runtime::builder().workers(1).tokio().build()?;
+    let user = runtime.spawn(User).serve()?;
+    runtime.block_on(async {
+        for _ in 0..3 {
+            tokio::spawn(async {
+                loop {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        for number in 0..100 {
+            assert_eq!(user.spawn_task(number).await?, number + 1);
+            assert!(user.sleep(Duration::from_micros(1)).await?);
+        }
+        Ok(())
+    })
 }
 
 #[test]
