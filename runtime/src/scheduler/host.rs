@@ -9,6 +9,7 @@ use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
 use super::monitor::Monitor;
+use super::pinned::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
@@ -22,11 +23,11 @@ use crate::names::Names;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue,
+    lock,
 };
 use crate::table::{Home, Slot, Token};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
-use std::ptr;
 use std::time::Duration;
 
 /// What a host is built with.
@@ -73,6 +74,8 @@ pub(crate) struct Host {
     pub(crate) has_hooks: bool,
     /// Whether its processes run within a reactor.
     pub(crate) has_reactor: bool,
+    /// Whether its threads drive that.
+    pub(crate) has_driver: bool,
     home: OnceLock<&'static Home>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
@@ -83,6 +86,8 @@ pub(crate) struct Host {
     pub(crate) threads: Threads,
     /// Threads without a worker whose deque has something, by their numbers: each once.
     pub(crate) left: SegQueue<usize>,
+    /// Those of the pinned processes.
+    pub(crate) posts: Posts,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
@@ -130,6 +135,7 @@ impl Host {
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
             has_reactor: user.reactor.is_some(),
+            has_driver: user.driver().is_some(),
             user: RwLock::new(Some(Arc::new(user))),
             home: OnceLock::new(),
             handle: OnceLock::new(),
@@ -137,6 +143,7 @@ impl Host {
             workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
             threads,
             left: SegQueue::new(),
+            posts: Posts::default(),
             idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
@@ -213,6 +220,20 @@ impl Host {
         self.threads.first(self.idle.high())
     }
 
+    /// What all the threads run now, those of the pinned processes included.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = &'static Slot> {
+        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.running());
+        self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
+    }
+
+    /// Keeps the handle of a thread that has been started.
+    pub(crate) fn keep_thread(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.running);
+        // Those that have ended are let go here, so that their number stays that of the threads.
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
+
     /// Wakes that thread.
     pub(crate) fn unpark(&self, thread: usize) {
         if let Some(thread) = self.threads.get(thread) {
@@ -221,13 +242,16 @@ impl Host {
         self.rouse_monitor();
     }
 
-    /// Moves what a thread was to run next to the global queue. Gives whether there was something.
+    /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global queue if it
+    /// has none. Gives whether there was something.
     ///
-    /// While none can lie down: so it is in a queue again before its thread can, or the host would seem to be at rest.
-    pub(crate) fn move_run_next(&self, thread: &Thread) -> bool {
-        let moved = self.idle.while_none_lies_down(|| match thread.take_run_next() {
+    /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the worker, and by
+    /// all that search. While none can lie down: so it is in a queue again before its thread can, or the host would seem to be
+    /// at rest.
+    pub(crate) fn move_run_next(&self, thread: &Thread, holder: usize) -> bool {
+        let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
             Some(token) => {
-                self.global.push(token);
+                worker.map_or(&self.global, |worker| &self.workers[worker].inject).push(token);
                 true
             }
             None => false,
@@ -320,10 +344,10 @@ impl Host {
 
     /// The slots of the processes that live on this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
-        let home = ptr::from_ref(self.home());
+        let home = self.home();
         crate::table::TABLE
             .slots()
-            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| ptr::eq(other, home)))
+            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
     }
 
     /// How many threads sleep, run or search: for statistics, stale at once.

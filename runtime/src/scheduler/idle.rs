@@ -79,6 +79,8 @@ pub(crate) struct Idle {
     pub(super) sleepers: Mutex<Sleepers>,
     /// The number of the highest thread record in use, and one. Written under the lock.
     pub(super) high: AtomicUsize,
+    /// How many wait in line for a thread. Written under the lock.
+    pub(super) lined_up: AtomicUsize,
     /// Whether the monitor sleeps until a thread gets up. Set under the lock.
     monitor_rests: AtomicBool,
 }
@@ -131,6 +133,7 @@ impl Idle {
             sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), lookout: None, rises: 0, permits }),
             high: AtomicUsize::new(0),
             monitor_rests: AtomicBool::new(false),
+            lined_up: AtomicUsize::new(0),
         }
     }
 
@@ -278,10 +281,10 @@ impl Idle {
         Crew { sleeping, idle: sleeping + searching, all_idle: (sleeping == self.workers).then_some(sleepers.rises) }
     }
 
-    /// Runs `change` while no thread can lie down.
-    pub(crate) fn while_none_lies_down<R>(&self, change: impl FnOnce() -> R) -> R {
-        let _sleepers = lock(&self.sleepers);
-        change()
+    /// Runs `change` while no thread can lie down; it is given the worker that `thread` holds.
+    pub(crate) fn while_none_lies_down<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
+        let sleepers = lock(&self.sleepers);
+        change(sleepers.permits.worker(thread))
     }
 
     /// R1 of the monitor. Gives whether all workers are idle, and the monitor rests from here on.

@@ -6,7 +6,10 @@
 //! * K1 it looks at all threads and queues; K2 what is queued while workers sleep is announced once more, for whoever has
 //!   queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a turn is told that a tick has passed: it
 //!   looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was told before ends
-//!   (`turn`); K4 what `stall` has judged is done.
+//!   (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one (`driving`).
+//!
+//! A thread that runs tasks of the reactor between two steps is taken to be in a step. A pinned process holds no worker, and
+//! keeps nobody from one: it may take as long as it likes, and is not watched.
 //!
 //! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it since,
 //! and under the lock of `idle`, so that its process is in a queue again before the thread that had it can lie down (`settle`
@@ -128,9 +131,14 @@ impl Host {
             let at = looks.places.get(number).copied().unwrap_or(At::Free);
             // Who blocks runs nothing.
             let running = thread.running().filter(|_| matches!(at, At::Up(_) | At::Stray));
-            let step =
-                running.map(|slot| StepId { slot: ptr::from_ref(slot).addr(), steps: thread.counters.steps.get() });
-            if step.is_some() {
+            let slot = match running {
+                Some(slot) => Some(ptr::from_ref(slot).addr()),
+                // The reactor's tasks, between two steps.
+                None if thread.is_visiting() => Some(0),
+                None => None,
+            };
+            let step = slot.map(|slot| StepId { slot, steps: thread.counters.steps.get() });
+            if running.is_some() {
                 // K3.
                 thread.tick();
             }
@@ -149,6 +157,7 @@ impl Host {
         // K4.
         self.carry_out(&looks.orders, &mut looks.open);
         looks.orders.clear();
+        self.tend_reactor();
         self.monitor.ticks.add(1);
         rest
     }
@@ -159,12 +168,15 @@ impl Host {
             if let Order::Report(thread, lasted) = *order {
                 open.resize(open.len().max(thread + 1), None);
                 open[thread] = self.stall(thread, lasted);
+                if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
+                    tracing::warn!(?lasted, host = %self.config.name, "a task of the reactor has stalled: others wait");
+                }
             }
         }
         for order in orders {
             match *order {
                 Order::Move(thread) => {
-                    if self.threads.get(thread).is_some_and(|thread| self.move_run_next(thread)) {
+                    if self.threads.get(thread).is_some_and(|record| self.move_run_next(record, thread)) {
                         self.monitor.moved.add(1);
                     }
                 }

@@ -7,8 +7,8 @@
 //! and how many steps the thread has done before), whether it holds a worker, whether a process waits in its run-next slot;
 //! and at the host: how many processes are queued (a due timer counts as one), how many workers are idle.
 //!
-//! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the global queue, where
-//!   everybody looks. So a process woken by a step that does not end waits for two ticks at most. Sooner it is not worth it:
+//! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the inject queue of its
+//!   worker, where everybody looks. So a process woken by a step that does not end waits for two ticks at most. Sooner it is not worth it:
 //!   the slot is there so that the process runs on the same core, in less time than a thread takes to wake.
 //! * J2 A step that was seen for the limit, while others wait, loses its worker to another thread; the longest first, and not
 //!   more of them than others wait.
@@ -92,7 +92,7 @@ pub(crate) struct Sight<'a> {
 /// What is to be done. Threads by their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// J1: its run-next slot goes to the global queue.
+    /// J1: what is in its run-next slot goes to where others look.
     Move(usize),
     /// J2: its worker goes to another thread.
     TakeOver(usize),

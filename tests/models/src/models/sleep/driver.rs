@@ -421,7 +421,7 @@ impl World {
             if unkept || due || work {
                 assert!(idle.get_up(me), "nobody takes its worker");
             }
-            match idle.look(me) {
+            match idle.look(me, lookout) {
                 Rest::Up(worker, _) => {
                     self.rouse_monitor();
                     return assert_eq!(worker, me, "nobody takes its worker");
@@ -467,14 +467,16 @@ impl World {
 
     /// `Host::move_run_next`.
     pub(super) fn move_run_next(&self, thread: usize) {
-        let change = || match self.take_next(thread) {
+        // To the one queue that anyone else pushes to, whoever holds the worker.
+        let change = |_| match self.take_next(thread) {
             Some(job) => {
                 self.global.push(job);
                 true
             }
             None => false,
         };
-        let moved = if fault::is(MOVED_BY_HAND) { change() } else { self.idle.while_none_lies_down(change) };
+        let moved =
+            if fault::is(MOVED_BY_HAND) { change(None) } else { self.idle.while_none_lies_down(thread, change) };
         if moved {
             reach("moved what was to run next");
             self.announce();
