@@ -25,8 +25,9 @@ fn threads_named(name: &str) -> usize {
     names.filter(|comm| comm.strip_prefix(name).is_some_and(|rest| !rest.starts_with("-m"))).count()
 }
 
+/// What is counted here is what steps do that say that they block: nobody takes a worker from one that does not.
 fn with_workers(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
+    Runtime::builder().workers(workers).stall_limit(Duration::MAX).build().unwrap()
 }
 
 /// How many run at a time, outside of what blocks.
