@@ -373,7 +373,8 @@ impl Host {
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {
-            match self.idle.take_over(number) {
+            let is_in_step = || thread.running().is_some() || thread.is_visiting();
+            match self.idle.take_over(number, is_in_step) {
                 HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
                 HandedOff::HadNone | HandedOff::Stays => return false,
                 HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
