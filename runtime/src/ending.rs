@@ -21,7 +21,7 @@ impl Runtime {
     /// [`Runtime::shutdown`].
     #[cfg(feature = "ctrl-c")]
     pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
-        crate::interrupt::wait().map_err(|_| ShutdownError::NoSignal)?;
+        crate::interrupt::Interrupt::catch()?.wait();
         self.shutdown()
     }
 

@@ -15,7 +15,7 @@ impl Context {
     /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives `false`.
     pub(super) fn sleep(&self, searched: bool) -> bool {
         self.thread.heed();
-        let timers = self.host.next_timer() < Moment::NEVER;
+        let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let lain = self.host.idle.lie_down(self.index, searched, timers);
         self.thread.counters.parks.add(1);
         match lain {
@@ -86,7 +86,10 @@ impl Context {
                     if is_over { Some(PAUSE) } else { rest }
                 }
             };
-            park(patience);
+            match lookout && asleep {
+                true => self.park_as_lookout(patience),
+                false => park(patience),
+            }
             forget_now();
             if asleep && lookout && self.watch(&mut watched) {
                 // It is up, and finds that when it looks.

@@ -1,0 +1,158 @@
+//! A connection: a process that does what one client asks for, in the client's order.
+//!
+//! It answers all requests that have come before it writes, so that a client that sends many at once is written to once;
+//! unless the replies become many. A client that asks and does not read is not read from either.
+//! While it waits for more it takes what is published on the client's channels.
+
+use std::io;
+use std::mem;
+use std::time::Duration;
+
+use postroom::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::batch::{Batch, Operation};
+use crate::channel::{Channels, Published};
+use crate::keys::Keys;
+use crate::resp::Requests;
+use crate::shard::Shard;
+
+/// How many operations a message carries at most: others want the shard too.
+const MOST: usize = 128;
+
+/// How long a client is given to go.
+const PARTING: Duration = Duration::from_millis(100);
+
+#[process]
+pub struct Connection {
+    pub keys: Keys,
+    pub channels: Channels,
+    /// What is yet to be done, which is all for one shard, and the replies to what has been done.
+    pub batch: Batch,
+    shard: Address<Shard>,
+    /// Whether it is over when the replies have been written.
+    pub is_over: bool,
+}
+
+/// The connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error(transparent)]
+    Client(#[from] io::Error),
+    /// It has taken replies along that were to be written.
+    #[error("a shard did not answer: {0}")]
+    Shard(#[from] CallError),
+}
+
+#[process]
+impl Connection {
+    pub fn new(keys: Keys) -> Self {
+        let shard = keys.shard(b"");
+        Self { keys, channels: Channels::default(), batch: Batch::default(), shard, is_over: false }
+    }
+
+    #[entry]
+    pub async fn serve(&mut self, ctx: &mut Context<Self>, mut stream: TcpStream) -> Result<(), Lost> {
+        stream.set_nodelay(true)?;
+        let mut requests = Requests::default();
+        while !self.is_over {
+            tokio::select! {
+                read = stream.read_buf(requests.space()) => {
+                    if read? == 0 {
+                        return Ok(());
+                    }
+                }
+                () = ctx.serve_next(self) => {
+                    ctx.serve_ready(self).await;
+                }
+            }
+            self.answer_all(ctx, &mut stream, &mut requests).await?;
+            self.write(&mut stream).await?;
+        }
+        Ok(part(ctx, &mut stream).await?)
+    }
+
+    /// The server goes. What has been read is answered before this is handled.
+    #[signal]
+    fn go(&mut self, _cancel: Cancel) {
+        self.is_over = true;
+    }
+
+    /// Something was published on a channel of the client's.
+    #[message(Published)]
+    fn published(&mut self, published: Published) {
+        let replies = &mut self.batch.replies;
+        replies.array(3);
+        replies.bulk(b"message");
+        replies.bulk(&published.channel);
+        replies.bulk(&published.text);
+    }
+
+    async fn answer_all(
+        &mut self,
+        ctx: &Context<Self>,
+        stream: &mut TcpStream,
+        requests: &mut Requests,
+    ) -> Result<(), Lost> {
+        while !self.is_over {
+            match requests.next() {
+                Ok(None) => break,
+                Ok(Some(request)) => self.answer(ctx, stream, request).await?,
+                Err(error) => {
+                    self.perform(stream).await?;
+                    self.batch.replies.error(format_args!("Protocol error: {error}"));
+                    self.is_over = true;
+                }
+            }
+        }
+        self.perform(stream).await
+    }
+
+    /// Has something done with a key, with the next message to its shard.
+    pub async fn begin(&mut self, stream: &mut TcpStream, key: &[u8], operation: Operation) -> Result<(), Lost> {
+        let shard = self.keys.shard(key);
+        if shard != self.shard || self.batch.operations.len() == MOST {
+            self.perform(stream).await?;
+            self.shard = shard;
+        }
+        self.batch.operations.push_back((key.into(), operation));
+        Ok(())
+    }
+
+    /// Has all done that was begun.
+    pub async fn perform(&mut self, stream: &mut TcpStream) -> Result<(), Lost> {
+        while !self.batch.operations.is_empty() {
+            self.batch = self.shard.perform(mem::take(&mut self.batch)).await?;
+            self.make_room(stream).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes, if there is enough for it.
+    pub async fn make_room(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        if self.batch.is_full() { self.write(stream).await } else { Ok(()) }
+    }
+
+    async fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let replies = &mut self.batch.replies.bytes;
+        stream.write_all(replies).await?;
+        replies.clear();
+        Ok(())
+    }
+}
+
+/// Tells the client that nothing more will come. What it had sent before it heard that is read: if it were not, the system
+/// would throw the last replies away.
+async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unheard = Vec::with_capacity(16 * 1024);
+    let reading = async {
+        while stream.read_buf(&mut unheard).await? > 0 {
+            unheard.clear();
+        }
+        Ok(())
+    };
+    // A client that has not gone by then is left.
+    ctx.timeout(PARTING, reading).await.unwrap_or(Ok(()))
+}

@@ -1,0 +1,32 @@
+//! Which shard a key is in.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
+use postroom::prelude::*;
+
+use crate::shard::Shard;
+
+#[derive(Clone)]
+pub struct Keys {
+    shards: Arc<[Address<Shard>]>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Keys {
+    pub fn over(shards: impl IntoIterator<Item = Address<Shard>>) -> Self {
+        Self { shards: shards.into_iter().collect(), hasher: DefaultHashBuilder::default() }
+    }
+
+    /// The same, with each shard as it is now: nearer than by the address that it has in all its lives, and gone with it.
+    pub fn present(&self, host: Host) -> Self {
+        let present = |shard: &Address<Shard>| host.address(shard.pid().resolve()?).ok();
+        let shards = self.shards.iter().map(|shard| present(shard).unwrap_or(*shard)).collect();
+        Self { shards, hasher: self.hasher.clone() }
+    }
+
+    pub fn shard(&self, key: &[u8]) -> Address<Shard> {
+        self.shards[self.hasher.hash_one(key) as usize % self.shards.len()]
+    }
+}
