@@ -2,6 +2,7 @@
 
 mod bonds;
 mod gate;
+mod handoff;
 mod hold;
 mod life;
 mod mailbox;
