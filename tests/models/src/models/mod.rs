@@ -1,6 +1,7 @@
 //! The models, one file for each protocol.
 
 mod bonds;
+mod driving;
 mod gate;
 mod handoff;
 mod hold;
