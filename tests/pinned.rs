@@ -18,9 +18,12 @@ fn with_workers(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// Where the parts of a process ran: what ran, on which thread, with which name.
+/// Where the parts of a process ran.
 #[derive(Clone, Default)]
-struct Trace(Arc<Mutex<Vec<(&'static str, ThreadId, String)>>>);
+struct Trace(Arc<Mutex<Vec<Part>>>);
+
+/// What ran, on which thread, with which name.
+type Part = (&'static str, ThreadId, String);
 
 impl Trace {
     fn note(&self, what: &'static str) {

@@ -2,9 +2,9 @@
 //!
 //! Each has a [`Post`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process asks the slot's
 //! home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process knows nothing of this.
-//! The thread takes the token out, runs a turn with what all threads run turns with, and waits for the next. It has a context,
-//! so that its process is found as any other is, and counts as one that has lost its worker: what it wakes goes to the global
-//! queue and is announced with the fence.
+//! The thread takes the token out, runs a turn in the loop that all threads run, and waits for the next. It has a context, so
+//! that its process is found as any other is, and counts as one that has lost its worker: so the loop looks here for what to
+//! run, and what the process wakes goes to the global queue and is announced with the fence.
 //!
 //! # Birth
 //!
@@ -28,7 +28,6 @@ use super::aside::while_blocked;
 use super::birth::{Birth, Environment, First, Inside, Newborn};
 use super::host::Host;
 use super::local::Context;
-use super::step::Desk;
 use super::thread::{LOST, Thread};
 use crate::anchored::Anchored;
 use crate::clock::TimeKeeper;
@@ -64,6 +63,8 @@ struct Inbox {
     rests: bool,
     /// How often it has got work.
     rises: u64,
+    /// The process, once it has had a turn.
+    runs: Option<Pid>,
 }
 
 enum Work {
@@ -194,10 +195,30 @@ impl Post {
         Some(rises.wrapping_add(waits))
     }
 
+    /// Waits for the next turn; `None` if there is none any more. For the loop that all threads run.
+    pub(super) fn next_turn(&self) -> Option<Token> {
+        if let Some(pid) = lock(&self.inbox).runs
+            && TABLE.living(pid).is_none()
+        {
+            // It has ended in the turn before: nobody else can end it.
+            return None;
+        }
+        match self.next() {
+            Work::Turn(token) => {
+                lock(&self.inbox).runs = token.pid();
+                Some(token)
+            }
+            Work::Close(body, reason, told) => {
+                told.put(super::end::close(body, &reason));
+                None
+            }
+            Work::Leave => None,
+        }
+    }
+
     /// The life of a process's thread.
     fn run(&'static self, env: Environment, begin: Box<Begin>, answer: &Oneshot<Begun>) {
         let host = self.host;
-        let (slot, generation) = (TABLE.slot(env.pid.slot()), env.pid.generation());
         if let (Some(user), Some(deque)) = (host.user(), self.thread.occupy(host)) {
             let context =
                 Context { post: Some(self), ..Context::new(host, user, (usize::MAX, &self.thread), None, deque) };
@@ -210,27 +231,16 @@ impl Post {
                 // What it inherits is the process's from here on.
                 drop(env);
                 answer.put(begun);
-                let mut desk = Desk::new();
-                loop {
-                    match self.next() {
-                        Work::Turn(token) => context.run_turn(&mut desk, token),
-                        Work::Close(body, reason, told) => {
-                            told.put(super::end::close(body, &reason));
-                            return;
-                        }
-                        Work::Leave => return,
-                    }
-                    if slot.is_none_or(|slot| !slot.is_living(generation)) {
-                        return;
-                    }
-                }
+                context.run();
             });
             self.thread.vacate(context.deque);
         } else {
             answer.put(Begun { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
             let Work::Leave = self.next() else { unreachable!("nothing was made") };
         }
-        lock(&self.inbox).rests = true;
+        let mut inbox = lock(&self.inbox);
+        (inbox.rests, inbox.runs) = (true, None);
+        drop(inbox);
         host.posts.give_back(self);
         host.quiet.tell();
     }
@@ -307,7 +317,8 @@ fn begin<P: Process>(
 
 /// A pinned process that is about to come.
 struct Pinned {
-    post: &'static Post,
+    host: &'static Host,
+    post: Option<&'static Post>,
     name: &'static str,
     begin: Option<Box<Begin>>,
     /// Whether the thread was started, which gives the post back itself.
@@ -318,20 +329,28 @@ struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if !self.has_thread {
-            self.post.host.posts.give_back(self.post);
+        if let Some(post) = self.post
+            && !self.has_thread
+        {
+            self.host.posts.give_back(post);
         }
     }
 }
 
+impl Pinned {
+    fn post(&mut self) -> &'static Post {
+        self.post.get_or_insert_with(|| self.host.posts.take(self.host))
+    }
+}
+
 impl Newborn for Pinned {
-    fn home(&self) -> &'static Home {
-        self.post.home()
+    fn home(&mut self) -> &'static Home {
+        self.post().home()
     }
 
     fn start(&mut self, env: &Environment) -> Result<First, SpawnError> {
         let Some(begin) = self.begin.take() else { return Err(SpawnError::Used) };
-        let (post, env, answer) = (self.post, env.clone(), Arc::new(Oneshot::new()));
+        let (post, env, answer) = (self.post(), env.clone(), Arc::new(Oneshot::new()));
         lock(&post.inbox).rests = false;
         let theirs = answer.clone();
         match spawn_thread(self.name.to_owned(), move || post.run(env, begin, &theirs)) {
@@ -354,12 +373,12 @@ impl Newborn for Pinned {
     fn close(mut self, reason: &ExitReason) -> Option<ExitReason> {
         let Some(body) = self.body.take() else {
             if self.has_thread {
-                self.post.give(Work::Leave);
+                self.post().give(Work::Leave);
             }
             return None;
         };
         let told = Arc::new(Oneshot::new());
-        self.post.give(Work::Close(body, reason.clone(), told.clone()));
+        self.post().give(Work::Close(body, reason.clone(), told.clone()));
         while_blocked(|| told.wait(None)).flatten()
     }
 
@@ -385,14 +404,9 @@ impl Host {
         // The last part of a path: the system shows 15 letters.
         let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<Begin> = Box::new(move |ctx| begin(make, start, ctx));
-        self.bear(birth, || Pinned {
-            post: self.posts.take(self),
-            name,
-            begin: Some(begin),
-            has_thread: false,
-            body: None,
-            traps: false,
-        })
+        let newborn =
+            Pinned { host: self, post: None, name, begin: Some(begin), has_thread: false, body: None, traps: false };
+        self.bear(birth, newborn)
     }
 }
 
