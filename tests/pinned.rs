@@ -269,6 +269,19 @@ impl Counter {
         Ok(())
     }
 
+    /// Waits for another in its start.
+    #[entry]
+    fn after(&mut self, other: Address<Counter>) -> Result<(), CallError> {
+        self.sum = other.add(1).wait()?;
+        Ok(())
+    }
+
+    #[message]
+    fn bring_forth_after(&mut self, ctx: &mut Context<Self>, other: Address<Counter>) -> Result<u64, SpawnError> {
+        let child = ctx.spawn_pinned(|| Counter { sum: 0, child: None }).owned().after(other)?;
+        Ok(child.add(0).wait().unwrap_or(0))
+    }
+
     #[message]
     fn add(&mut self, amount: u64) -> u64 {
         self.sum += amount;
@@ -313,6 +326,22 @@ fn an_ordinary_process_may_have_a_thread_too_and_children_know_their_parents() {
         grandchild.pid().kill();
         assert!(matches!(child.pid().join().wait(), ExitReason::Linked { .. }));
         eventually(|| runtime.statistics().pinned == 1);
+    });
+}
+
+/// The only worker runs others while it spawns one, whose start waits for one of those.
+#[test]
+fn a_step_that_spawns_one_leaves_its_worker_to_others() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let spawner = runtime.spawn(Counter { sum: 0, child: None }).serve().unwrap();
+        let other = runtime.spawn(Counter { sum: 0, child: None }).serve().unwrap();
+        for round in 1..=20 {
+            assert_eq!(spawner.bring_forth_after(other).wait().unwrap(), round);
+        }
+        assert_eq!(runtime.statistics().pinned, 20);
+        spawner.pid().kill();
+        eventually(|| runtime.statistics().pinned == 0);
     });
 }
 
