@@ -172,8 +172,9 @@ fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
         // Not spawned, so not made.
         let unused = trace.clone();
         drop(runtime.spawn_pinned(move || Window::new(unused)));
+        let end = window.pid().join();
         window.pid().stop();
-        assert_eq!(window.pid().join().wait(), ExitReason::Normal);
+        assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(trace.threads().len(), 1, "{:?}", trace.threads());
         assert_ne!(trace.threads()[0], current().id());
         let parts = trace.parts();
@@ -323,8 +324,9 @@ fn an_ordinary_process_may_have_a_thread_too_and_children_know_their_parents() {
         assert!(threads[0].0 != threads[1].0 && threads[1].0 != threads[2].0 && threads[0].0 != threads[2].0);
         assert!(threads.iter().all(|(_, name)| name == "Counter"));
         assert_eq!(runtime.statistics().pinned, 3);
+        let end = child.pid().join();
         grandchild.pid().kill();
-        assert!(matches!(child.pid().join().wait(), ExitReason::Linked { .. }));
+        assert!(matches!(end.wait(), ExitReason::Linked { .. }));
         eventually(|| runtime.statistics().pinned == 1);
     });
 }
@@ -400,7 +402,6 @@ fn what_is_known_of_it() {
         let own = threads.iter().find(|thread| thread.state == ThreadState::Pinned).unwrap();
         assert_eq!((own.messages, own.worker), (1, None));
         counter.pid().kill();
-        counter.pid().join().wait();
         eventually(|| runtime.statistics().threads.iter().all(|thread| thread.state != ThreadState::Pinned));
     });
 }

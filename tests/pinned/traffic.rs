@@ -185,9 +185,10 @@ fn what_blocks_in_it_blocks_its_thread_alone() {
         let ordinary = runtime.spawn(Book::for_senders(0)).serve().unwrap();
         assert_eq!(ordinary.count().wait(), Ok(0));
         assert_eq!((runtime.statistics().blocked, runtime.statistics().ran_in_place), (0, 0));
-        go.open();
+        let end = pid.join();
         pid.stop();
-        assert_eq!(pid.join().wait(), ExitReason::Normal);
+        go.open();
+        assert_eq!(end.wait(), ExitReason::Normal);
     });
 }
 

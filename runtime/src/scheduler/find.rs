@@ -89,7 +89,7 @@ impl Context {
     fn find_when_called(&self) -> Option<Token> {
         if let Some(post) = self.post {
             // Always so on the thread of a pinned process: there is one that it may run.
-            return post.next_turn();
+            return self.next_turn(post);
         }
         let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
         if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }

@@ -8,7 +8,7 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
-use super::pinned::Posts;
+use super::post::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
