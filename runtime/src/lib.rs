@@ -37,6 +37,7 @@
 //! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a [`Supervisor`](supervision::Supervisor) starts
 //!   again what has ended, and its children's addresses stay valid.
 //! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one address.
+//! * Stay: [`Host::spawn_pinned`] gives a process a thread of its own, and lets its state be not `Send`.
 //! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
 //! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
 //! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
