@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+#[cfg(target_os = "linux")]
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -412,6 +414,38 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
     while greedy.write_all(&requests).is_ok() {}
     assert_eq!(cmd("INCR").arg("n").query::<i64>(&mut other)?, 1);
     drop(greedy);
+    assert!(server.end()?.success());
+    Ok(())
+}
+
+/// However clients go (politely, in the middle of a request, without reading what they asked for, with a broken request), the
+/// server keeps nothing of them, neither process nor socket.
+#[test]
+#[cfg(target_os = "linux")]
+fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
+    let server = Server::start()?;
+    let open = || Ok::<_, std::io::Error>(fs::read_dir(format!("/proc/{}/fd", server.process.id()))?.count());
+    let mut client = server.client()?;
+    let () = client.set("large", "x".repeat(1 << 20))?;
+    let before = open()?;
+    for number in 0..400 {
+        let mut stream = server.connect()?;
+        let requests: &[u8] = match number % 5 {
+            0 => b"PING\r\nQUIT\r\n",
+            1 => b"*2\r\n$3\r\nGET\r\n$5\r\nlar",
+            2 => b"GET large\r\nGET large\r\nGET large\r\nGET large\r\n",
+            3 => b"SUBSCRIBE a b c\r\n",
+            _ => b"*1\r\n$-1\r\n",
+        };
+        stream.write_all(requests)?;
+    }
+    while open()? > before {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Its socket goes with its state, which is before it has left the channels.
+    while client.publish::<_, _, i64>("a", "nobody hears")? > 0 {
+        thread::sleep(Duration::from_millis(5));
+    }
     assert!(server.end()?.success());
     Ok(())
 }
