@@ -6,7 +6,8 @@
 //! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like, and
 //!   [`driving`]: how threads drive that;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
-//!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`]: who has which worker;
+//!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`] and [`line`]: who has which worker, and who
+//!   waits for a thread to block with;
 //!   [`handoff`]: how it passes from one to the other;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
@@ -33,9 +34,11 @@ pub(crate) mod host;
 pub(crate) mod idle;
 mod keeper;
 pub(crate) mod launch;
+pub(crate) mod line;
 pub(crate) mod local;
 pub(crate) mod own;
 pub(crate) mod permits;
+pub(crate) mod pinned;
 pub(crate) mod quiet;
 pub(crate) mod reactor;
 mod settle;
