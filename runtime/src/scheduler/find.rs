@@ -20,12 +20,13 @@ use super::step::Desk;
 use super::thread::Thread;
 use crate::clock::Moment;
 use crate::exit::Panic;
+use crate::mailbox::pool;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
 /// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits three ends in turn
 /// at about that distance each.
-const FAIR: u32 = 20;
+const FAIR: u32 = 128;
 
 /// How many steps in a row may come from the run-next slot.
 const STREAK: u32 = 64;
@@ -43,7 +44,7 @@ const TIGHT: u32 = 4;
 const SPINS: u32 = 12;
 
 /// Every how many steps the clock is read and timers are looked at.
-const CLOCK: u32 = 64;
+const CLOCK: u32 = 2;
 
 impl Context {
     /// Runs processes until the host stops, or until somebody wants the context back.
@@ -85,13 +86,11 @@ impl Context {
     /// The next process from this thread's own queues, and the global one.
     #[inline]
     fn take_near(&self) -> Option<Token> {
-        match self.fair.get().checked_sub(1) {
-            Some(left) => self.fair.set(left),
-            None => {
-                self.fair.set(FAIR - 1);
-                if let Some(token) = self.be_fair() {
-                    return Some(token);
-                }
+        let spent = pool::spent();
+        if spent.wrapping_sub(self.fair.get()) >= FAIR {
+            self.fair.set(spent);
+            if let Some(token) = self.be_fair() {
+                return Some(token);
             }
         }
         let streak = self.streak.get();
@@ -114,7 +113,7 @@ impl Context {
     fn be_fair(&self) -> Option<Token> {
         let turn = self.turns.get().wrapping_add(1);
         self.turns.set(turn);
-        if turn.is_multiple_of(CLOCK / FAIR) {
+        if turn.is_multiple_of(CLOCK) {
             self.keep_time();
         }
         if !self.deque.is_empty() {

@@ -130,14 +130,18 @@ impl Host {
 
     /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
     pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
-        let worker = with_current(|context| {
-            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index)
-        });
-        let (key, first) = self.timers.set(worker, due, action)?;
+        let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {
             self.wake_for_timer();
         }
         Some(key)
+    }
+
+    /// The worker that the calling thread holds, if it is a thread of this host.
+    pub(crate) fn current_worker(&self) -> Option<usize> {
+        with_current(|context| {
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index)
+        })
     }
 
     /// Where the calling thread counts who comes and goes.
