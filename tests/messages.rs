@@ -1,7 +1,7 @@
 //! Messages: every shape of them, their order, and what becomes of those that nobody handles.
 
 use postroom::prelude::*;
-use postroom::{DeadLetterReason, SendFailure};
+use postroom::{DeadLetterReason, ReplyStream, SendFailure};
 use postroom_tests::face::{End, Log, builder, poll_once, until, watched, with_dead_letters, with_runtime};
 use std::io;
 use std::pin::pin;
@@ -269,7 +269,7 @@ fn answers_may_come_in_another_order_than_questions() {
 fn a_stream_gives_every_answer_in_order_and_ends() {
     with_runtime(|runtime| {
         let desk = runtime.spawn(Desk::default()).serve().unwrap();
-        assert_eq!(desk.count_to(5).open().unwrap().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(desk.count_to(5).open().unwrap().into_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         let mut stream = desk.count_to(3).open().unwrap();
         let sum = runtime.block_on(async {
             let mut sum = 0;
@@ -286,15 +286,16 @@ fn a_stream_gives_every_answer_in_order_and_ends() {
 fn a_stream_that_is_dropped_is_noticed_by_its_sender() {
     with_runtime(|runtime| {
         let desk = runtime.spawn(Desk::default()).serve().unwrap();
+        let next = |stream: &mut ReplyStream<u32>| runtime.block_on(stream.next());
         let mut first = desk.subscribe().open().unwrap();
         let second = desk.subscribe().open().unwrap();
         assert_eq!(desk.publish(1).wait(), Ok(2));
         drop(second);
         assert_eq!(desk.publish(2).wait(), Ok(1));
-        assert_eq!((Iterator::next(&mut first), Iterator::next(&mut first)), (Some(1), Some(2)));
+        assert_eq!((next(&mut first), next(&mut first)), (Some(1), Some(2)));
         // Its other end goes with the process.
         desk.pid().kill();
-        assert_eq!(Iterator::next(&mut first), None);
+        assert_eq!(next(&mut first), None);
         let refused = desk.subscribe().open().unwrap_err();
         assert_eq!(refused.reason, SendFailure::Gone(desk.pid()));
     });

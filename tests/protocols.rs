@@ -254,7 +254,7 @@ fn a_process_answers_a_protocol_with_streams_contexts_and_late_replies() {
         memory.put("x".into(), "1".into()).wait().unwrap();
         let cache = runtime.spawn(Cache { behind: memory.narrow(), asked: 0 }).serve().unwrap();
         for (storage, keys) in [(memory.narrow::<Address<dyn Storage>>(), ["x"]), (cache.narrow(), ["one"])] {
-            assert_eq!(storage.keys().open().unwrap().collect::<Vec<_>>(), keys);
+            assert_eq!(storage.keys().open().unwrap().into_iter().collect::<Vec<_>>(), keys);
         }
         assert_eq!(cache.tick(Tick(1)).wait(), Ok(101));
         // A message that is sent, not called, reaches an async method too.

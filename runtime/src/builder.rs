@@ -7,12 +7,15 @@ use crate::errors::BuildError;
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
 use crate::program::this_node;
+#[cfg(feature = "tokio")]
+use crate::reactor::Choice;
 use crate::relay::new_host;
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};
 use crate::scheduler::host::{Config, Host as Scheduler, UserCode};
 use crate::scheduler::idle::MAX_WORKERS;
+use crate::scheduler::reactor::Reactor;
 use crate::sync::{Arc, cores};
 use std::fmt;
 use std::time::Duration;
@@ -22,6 +25,15 @@ const WORKERS: &str = "POSTROOM_WORKERS";
 
 /// How long a shutdown waits if nothing else is said.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How many threads a runtime may have besides one for each worker, if nothing else is said. As Tokio's blocking pool.
+const BLOCKING_THREADS: usize = 512;
+
+/// The most that can be asked for: more than a system gives.
+const MOST_BLOCKING_THREADS: usize = 1 << 16;
+
+/// How long such a thread stays when it has nothing to do, if nothing else is said. As Tokio's.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A runtime to be.
 #[must_use = "nothing runs until `.build()`"]
@@ -35,8 +47,12 @@ pub struct Builder {
     deadline: Duration,
     paused: bool,
     clock: Clock,
+    blocking_threads: usize,
+    keep_alive: Duration,
     handlers: Handlers,
     hooks: Hooks,
+    #[cfg(feature = "tokio")]
+    tokio: Choice,
 }
 
 impl Default for Builder {
@@ -58,8 +74,12 @@ impl Builder {
             deadline: DEADLINE,
             paused: false,
             clock: Clock::system(),
+            blocking_threads: BLOCKING_THREADS,
+            keep_alive: KEEP_ALIVE,
             handlers: Handlers::default(),
             hooks: Hooks::default(),
+            #[cfg(feature = "tokio")]
+            tokio: Choice::default(),
         }
     }
 
@@ -119,6 +139,23 @@ impl Builder {
         self
     }
 
+    /// How many threads there may be besides one for each worker: as many steps can block at a time, in `ctx.blocking(…)` and
+    /// in the `.wait()`s, while others run with their workers. 512 if nothing is said; from 1 to 65,536.
+    ///
+    /// Beyond that an async `blocking` waits until a thread is free, and a sync one blocks its worker. Only a `.wait()` for
+    /// another process may go beyond it, if all workers would be blocked else.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads;
+        self
+    }
+
+    /// How long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if nothing is
+    /// said; zero ends it at once.
+    pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
+        self.keep_alive = idle;
+        self
+    }
+
     /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
     /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
@@ -138,11 +175,93 @@ impl Builder {
         self
     }
 
+    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs: a
+    /// Tokio runtime with one thread stands beside the workers, and ends with them. Processes run on the workers as ever;
+    /// that thread waits for the system, and runs what `tokio::spawn` is given. Costs that thread, and nothing in a step.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use tokio::net::{TcpListener, TcpStream};
+    ///
+    /// #[process]
+    /// struct Greeter;
+    ///
+    /// #[process]
+    /// impl Greeter {
+    ///     /// Writes one line to the first who connects.
+    ///     #[entry]
+    ///     async fn greet(&mut self, listener: TcpListener) -> std::io::Result<()> {
+    ///         let (stream, _) = listener.accept().await?;
+    ///         stream.writable().await?;
+    ///         stream.try_write(b"hello\n").map(drop)
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::builder().tokio().build()?;
+    /// let line = runtime.block_on(async {
+    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///     let address = listener.local_addr()?;
+    ///     let greeter = runtime.spawn(Greeter).greet(listener)?;
+    ///     let stream = TcpStream::connect(address).await?;
+    ///     greeter.await?;
+    ///     stream.readable().await?;
+    ///     let mut line = [0; 6];
+    ///     stream.try_read(&mut line)?;
+    ///     Ok::<_, Box<dyn std::error::Error>>(line)
+    /// })?;
+    /// assert_eq!(&line, b"hello\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self) -> Self {
+        self.tokio = Choice::Own;
+        self
+    }
+
+    /// The same with a Tokio runtime that the program has already: `tokio_handle(Handle::current())` inside of
+    /// `#[tokio::main]`. No thread is added; whoever looks after that runtime has it live longer than this one. Inside it
+    /// wait for the end with [`Runtime::shutdown_async`]: a drop or a shutdown that blocks its thread also keeps it from
+    /// bringing what processes need to end, until the deadline.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::time::Duration;
+    /// use tokio::runtime::Handle;
+    ///
+    /// #[process]
+    /// struct Sleeper;
+    ///
+    /// #[process]
+    /// impl Sleeper {
+    ///     #[entry]
+    ///     async fn nap(&mut self) -> &'static str {
+    ///         tokio::time::sleep(Duration::from_millis(1)).await;
+    ///         "awake"
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // What `#[tokio::main]` makes of `async fn main`.
+    /// tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    ///     let runtime = Runtime::builder().tokio_handle(Handle::current()).build()?;
+    ///     assert_eq!(runtime.spawn(Sleeper).nap()?.await?, "awake");
+    ///     assert!(runtime.shutdown_async().await?.is_clean());
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn tokio_handle(mut self, handle: tokio::runtime::Handle) -> Self {
+        self.tokio = Choice::Given(handle);
+        self
+    }
+
     /// Starts the runtime.
     ///
     /// # Errors
-    /// For a number of workers that is none, a limit of zero, or threads that the system does not give.
-    pub fn build(self) -> Result<Runtime, BuildError> {
+    /// For a number of workers that is none, a limit of zero, a bound of threads that is none, or threads that the system does
+    /// not give.
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {
             return Err(BuildError::Limit);
@@ -150,6 +269,10 @@ impl Builder {
         if self.mailbox.is_nothing() {
             return Err(BuildError::Mailbox);
         }
+        if !(1..=MOST_BLOCKING_THREADS).contains(&self.blocking_threads) {
+            return Err(BuildError::BlockingThreads { came: self.blocking_threads, most: MOST_BLOCKING_THREADS });
+        }
+        let reactor = self.start_reactor()?;
         let config = Config {
             name: self.name,
             node: this_node(),
@@ -160,14 +283,27 @@ impl Builder {
             call_timeout: self.call_timeout,
             mailbox: self.mailbox,
             clock: self.clock,
+            blocking_threads: self.blocking_threads,
+            keep_alive: self.keep_alive,
         };
-        let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks };
+        let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
         let scheduler = Scheduler::new(config, user);
         let runtime = Runtime::of(Host::new(scheduler), self.deadline);
         if !self.paused {
             runtime.resume()?;
         }
         Ok(runtime)
+    }
+
+    #[cfg(not(feature = "tokio"))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature `tokio`")]
+    fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
+        Ok(None)
+    }
+
+    #[cfg(feature = "tokio")]
+    fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
+        std::mem::take(&mut self.tokio).start(&self.name).map_err(BuildError::Reactor)
     }
 
     fn count_workers(&self) -> Result<usize, BuildError> {

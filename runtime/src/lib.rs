@@ -43,7 +43,10 @@
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
-//! * `ctrl-c`: `Runtime::run_until_ctrl_c`.
+//! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
+//! * `ctrl-c`: `Runtime::run_until_ctrl_c`, and `Interrupt`.
+//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
+//!   runtime of `#[postroom::main]` has it from the start.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");
@@ -60,6 +63,7 @@ mod children;
 mod clock;
 mod command;
 mod dead_letter;
+mod ending;
 mod errors;
 mod exit;
 mod groups;
@@ -84,6 +88,8 @@ mod probe;
 mod process;
 mod program;
 mod random;
+#[cfg(feature = "tokio")]
+mod reactor;
 mod registry;
 mod relay;
 mod runtime;
@@ -102,6 +108,7 @@ mod wait_graph;
 
 pub use actor::address::{Address, NarrowOf, Recipient};
 pub use actor::addressed::{Addressed, ProtocolInfo};
+pub use actor::attach::Attached;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};
@@ -112,14 +119,17 @@ pub use actor::life::Ended;
 pub use actor::machine::Machine;
 pub use actor::protocol::{Protocol, Serves};
 pub use actor::reply::Reply;
+#[cfg(feature = "futures")]
+pub use actor::sink::MessageSink;
 pub use actor::spawn::{Running, Spawn, SpawnProcess};
-pub use actor::stream::{Replies, ReplyStream, Streaming};
+pub use actor::stream::{Replies, ReplyIter, ReplyStream, Streaming};
 pub use actor::target::SendTo;
 pub use actor::upgrade::{Successive, UpgradeError, Upgrading};
 pub use builder::Builder;
 pub use children::{ChildSpawn, Spawned};
 pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
+pub use ending::ShuttingDown;
 pub use errors::{
     AddressError, BadName, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, JoinError,
     NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
@@ -129,6 +139,8 @@ pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKin
 pub use groups::event::GroupEvent;
 pub use groups::group::Group;
 pub use groups::topic::Topic;
+#[cfg(feature = "ctrl-c")]
+pub use interrupt::Interrupt;
 pub use mailbox::bound::{Bound, Overflow};
 pub use manual::{Clock, ClockError, IdleError};
 pub use package::{Package, Refused};
@@ -140,10 +152,13 @@ pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};
 pub use runtime::{Host, Runtime};
+pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use standalone::Mailbox;
-pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WaitsFor, WorkerStatistics};
+pub use statistics::{
+    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+};
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 
@@ -188,6 +203,8 @@ pub mod __private {
     /// The runtime of `#[postroom::main]`.
     pub fn main_runtime(workers: Option<usize>) -> crate::Runtime {
         let builder = crate::Builder::new();
+        #[cfg(feature = "tokio")]
+        let builder = builder.tokio();
         let builder = match workers {
             Some(workers) => builder.workers(workers),
             None => builder,

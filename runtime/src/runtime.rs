@@ -9,8 +9,7 @@ use crate::actor::entry::Inputs;
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
 use crate::actor::upgrade::{Successive, Upgrading};
-use crate::errors::{AddressError, BuildError, SendError, SendFailure, ShutdownError, StartError};
-use crate::exit::ExitReason;
+use crate::errors::{AddressError, BuildError, SendError, SendFailure, StartError};
 use crate::groups::rooms::Rooms;
 use crate::manual::{Clock, IdleError};
 use crate::oneshot::block_on;
@@ -21,10 +20,9 @@ use crate::pointing;
 use crate::process::Process;
 use crate::registry::Registry;
 use crate::relay::{Receiver, deliver};
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::birth::current_host;
 use crate::scheduler::host::Host as Scheduler;
-use crate::scheduler::lend::while_blocked;
-use crate::scheduler::shutdown::ShutdownReport;
 use crate::sync::{OnceLock, PoisonError, RwLock};
 use crate::upgrades::{Cause, Upgrades};
 use std::any::TypeId;
@@ -93,6 +91,17 @@ impl Host {
 
     pub(crate) fn topics(self) -> &'static Rooms {
         &self.0.topics
+    }
+
+    /// Forgets what it knew of processes: its own have ended.
+    pub(crate) fn forget_all(self) {
+        let record = self.0;
+        record.registry.clear();
+        // Names, groups and topics may be those of processes of other hosts.
+        record.scheduler.names.clear();
+        record.groups.clear();
+        record.topics.clear();
+        record.upgrades.clear();
     }
 
     /// Its name.
@@ -293,8 +302,9 @@ impl Eq for Host {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Runtime {
-    host: Host,
-    deadline: Duration,
+    pub(crate) host: Host,
+    /// How long its shutdown waits for processes to end.
+    pub(crate) deadline: Duration,
 }
 
 impl Runtime {
@@ -318,65 +328,7 @@ impl Runtime {
     /// Runs `future` on the calling thread until it is ready. Calls can be awaited in it. Inside a process this costs a
     /// thread, as [`Call::wait`](crate::Call::wait) does, and the future is not part of the process.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        while_blocked(|| outside(|| block_on(future)))
-    }
-
-    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down.
-    ///
-    /// # Errors
-    /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own; else as
-    /// [`Runtime::shutdown`].
-    #[cfg(feature = "ctrl-c")]
-    pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
-        crate::interrupt::wait().map_err(|_| ShutdownError::NoSignal)?;
-        self.shutdown()
-    }
-
-    /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not ended
-    /// at the deadline is killed. Returns what ended how, at the deadline at the latest, even if a step never returns.
-    ///
-    /// # Errors
-    /// From inside one of its own processes, which would have to end first: the shutdown begins, and is not waited for.
-    pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
-        let deadline = self.deadline;
-        self.shutdown_within(deadline)
-    }
-
-    /// The same with another deadline.
-    ///
-    /// # Errors
-    /// As [`Runtime::shutdown`].
-    pub fn shutdown_within(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
-        let host = self.host;
-        // The report is made here, so the drop has nothing left to do.
-        let _this = std::mem::ManuallyDrop::new(self);
-        shut_down(host, deadline)
-    }
-}
-
-fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
-    if Host::current() == Some(host) {
-        host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
-        return Err(ShutdownError::FromInside);
-    }
-    let report = host.scheduler().shut_down(&ExitReason::Shutdown, deadline);
-    host.0.registry.clear();
-    // Those of processes of other hosts: its own have ended.
-    host.0.scheduler.names.clear();
-    host.0.groups.clear();
-    host.0.topics.clear();
-    host.0.upgrades.clear();
-    Ok(report)
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        match shut_down(self.host, self.deadline) {
-            Ok(report) if !report.is_clean() => {
-                tracing::warn!(%report, "a runtime was dropped, and not all ended by itself")
-            }
-            Ok(_) | Err(_) => {}
-        }
+        self.host.scheduler().within_reactor(|| while_blocked(|| outside(|| block_on(future))))
     }
 }
 

@@ -14,14 +14,15 @@ use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::program::{HOSTLESS, this_node};
 use crate::relay::{Receiver, route};
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::end::tell_bound;
-use crate::scheduler::lend::while_blocked;
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::table::{Home, Keeper, TABLE, Token};
 use crate::topology::bond::Ear;
+use futures_core::Stream;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ impl Mailbox {
 
     /// The next package, if one is there.
     pub fn try_receive(&mut self) -> Option<Package> {
-        match self.poll(&mut Context::from_waker(Waker::noop())) {
+        match self.poll_package(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(package) => Some(package),
             Poll::Pending => None,
         }
@@ -135,10 +136,10 @@ impl Mailbox {
 
     /// Waits for a package. Safe to cancel.
     pub async fn received(&mut self) -> Package {
-        poll_fn(|context| self.poll(context)).await
+        poll_fn(|context| self.poll_package(context)).await
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Package> {
+    fn poll_package(&mut self, context: &mut Context<'_>) -> Poll<Package> {
         loop {
             // Cloned, and the one before it dropped, without the lock: a waker is its executor's code.
             let mut waker = Some(context.waker().clone());
@@ -254,6 +255,15 @@ impl Drop for Mailbox {
         *lock(&self.owner.hand) = Hand::default();
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
+    }
+}
+
+/// As [`Mailbox::received`]. Never ends.
+impl Stream for Mailbox {
+    type Item = Package;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Package>> {
+        self.get_mut().poll_package(context).map(Some)
     }
 }
 

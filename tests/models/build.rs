@@ -2,6 +2,6 @@
 
 fn main() {
     println!("cargo::rustc-cfg=loom");
-    println!("cargo::rustc-check-cfg=cfg(feature, values(\"serde\"))");
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"futures\", \"serde\", \"tokio\"))");
     println!("cargo::rerun-if-changed=build.rs");
 }

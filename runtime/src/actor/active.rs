@@ -4,10 +4,12 @@
 //! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the table
 //! of the process that polls it without a lock, a reference or a lifetime.
 
+use super::attachment::Inbound;
 use super::waits::{Waits, host};
-use super::waker::foreign_waker;
+use super::waker::{foreign_waker, is_own};
 use crate::clock::Moment;
 use crate::exit::ExitReason;
+use crate::package::Package;
 use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
 use std::cell::Cell;
@@ -39,6 +41,8 @@ thread_local! {
     /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
     /// that asks for nothing else does not need.
     static STOP: Cell<bool> = const { Cell::new(false) };
+    /// The life whose futures are polled now; zero while none are.
+    static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Seat {
@@ -112,6 +116,20 @@ pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnO
 pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     let _restore = Restore::with(Active::NOTHING);
     body()
+}
+
+/// From here on futures of the process of that life are polled; with zero, none are. After a panic it stays as it was said
+/// last: that life is over then.
+#[inline]
+pub(super) fn set_polled(life: u64) -> u64 {
+    POLLED.replace(life)
+}
+
+/// Whether a future that is polled with that waker can get what it waits for by way of the process of that life. It cannot if
+/// some other executor polls it, that a method waits in: the process sees nothing before the method is done.
+#[inline]
+pub(super) fn is_polled(life: u64, context: &Context<'_>) -> bool {
+    is_own(context, life) || POLLED.get() == life
 }
 
 /// The process that this thread runs, unless somebody looks at it already.
@@ -317,7 +335,32 @@ pub(crate) fn leave() {
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten());
+    leave_to_heir(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
+}
+
+/// The next package that the process has to handle before it looks into its mailbox. What it handled before this is done.
+pub(super) fn next_inbound() -> Option<Package> {
+    loop {
+        let (inbound, handled) = peek(Waits::next_inbound)?;
+        if let Some(stream) = handled {
+            stream.handled();
+        }
+        let inbound = inbound?;
+        if let Some(package) = open_inbound(inbound) {
+            return Some(package);
+        }
+    }
+}
+
+/// The package, unless it came from a stream that has been detached since.
+pub(super) fn open_inbound(inbound: Inbound) -> Option<Package> {
+    let Inbound { package, from } = inbound;
+    let Some(stream) = from else { return Some(package) };
+    if stream.is_detached() {
+        return None;
+    }
+    peek(|waits| waits.handling = Some(stream));
+    Some(package)
 }
 
 /// Polls those futures beside the process's methods that want it now.
@@ -327,9 +370,10 @@ pub(crate) fn poll_beside() {
     }
     let wanted = peek(|waits| {
         waits.new_beside = false;
-        waits.beside.as_ref().map_or(0, |beside| beside.wanted())
+        (waits.life(), waits.beside.as_ref().map_or(0, |beside| beside.wanted()))
     });
-    for _ in 0..wanted.unwrap_or(0) {
+    let (life, wanted) = wanted.unwrap_or_default();
+    for _ in 0..wanted {
         // Taken out while it is polled: its code may look at the table.
         let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
             continue;
@@ -337,7 +381,9 @@ pub(crate) fn poll_beside() {
         let waker = beside.waker();
         // It acts for whoever called the method that started it.
         let outer = set_deadline(beside.deadline);
+        let polled = set_polled(life);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        set_polled(polled);
         set_deadline(outer);
         peek(|waits| match poll {
             Poll::Ready(output) => {

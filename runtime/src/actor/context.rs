@@ -1,6 +1,7 @@
 //! What a method can do besides changing its struct.
 
 use super::active;
+use super::attachment::Inbound;
 use super::awaits;
 use super::call::{Call, send};
 use super::interval::Interval;
@@ -29,10 +30,10 @@ use std::time::{Duration, Instant};
 type Then<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
 
 /// What follows an answer.
-struct Continuation<P> {
-    run: Then<P>,
+pub(super) struct Continuation<P> {
+    pub(super) run: Then<P>,
     /// The answer as a message, for a process that has been upgraded since: `run` is of the old definition.
-    late: fn(Answer) -> Payload,
+    pub(super) late: fn(Answer) -> Payload,
 }
 
 /// What came of a call that the process made, with a closure to follow, before it was upgraded: the closure was of the old
@@ -277,7 +278,7 @@ impl<P, F> fmt::Debug for RunThen<'_, P, F> {
 }
 
 /// Keeps a continuation in the process's table, where its number is.
-fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
+pub(super) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
     let number = active::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
         continuations.downcast_mut::<Slab<Continuation<P>>>().map(|continuations| continuations.insert(continuation))
@@ -309,7 +310,7 @@ pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Se
             let run = Box::new(move |_: &mut N, answer, context: &mut Context<N>| {
                 if let Some(pid) = context.pid {
                     let package = Package::from_parts(pid, late(answer), None);
-                    active::with(|waits| waits.inbox.push_back(package));
+                    active::with(|waits| waits.inbox.push_back(Inbound::of(package)));
                 }
             });
             (number, Continuation { run, late })

@@ -1,7 +1,10 @@
 //! Ticks.
 
-use super::awaits::sleep_until;
+use super::awaits::{Timer, sleep_until};
 use crate::clock::Moment;
+use futures_core::Stream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// What an [`Interval`] does about ticks that nobody was there for.
@@ -16,18 +19,21 @@ pub enum Missed {
     Delay,
 }
 
-/// Ticks. See [`Context::interval`](super::context::Context::interval).
+/// Ticks, to be awaited one by one or taken as a [`Stream`] that never ends. See
+/// [`Context::interval`](super::context::Context::interval).
 #[derive(Debug)]
 pub struct Interval {
     next: Moment,
     period: Duration,
     missed: Missed,
+    /// That of the next tick, for whoever takes the ticks as a stream.
+    timer: Option<Timer>,
 }
 
 impl Interval {
     pub(super) fn new(period: Duration) -> Self {
         let period = period.max(Duration::from_nanos(1));
-        Self { next: Moment::now().after(period), period, missed: Missed::default() }
+        Self { next: Moment::now().after(period), period, missed: Missed::default(), timer: None }
     }
 
     /// What to do about ticks that nobody was there for.
@@ -40,6 +46,11 @@ impl Interval {
     /// Waits for the next tick. Safe to cancel: the tick is not lost.
     pub async fn tick(&mut self) {
         sleep_until(self.next).await;
+        self.ticked();
+    }
+
+    /// A tick is over: when is the next?
+    fn ticked(&mut self) {
         let now = Moment::now();
         let regular = self.next.after(self.period);
         self.next = match self.missed {
@@ -53,5 +64,23 @@ impl Interval {
                 self.next.after(Duration::from_nanos(skipped))
             }
         };
+    }
+}
+
+/// As [`Interval::tick`].
+impl Stream for Interval {
+    type Item = ();
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<()>> {
+        if self.next > Moment::now() {
+            let next = self.next;
+            let timer = self.timer.get_or_insert_with(|| Timer::new(next));
+            if timer.poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.timer = None;
+        self.ticked();
+        Poll::Ready(Some(()))
     }
 }

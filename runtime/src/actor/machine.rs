@@ -196,7 +196,9 @@ impl<P: Actor> Machine<P> {
                 }
                 State::Away(future, deadline) => {
                     active::set_deadline(*deadline);
+                    active::set_polled(life);
                     let polled = Self::poll_away(future, life, events);
+                    active::set_polled(0);
                     *deadline = active::deadline();
                     match polled {
                         Away::Idle => {}

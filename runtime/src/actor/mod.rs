@@ -1,8 +1,8 @@
 //! What `#[process]` stands on: typed addresses, calls, contexts, and the state machine that owns a struct.
 //!
 //! From the bottom up:
-//! * [`waker`]: what wakes a process; [`beside`]: futures beside its methods; [`waits`]: what it waits for, and how an
-//!   awaited thing finds its way back to it; [`active`]: which process a thread runs; [`outcome`]: answers to whoever is no process;
+//! * [`waker`]: what wakes a process; [`beside`]: futures beside its methods; [`attachment`]: how far an attached stream is;
+//!   [`waits`]: what a process waits for, and how an awaited thing finds its way back to it; [`active`]: which process a thread runs; [`outcome`]: answers to whoever is no process;
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
@@ -13,13 +13,15 @@
 //! * [`kind`]: what is known of a struct without one at hand; [`serving`]: how a struct serves what arrives;
 //! * [`existing`]: a process that is there already, in place of a new one;
 //! * [`handover`]: a wish that a struct hands its state to another, for the machine;
-//! * [`address`], [`serve`], [`machine`], [`spawn`]: what can be done with a struct of which that is known; [`upgrade`]: how
-//!   another takes its place.
+//! * [`address`] (and `sink`, which sends to one), [`serve`], [`attach`], [`machine`], [`spawn`]: what can be done with a struct of which that is known;
+//!   [`upgrade`]: how another takes its place.
 
 pub(crate) mod active;
 pub(crate) mod address;
 pub(crate) mod addressed;
-pub(crate) mod awaits;
+pub(crate) mod attach;
+pub(crate) mod attachment;
+mod awaits;
 pub(crate) mod beside;
 pub(crate) mod call;
 pub(crate) mod context;
@@ -40,6 +42,8 @@ pub(crate) mod seed;
 mod sending;
 pub(crate) mod serve;
 pub(crate) mod serving;
+#[cfg(feature = "futures")]
+pub(crate) mod sink;
 pub(crate) mod spawn;
 pub(crate) mod stream;
 pub(crate) mod target;

@@ -3,15 +3,17 @@
 //! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
 
 use super::active::{self, Wanting};
+use super::attachment::{Attachment, Inbound};
 use super::awaits::{self, Patience};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
 use super::serving::deliver;
-use super::waits::Answer;
+use super::waits::{Answer, Waits};
 use crate::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
 use crate::package::Package;
+use crate::sync::Arc;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -169,28 +171,37 @@ impl<P: Actor> Context<P> {
 
 /// The next message of type `T`, behind those that were looked at; the others are set aside.
 fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
-    let found = active::with(|waits| {
-        // Set aside in their order: what was aside before, then what has come since.
-        let came = waits.inbox.drain(..);
-        waits.aside.extend(came);
-        let place = waits.aside.iter().skip(*looked).position(Package::is::<T>);
-        let found = place.and_then(|place| waits.aside.remove(*looked + place));
-        *looked = waits.aside.len();
-        waits.wants_message = found.is_none();
-        if *looked > ASIDE {
-            let full =
-                format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
-            waits.end = Some(ExitReason::error(full));
+    loop {
+        let (found, handled) = active::with(|waits| look_for::<T>(waits, looked)).unwrap_or_default();
+        if let Some(stream) = handled {
+            stream.handled();
         }
-        found
-    });
-    match found.flatten() {
-        Some(package) => Poll::Ready(package),
-        None => {
+        let Some(found) = found else {
             wanting.keep_waker(context);
-            Poll::Pending
+            return Poll::Pending;
+        };
+        if let Some(package) = active::open_inbound(found) {
+            return Poll::Ready(package);
         }
+        // It came from a stream that was detached.
+        *looked = 0;
     }
+}
+
+/// The next message of type `T`, and the stream whose item has been handled by now.
+fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+    // Set aside in their order: what was aside before, then what has come since.
+    let came = waits.inbox.drain(..);
+    waits.aside.extend(came);
+    let place = waits.aside.iter().skip(*looked).position(|inbound| inbound.package.is::<T>());
+    let found = place.and_then(|place| waits.aside.remove(*looked + place));
+    *looked = waits.aside.len();
+    waits.wants_message = found.is_none();
+    if *looked > ASIDE {
+        let full = format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+        waits.end = Some(ExitReason::error(full));
+    }
+    (found, waits.handling.take())
 }
 
 fn open<T: Send + 'static>(package: Package) -> T {
@@ -206,27 +217,44 @@ async fn end_with(error: ProcessError) -> Delivery<'static> {
     pending().await
 }
 
+/// What a look into the table finds.
+enum Found {
+    Next(Next),
+    Inbound(Inbound),
+}
+
 /// The next thing to do; asks the machine for a message if there is none.
 fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
-    let next = active::with(|waits| {
-        waits.wants_message = false;
-        if let Some(signal) = waits.signals.pop_front() {
-            return Some(Next::Signal(signal));
+    loop {
+        let (found, handled) = active::with(look).unwrap_or_default();
+        if let Some(stream) = handled {
+            stream.handled();
         }
-        if let Some((number, answer)) = waits.ready.pop_front() {
-            return Some(Next::Continuation(number, answer));
-        }
-        if let Some(package) = waits.aside.pop_front().or_else(|| waits.inbox.pop_front()) {
-            return Some(Next::Message(package));
-        }
-        waits.wants_message = true;
-        None
-    });
-    match next.flatten() {
-        Some(next) => Poll::Ready(next),
-        None => {
-            wanting.keep_waker(context);
-            Poll::Pending
-        }
+        return match found {
+            Some(Found::Next(next)) => Poll::Ready(next),
+            Some(Found::Inbound(inbound)) => match active::open_inbound(inbound) {
+                Some(package) => Poll::Ready(Next::Message(package)),
+                None => continue,
+            },
+            None => {
+                wanting.keep_waker(context);
+                Poll::Pending
+            }
+        };
     }
+}
+
+/// What there is to do, and the stream whose item has been handled by now.
+fn look(waits: &mut Waits) -> (Option<Found>, Option<Arc<Attachment>>) {
+    waits.wants_message = false;
+    let (found, handled) = if let Some(signal) = waits.signals.pop_front() {
+        (Some(Found::Next(Next::Signal(signal))), waits.handling.take())
+    } else if let Some((number, answer)) = waits.ready.pop_front() {
+        (Some(Found::Next(Next::Continuation(number, answer))), waits.handling.take())
+    } else {
+        let (inbound, handled) = waits.next_inbound();
+        (inbound.map(Found::Inbound), handled)
+    };
+    waits.wants_message = found.is_none();
+    (found, handled)
 }

@@ -2,6 +2,7 @@
 //! before the next of them answers, signals, and what was set aside.
 
 use super::active;
+use super::attachment::Inbound;
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
 use super::waits;
@@ -70,7 +71,7 @@ pub(super) fn serve_mail_only<P: Actor>(
 #[cold]
 fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     let package = context.try_pid().and_then(|pid| mail.into_package(pid));
-    active::with(|waits| waits.inbox.extend(package));
+    active::with(|waits| waits.inbox.extend(package.map(Inbound::of)));
 }
 
 #[cold]
@@ -162,8 +163,7 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
         if let Some(served) = serve_waits(process, context) {
             return Ok(Some(served));
         }
-        let left_over = active::peek(|waits| waits.aside.pop_front().or_else(|| waits.inbox.pop_front())).flatten();
-        let Some(package) = left_over else { return Ok(None) };
+        let Some(package) = active::next_inbound() else { return Ok(None) };
         if let Some(served) = serve_package(process, context, package)? {
             return Ok(Some(served));
         }
@@ -213,7 +213,7 @@ pub(super) fn bring<P: Actor>(event: Event) {
     };
     let wakers = active::with(|waits| match event {
         Event::Message(package) => {
-            waits.inbox.push_back(package);
+            waits.inbox.push_back(Inbound::of(package));
             Vec::new()
         }
         Event::Completed { .. } => waits.expire(),

@@ -4,10 +4,13 @@ use super::call::send;
 use crate::errors::SendError;
 use crate::oneshot::block_on;
 use crate::pid::Pid;
+use crate::scheduler::aside::while_blocked;
 use crate::sync::{Arc, Mutex, lock};
+use futures_core::Stream;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// The answering end of a stream: a message method takes one as `replies: Replies<T>`, and may keep it, clone it and send
@@ -16,7 +19,7 @@ pub struct Replies<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The asking end of a stream. Await [`ReplyStream::next`], or iterate on a plain thread.
+/// The asking end of a stream: await [`ReplyStream::next`], take it as a [`Stream`], or iterate on a plain thread.
 #[must_use = "a stream that is dropped makes its answers go nowhere"]
 pub struct ReplyStream<T> {
     shared: Arc<Shared<T>>,
@@ -84,10 +87,10 @@ impl<T> Drop for Replies<T> {
 impl<T> ReplyStream<T> {
     /// The next answer; `None` when there will be no more.
     pub async fn next(&mut self) -> Option<T> {
-        poll_fn(|context| self.poll_next(context)).await
+        poll_fn(|context| self.poll_answer(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         let waker = context.waker().clone();
         let mut state = lock(&self.shared.0);
         if let Some(answer) = state.answers.pop_front() {
@@ -103,12 +106,35 @@ impl<T> ReplyStream<T> {
     }
 }
 
-/// Blocks the thread for each answer.
-impl<T> Iterator for ReplyStream<T> {
+/// As [`ReplyStream::next`].
+impl<T> Stream for ReplyStream<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        self.get_mut().poll_answer(context)
+    }
+}
+
+/// Blocks the thread for each answer; inside a process another thread runs the others meanwhile.
+impl<T> IntoIterator for ReplyStream<T> {
+    type Item = T;
+    type IntoIter = ReplyIter<T>;
+
+    fn into_iter(self) -> ReplyIter<T> {
+        ReplyIter(self)
+    }
+}
+
+/// The answers of a [`ReplyStream`], for a thread that waits for each.
+#[derive(Debug)]
+#[must_use = "a stream that is dropped makes its answers go nowhere"]
+pub struct ReplyIter<T>(ReplyStream<T>);
+
+impl<T> Iterator for ReplyIter<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        block_on(poll_fn(|context| self.poll_next(context)))
+        while_blocked(|| block_on(poll_fn(|context| self.0.poll_answer(context))))
     }
 }
 

@@ -6,13 +6,13 @@
 //! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel for
 //! each call would cost more than the call.
 
+use super::attachment::{Attachment, Inbound};
 use super::beside::{Besides, BoxedFuture};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
-use crate::package::Package;
 use crate::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
@@ -93,7 +93,7 @@ pub(crate) struct Waits {
     /// Made when it is needed, as are the shields.
     pub(super) beside: Option<Box<Besides>>,
     /// A message that the process has asked for, and signals that a method wants.
-    pub(crate) inbox: VecDeque<Package>,
+    pub(crate) inbox: VecDeque<Inbound>,
     pub(crate) signals: VecDeque<Signal>,
     /// Whether something in the process wants the next message, and its waker if that is not the process's own.
     pub(crate) wants_message: bool,
@@ -103,7 +103,9 @@ pub(crate) struct Waits {
     /// Whether a future that runs beside has not been polled yet.
     pub(super) new_beside: bool,
     /// Messages that selective receives have set aside.
-    pub(crate) aside: VecDeque<Package>,
+    pub(crate) aside: VecDeque<Inbound>,
+    /// The stream whose item is being handled.
+    pub(crate) handling: Option<Arc<Attachment>>,
     /// That the process was cancelled, and why.
     pub(crate) cancelled: Option<ExitReason>,
     /// Futures that wait for the cancellation.
@@ -494,6 +496,12 @@ impl Waits {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
+    /// The next package that is in the mailbox no more, and the stream whose item has been handled by now.
+    pub(super) fn next_inbound(&mut self) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+        let handled = self.handling.take();
+        (self.aside.pop_front().or_else(|| self.inbox.pop_front()), handled)
+    }
+
     /// Whether the process was asked to upgrade.
     pub(crate) fn is_upgrading(&self) -> bool {
         self.upgrades.is_some()
@@ -524,6 +532,7 @@ impl Waits {
     pub(super) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
             || !self.aside.is_empty()
+            || self.handling.is_some()
             || self.wants_beside()
             || self.is_upgrading()
             || self.end.is_some()

@@ -150,7 +150,8 @@ impl Host {
         let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
         let inside = Inside::enter(self, pid, values.clone());
         let begun = self.admit(&token, pid, name).and_then(|()| {
-            let outcome = crate::panics::contain(|| start(&mut process, &mut InitContext::of(pid, parent)));
+            let start = || start(&mut process, &mut InitContext::of(pid, parent));
+            let outcome = crate::panics::contain(|| self.within_reactor(start));
             let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
             outcome.map_err(|error| {
                 if self.has_hooks {

@@ -4,9 +4,13 @@
 //! and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
 //! Three exceptions keep anyone from waiting for ever:
-//! * every [`FAIR`] steps one of the far ends comes first, in turn: global queue, own inject queue, cold end of the own
-//!   deque. So a process in one of these waits for at most `3 * FAIR` steps of the worker for each one before it
-//!   (and one that is in debt for as many turns more as it owes, see `step`);
+//! * whenever a thread has spent [`FAIR`] (each step, each event taken and each node drawn is one) one of the far ends comes
+//!   first, in turn: global queue, own inject queue, cold end of the own deque, and the cold end of a deque that a thread has
+//!   left behind which has no worker now. If nothing is there, it looks at the own inject queue, and at that of one worker
+//!   after the other. A turn spends [`BUDGET`] at most, but for what a single step spends beyond. So a process in one of these
+//!   waits until the thread has spent `4 * (FAIR + BUDGET)` for each one before it, or for each deque left behind before its
+//!   own (and one that is in debt for as many turns more as it owes, see `step`); one in an inject queue a quarter of that
+//!   while the other far ends are empty. And if the thread of its worker has no core, another thread comes by;
 //! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
 //! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
 //!
@@ -15,18 +19,20 @@
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
+use super::budget::BUDGET;
 use super::local::Context;
 use super::step::Desk;
 use super::thread::Thread;
+use super::worker::Worker;
 use crate::clock::Moment;
 use crate::exit::Panic;
 use crate::mailbox::pool;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
-/// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits three ends in turn
-/// at about that distance each.
-const FAIR: u32 = 128;
+/// After how much spent a far end comes first: a turn's whole budget. (Counted by steps, as it was, a visit was far away when
+/// each step took a hundred messages, and cost more than it need when each took one.)
+const FAIR: u32 = BUDGET;
 
 /// How many steps in a row may come from the run-next slot.
 const STREAK: u32 = 64;
@@ -43,11 +49,11 @@ const TIGHT: u32 = 4;
 /// How many looks with a growing pause before parking.
 const SPINS: u32 = 12;
 
-/// Every how many steps the clock is read and timers are looked at.
+/// Every how many visits to far ends the clock is read and timers are looked at.
 const CLOCK: u32 = 2;
 
 impl Context {
-    /// Runs processes until the host stops, or until somebody wants the context back.
+    /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
         let mut desk = Desk::new();
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
@@ -74,13 +80,21 @@ impl Context {
     }
 
     fn run_with(&self, desk: &mut Desk) {
-        while !self.seat.is_wanted() {
-            let found = self.take_near().or_else(|| self.search());
+        loop {
+            let called = self.thread.attention() != 0;
+            let found = if called { self.find_when_called() } else { self.take_near().or_else(|| self.search()) };
             match found {
                 Some(token) => self.turn(desk, token),
                 None => return,
             }
         }
+    }
+
+    /// The next process, after a look at what `handoff` has to say.
+    #[cold]
+    fn find_when_called(&self) -> Option<Token> {
+        let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
+        if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }
     }
 
     /// The next process from this thread's own queues, and the global one.
@@ -108,7 +122,7 @@ impl Context {
             .or_else(|| self.thread.take_run_next())
     }
 
-    /// What is done every [`FAIR`] steps.
+    /// What is done whenever [`FAIR`] has been spent.
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
         let turn = self.turns.get().wrapping_add(1);
@@ -120,16 +134,17 @@ impl Context {
             // With the fence that pushes to the own deque leave out.
             self.host.announce();
         }
-        let token = self.take_far(turn)?;
-        self.worker.counters.fair.add(1);
+        let token = self.take_far(turn).or_else(|| self.take_outside(turn))?;
+        self.thread.counters.fair.add(1);
         Some(token)
     }
 
     /// One of the ends that nearer ones could hide for ever.
     fn take_far(&self, turn: u32) -> Option<Token> {
-        match turn % 3 {
+        match turn % 4 {
             0 => self.host.global.pop(),
-            1 => self.worker.inject.pop(),
+            1 => self.worker.get().inject.pop(),
+            2 => self.take_left(),
             _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
@@ -137,9 +152,30 @@ impl Context {
         }
     }
 
+    /// What has been sent from outside to a process of this worker, or of the one whose turn it is.
+    fn take_outside(&self, turn: u32) -> Option<Token> {
+        let workers = &self.host.workers;
+        let other: &Worker = &workers[turn as usize % workers.len()];
+        [self.worker.get(), other]
+            .iter()
+            .filter(|worker| !worker.inject.is_empty())
+            .find_map(|worker| worker.inject.pop())
+    }
+
+    /// What a thread without a worker has left behind: the next in line is visited, and goes to the end of the line if it has
+    /// more.
+    fn take_left(&self) -> Option<Token> {
+        let left = self.host.left.pop()?;
+        let thread = self.host.threads.get(left)?;
+        thread.is_left.store(false, Ordering::SeqCst);
+        let found = self.steal_from(thread);
+        self.host.leave_behind(left, thread);
+        found
+    }
+
     fn take_inject(&self) -> Option<Token> {
-        let token = self.worker.inject.pop()?;
-        self.worker.counters.from_inject.add(1);
+        let token = self.worker.get().inject.pop()?;
+        self.thread.counters.from_inject.add(1);
         Some(token)
     }
 
@@ -149,7 +185,7 @@ impl Context {
         let first = self.host.global.pop()?;
         let batch: smallvec::SmallVec<[Token; BATCH]> =
             std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
-        self.worker.counters.from_global.add(1 + batch.len() as u64);
+        self.thread.counters.from_global.add(1 + batch.len() as u64);
         if !batch.is_empty() {
             batch.into_iter().rev().for_each(|token| self.deque.push(token));
             self.host.announce();
@@ -157,12 +193,17 @@ impl Context {
         Some(first)
     }
 
-    /// Looks everywhere until there is something; `None` when the thread is to run no more processes.
+    /// Looks everywhere until there is something; `None` when the thread is to end.
     #[cold]
     fn search(&self) -> Option<Token> {
-        let mut searching = self.host.idle.start_searching();
+        self.search_on(self.host.idle.start_searching())
+    }
+
+    /// The same; the thread may count as searching already.
+    fn search_on(&self, searching: bool) -> Option<Token> {
+        let mut searching = searching;
         loop {
-            let over = self.seat.is_wanted() || self.host.is_stopped();
+            let over = self.host.is_stopped();
             let found = if searching && !over { self.search_awake() } else { None };
             let last = searching && (found.is_some() || over) && self.host.idle.stop_searching();
             if last && (self.host.has_work() || self.host.has_unkept_timers()) {
@@ -171,21 +212,28 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
-            self.sleep(searching);
+            if !self.sleep(searching) {
+                return None;
+            }
             searching = true;
         }
     }
 
     fn search_awake(&self) -> Option<Token> {
+        let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
+        if behind.is_some() {
+            return behind;
+        }
         for round in 0..TIGHT + SPINS {
             if round >= TIGHT {
-                if !self.host.idle.is_another_awake() || self.host.is_stopped() {
+                let called = self.thread.attention() != 0;
+                if called || !self.host.idle.is_another_awake() || self.host.is_stopped() {
                     return None;
                 }
-                self.worker.counters.spins.add(1);
+                self.thread.counters.spins.add(1);
                 (0..1_u32 << (round - TIGHT).min(7)).for_each(|_| spin());
             } else {
-                self.worker.counters.polls.add(1);
+                self.thread.counters.polls.add(1);
             }
             self.keep_time_if_due();
             if let Some(token) = self.look_everywhere() {
@@ -204,24 +252,30 @@ impl Context {
             .or_else(|| self.steal())
     }
 
-    /// Half of a random victim's deque, or one from its worker's inject queue.
+    /// What the thread that had this worker before has left: what it was to run next, or half of its deque.
+    fn take_behind(&self, behind: usize) -> Option<Token> {
+        let thread = self.host.threads.get(behind)?;
+        let found =
+            thread.take_run_next().inspect(|_| self.thread.counters.stolen.add(1)).or_else(|| self.steal_from(thread));
+        found.inspect(|_| self.thread.counters.steals.add(1))
+    }
+
+    /// Half of a random victim's deque, or one from an inject queue.
     fn steal(&self) -> Option<Token> {
-        let count = self.host.threads.len();
+        let (threads, workers) = (self.host.idle.high(), self.host.workers.len());
+        let count = threads.max(workers);
         let first = self.random.borrow_mut().below(count);
-        let others = (first..count).chain(0..first).filter(|&other| other != self.index);
-        for other in others {
-            let found = self.steal_from(&self.host.threads[other]).or_else(|| {
-                let worker = self.host.threads[other].worker.load(Ordering::Relaxed);
-                self.host.workers.get(worker)?.inject.pop().inspect(|_| self.worker.counters.stolen.add(1))
-            });
+        for other in (first..count).chain(0..first) {
+            let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
+            let found = victim
+                .and_then(|victim| self.steal_from(victim))
+                .or_else(|| self.host.workers.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
-                self.worker.counters.steals.add(1);
+                self.thread.counters.steals.add(1);
                 return found;
             }
         }
-        // Queues of workers that no thread holds.
-        let orphan = self.host.workers.iter().find_map(|worker| worker.inject.pop());
-        orphan.inspect(|_| self.worker.counters.steals.add(1))
+        None
     }
 
     fn steal_from(&self, victim: &Thread) -> Option<Token> {
@@ -230,7 +284,7 @@ impl Context {
             match victim.stealer.steal_batch_with_limit_and_pop(&self.deque, THEFT) {
                 Steal::Success(token) => {
                     let moved = self.deque.len().saturating_sub(before);
-                    self.worker.counters.stolen.add(1 + moved as u64);
+                    self.thread.counters.stolen.add(1 + moved as u64);
                     if moved > 0 {
                         self.host.announce();
                     }
@@ -240,71 +294,6 @@ impl Context {
                 Steal::Retry => {}
             }
         }
-    }
-
-    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards.
-    fn sleep(&self, searched: bool) {
-        let (host, me) = (self.host, self.index);
-        let timers = host.next_timer() < Moment::NEVER;
-        let lookout = host.idle.lie_down(me, searched, timers);
-        self.worker.counters.parks.add(1);
-        host.quiet.tell();
-        let mut watched: Vec<u64> = Vec::new();
-        loop {
-            let unkept = !lookout && host.has_unkept_timers();
-            let due = lookout && host.next_timer() <= Moment::now();
-            // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
-            let work = host.has_work() && !host.idle.is_anyone_searching();
-            if unkept || due || work || host.is_stopped() || self.seat.is_wanted() {
-                host.idle.get_up(me);
-                return;
-            }
-            crate::sync::park(if lookout { self.patience() } else { None });
-            crate::clock::forget_now();
-            if host.idle.is_woken(me) {
-                return;
-            }
-            if lookout && self.watch(&mut watched) {
-                return;
-            }
-        }
-    }
-
-    /// How long the lookout may sleep.
-    fn patience(&self) -> Option<std::time::Duration> {
-        let watch = (!self.host.idle.sleep_deep(self.index)).then_some(super::idle::WATCH);
-        let next = self.host.next_timer();
-        let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
-        match (timers, watch) {
-            (Some(timers), Some(watch)) => Some(timers.min(watch)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    /// Gets up for a process that waits in the run-next slot of a thread whose worker has not come to a new step since the
-    /// last look, and takes it over. Gives whether there was one; it is in this thread's own run-next slot then, unless
-    /// somebody was faster.
-    fn watch(&self, watched: &mut Vec<u64>) -> bool {
-        let now: Vec<u64> = self.host.workers.iter().map(|worker| worker.counters.steps.get()).collect();
-        let before = std::mem::replace(watched, now);
-        if before.is_empty() {
-            return false;
-        }
-        for thread in self.host.threads.iter() {
-            let worker = thread.worker.load(Ordering::Relaxed);
-            let stuck = before.get(worker).is_some_and(|&steps| steps == watched[worker]);
-            if stuck && thread.has_run_next() && thread.running().is_some() {
-                // First: who sleeps has no process in hand (see `quiet`).
-                self.host.idle.get_up(self.index);
-                let Some(token) = thread.take_run_next() else { return true };
-                self.worker.counters.steals.add(1);
-                self.worker.counters.stolen.add(1);
-                // This thread sleeps, so its own slot is empty.
-                self.thread.swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
-                return true;
-            }
-        }
-        false
     }
 
     fn keep_time(&self) {

@@ -99,6 +99,7 @@ impl Host {
                 let _ended = thread.join();
             }
         }
+        self.end_reactor(GRACE);
         self.drop_user();
         report.took = began.elapsed();
         report
@@ -114,11 +115,18 @@ impl Host {
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.tell_all(|| Control::Kill);
         }
+        // Not from inside a process: the last one has not left then.
+        self.end_if_left();
     }
 
     /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do so.
     pub(crate) fn leave(&'static self, lane: Lane) {
         self.gate.leave(lane);
+        self.end_if_left();
+    }
+
+    /// Ends the threads if nobody else is there to do so, and no process is left.
+    fn end_if_left(&'static self) {
         if self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0 {
             self.timers.clear();
             self.stop_threads();
@@ -147,8 +155,7 @@ impl Host {
     }
 
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let blocked: Vec<_> = lock(&self.blocked).iter().map(|blocked| blocked.slot).collect();
-        let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
+        let running = self.threads_in_use().filter_map(|(_, thread)| thread.running());
         let stuck = running.map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
             (pid, slot.card.names().map_or("?", |(process, _)| process))

@@ -1,0 +1,107 @@
+//! Sending as a sink: with the feature `futures`.
+
+use super::address::Recipient;
+use crate::errors::{SendError, SendFailure};
+use futures_sink::Sink;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// What [`Recipient::sink`] gives.
+#[must_use = "nothing is sent until something is put into the sink"]
+pub struct MessageSink<M, T, E> {
+    to: Recipient<M, T, E>,
+    /// The message that met a full mailbox.
+    late: Option<Late<M>>,
+}
+
+type Late<M> = Pin<Box<dyn Future<Output = Result<(), SendError<M>>> + Send>>;
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
+    /// A sink that sends to it: whoever forwards a stream into it waits while the mailbox is full, as
+    /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own. Putting a
+    /// message in allocates only when the mailbox is full; the sink keeps one message then, which goes with it if it is
+    /// dropped.
+    ///
+    /// An error is of the message that it holds: the process has ended. Whatever an answer would be is dropped.
+    ///
+    /// ```
+    /// use futures_util::{StreamExt, stream};
+    /// use postroom::prelude::*;
+    ///
+    /// #[process]
+    /// struct Sum { sum: u64 }
+    ///
+    /// #[process]
+    /// impl Sum {
+    ///     #[entry]
+    ///     fn serve(&mut self) {}
+    ///     #[message(u64)]
+    ///     fn add(&mut self, number: u64) { self.sum += number; }
+    ///     #[message]
+    ///     fn sum(&mut self) -> u64 { self.sum }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// // Ten messages fit in; the thousand that are forwarded wait for each other.
+    /// let sum = runtime.spawn(Sum { sum: 0 }).mailbox(Bound::Soft(10)).serve()?;
+    /// let sink = Recipient::<u64>::from(sum).sink();
+    /// runtime.block_on(stream::iter(1..=1000).map(Ok).forward(sink))?;
+    /// assert_eq!(sum.sum().wait()?, 500_500);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sink(self) -> MessageSink<M, T, E> {
+        MessageSink { to: self, late: None }
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> MessageSink<M, T, E> {
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError<M>>> {
+        let Some(late) = &mut self.late else { return Poll::Ready(Ok(())) };
+        let outcome = ready!(late.as_mut().poll(context));
+        self.late = None;
+        Poll::Ready(outcome)
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Sink<M> for MessageSink<M, T, E> {
+    type Error = SendError<M>;
+
+    fn poll_ready(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.get_mut().poll_late(context)
+    }
+
+    /// Also takes a message, though it should not be asked to, before it is ready: the late one goes first.
+    fn start_send(mut self: Pin<&mut Self>, message: M) -> Result<(), Self::Error> {
+        let to = self.to;
+        if let Some(late) = self.late.take() {
+            self.late = Some(Box::pin(async move {
+                late.await?;
+                to.call(message).send_async().await
+            }));
+            return Ok(());
+        }
+        match to.call(message).try_send() {
+            Err(SendError { message, reason: SendFailure::Full(_) }) => {
+                self.late = Some(Box::pin(to.call(message).send_async()));
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.get_mut().poll_late(context)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.get_mut().poll_late(context)
+    }
+}
+
+impl<M, T, E> fmt::Debug for MessageSink<M, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageSink").field("to", &self.to).field("full", &self.late.is_some()).finish()
+    }
+}
