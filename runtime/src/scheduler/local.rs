@@ -149,6 +149,7 @@ impl Host {
     }
 
     /// The worker that the calling thread holds, if it is a thread of this host.
+    #[inline]
     pub(crate) fn current_worker(&self) -> Option<usize> {
         with_current(|context| {
             context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index.get())

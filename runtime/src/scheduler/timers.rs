@@ -203,6 +203,7 @@ impl Timers {
     }
 
     /// The wheel of a worker, or of those who have none.
+    #[inline]
     fn number(&self, worker: Option<usize>) -> usize {
         let last = self.wheels.len() - 1;
         worker.map_or(last, |worker| if last == 0 { 0 } else { worker % last })

@@ -136,6 +136,8 @@ pub(crate) struct Wheel<T> {
     apart: Vec<u32>,
     /// No later than any of these is due.
     apart_from: u64,
+    /// The portion that is being brought.
+    brought: Vec<Near>,
     /// What the wheel has brought, in order: the first portion of each time that the present moved on.
     sorted: VecDeque<Near>,
     /// The further portions, each in order.
@@ -160,6 +162,7 @@ impl<T> Wheel<T> {
             levels: std::array::from_fn(|_| Level { occupied: 0, first: [NONE; SLOTS] }),
             apart: Vec::new(),
             apart_from: 0,
+            brought: Vec::new(),
             sorted: VecDeque::new(),
             runs: BinaryHeap::new(),
             in_runs: 0,
@@ -314,6 +317,7 @@ impl<T> Wheel<T> {
     }
 
     /// Puts an entry that is nowhere into its place.
+    #[inline]
     fn put(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         let tick = entry.due >> TICK;
@@ -398,22 +402,23 @@ impl<T> Wheel<T> {
     /// Moves the present on, if all slots are taken apart that it had come to, and takes a portion of those apart that it has
     /// come to or gone past.
     fn move_on(&mut self, now: u64) {
-        let brought = self.sorted.len();
-        if !self.apart.is_empty() {
-            let mut run = Vec::with_capacity(PORTION);
-            self.take_apart(|near| run.push(near));
-            run.sort_unstable();
-            self.in_runs += run.len();
-            if !run.is_empty() {
-                self.runs.push(Reverse(Run(run.into_iter())));
+        let tick = now >> TICK;
+        let is_first = self.apart.is_empty();
+        if is_first {
+            if tick <= self.present {
+                return;
             }
-        } else if now >> TICK > self.present {
-            self.pass_slots(now >> TICK);
-            let mut sorted = std::mem::take(&mut self.sorted);
-            self.take_apart(|near| sorted.push_back(near));
+            self.pass_slots(tick);
+        }
+        self.take_apart();
+        self.brought.sort_unstable();
+        if is_first {
             // All later than what was there: that was due in ticks that had come before.
-            sorted.make_contiguous()[brought..].sort_unstable();
-            self.sorted = sorted;
+            self.sorted.extend(self.brought.drain(..));
+        } else if !self.brought.is_empty() {
+            self.in_runs += self.brought.len();
+            let run = std::mem::replace(&mut self.brought, Vec::with_capacity(PORTION));
+            self.runs.push(Reverse(Run(run.into_iter())));
         }
     }
 
@@ -442,7 +447,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes a portion of the slots apart: what is due in the present tick, or was before, is brought.
-    fn take_apart(&mut self, mut bring: impl FnMut(Near)) {
+    fn take_apart(&mut self) {
         let mut left = PORTION;
         while let Some(mut index) = self.apart.pop() {
             while index != NONE && left > 0 {
@@ -451,7 +456,7 @@ impl<T> Wheel<T> {
                 let next = entry.next;
                 if entry.due >> TICK <= self.present {
                     entry.place = NEAR;
-                    bring((entry.due, entry.serial, index));
+                    self.brought.push((entry.due, entry.serial, index));
                 } else {
                     // Into a lower level, whose slots up to the present are to be taken apart, or have been.
                     self.put(index);
