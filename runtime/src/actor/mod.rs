@@ -6,7 +6,9 @@
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
-//! * [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is known;
+//!   [`blocking`]: something in it that blocks;
+//! * [`placement`]: which threads may run it; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its
+//!   entry is known;
 //! * [`addressed`]: what can be the type of an address;
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
@@ -23,6 +25,7 @@ pub(crate) mod attach;
 pub(crate) mod attachment;
 mod awaits;
 pub(crate) mod beside;
+pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;
@@ -36,6 +39,7 @@ pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;
+pub(crate) mod placement;
 pub(crate) mod protocol;
 pub(crate) mod reply;
 pub(crate) mod seed;

@@ -57,14 +57,26 @@ impl Context {
     pub(crate) fn run(&self) {
         let mut desk = Desk::new();
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
-            if let Err(panic) = self.panicked_anew(&mut desk, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
-                // that was running, not the worker.
-                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
-                // Whatever is on the desk belongs to that process.
-                let _panic = crate::panics::contain(|| desk = Desk::new());
-                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
-            }
+            self.recover(&mut desk, panic);
+        }
+    }
+
+    /// Runs one turn of a process, on a thread that it has to itself.
+    pub(super) fn run_turn(&self, desk: &mut Desk, token: Token) {
+        if let Err(panic) = crate::panics::contain(|| self.turn(desk, token)) {
+            self.recover(desk, panic);
+        }
+    }
+
+    /// Ends the process that panicked.
+    fn recover(&self, desk: &mut Desk, panic: Panic) {
+        if let Err(panic) = self.panicked_anew(desk, panic) {
+            // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
+            // that was running, not the worker.
+            tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
+            // Whatever is on the desk belongs to that process.
+            let _panic = crate::panics::contain(|| *desk = Desk::new());
+            self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
         }
     }
 
@@ -129,6 +141,7 @@ impl Context {
         self.turns.set(turn);
         if turn.is_multiple_of(CLOCK) {
             self.keep_time();
+            self.visit_reactor();
         }
         if !self.deque.is_empty() {
             // With the fence that pushes to the own deque leave out.
@@ -201,7 +214,7 @@ impl Context {
 
     /// The same; the thread may count as searching already.
     fn search_on(&self, searching: bool) -> Option<Token> {
-        let mut searching = searching;
+        let (mut searching, mut visited) = (searching, false);
         loop {
             let over = self.host.is_stopped();
             let found = if searching && !over { self.search_awake() } else { None };
@@ -212,10 +225,22 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
+            if !visited && self.has_tasks() {
+                // Not as one that searches: others rely on it to look soon. (D6)
+                if searching && self.host.idle.stop_searching() && self.host.has_work() {
+                    self.host.announce();
+                }
+                self.visit_reactor();
+                if self.thread.attention() != 0 {
+                    return self.find_when_called();
+                }
+                (searching, visited) = (self.host.idle.start_searching(), true);
+                continue;
+            }
             if !self.sleep(searching) {
                 return None;
             }
-            searching = true;
+            (searching, visited) = (true, false);
         }
     }
 
