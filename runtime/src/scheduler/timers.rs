@@ -302,6 +302,41 @@ mod tests {
     }
 
     #[test]
+    fn beside_others_the_own_wheel_comes_first_unless_it_is_a_millisecond_ahead_and_none_is_waited_for() {
+        let (start, timers) = (Moment::now(), Timers::new(2));
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let set = |worker: usize, microseconds: u64| {
+            let fired = fired.clone();
+            let action = Action::Run(Box::new(move || lock(&fired).push(microseconds)));
+            timers.set(Some(worker), start.after(Duration::from_micros(microseconds)), action).expect("there is room");
+        };
+        for microseconds in [0, 100, 4_000, 4_100] {
+            set(0, microseconds);
+        }
+        for microseconds in [900, 7_000] {
+            set(1, microseconds);
+        }
+        let now = start.after(Duration::from_millis(100));
+        let fire = |worker: usize| loop {
+            match timers.due_beside_others(Some(worker), now) {
+                Due::Fire(action) => return action.perform(),
+                Due::Sought => {}
+                other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
+            }
+        };
+        // Of the second worker: its own, though two are due before; but not the one that is due milliseconds after.
+        (0..3).for_each(|_| fire(1));
+        assert_eq!(*lock(&fired), [900, 0, 100]);
+        let elsewhere = lock(&timers.wheels[0].wheel);
+        fire(1);
+        assert_eq!(*lock(&fired), [900, 0, 100, 7_000]);
+        assert!(matches!(timers.due_beside_others(Some(1), now), Due::Taken));
+        drop(elsewhere);
+        fire(1);
+        assert_eq!(*lock(&fired), [900, 0, 100, 7_000, 4_000]);
+    }
+
+    #[test]
     fn no_timer_is_overlooked_while_others_fire_and_say_when_the_next_is_due() {
         const EACH: u64 = 20_000;
         let timers = Timers::new(2);
