@@ -29,7 +29,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
-use std::vec;
+use std::{iter, vec};
 
 /// How many bits of a moment are within a tick.
 const TICK: u32 = 20;
@@ -86,19 +86,24 @@ struct Level {
 /// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry goes.
 type Near = (u64, u64, u32);
 
-/// Entries in order, at least one.
-struct Run(vec::IntoIter<Near>);
+/// Entries in order. The first one is kept apart from the others, so that to compare two runs is to look at nothing else.
+struct Run {
+    first: Near,
+    rest: vec::IntoIter<Near>,
+}
 
 impl Run {
-    fn first(&self) -> Near {
-        self.0.as_slice()[0]
+    /// `None` of nothing.
+    fn of(entries: Vec<Near>) -> Option<Self> {
+        let mut rest = entries.into_iter();
+        rest.next().map(|first| Self { first, rest })
     }
 }
 
 /// By the first of each, of which no two are the same.
 impl Ord for Run {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.first().cmp(&other.first())
+        self.first.cmp(&other.first)
     }
 }
 
@@ -110,7 +115,7 @@ impl PartialOrd for Run {
 
 impl PartialEq for Run {
     fn eq(&self, other: &Self) -> bool {
-        self.first() == other.first()
+        self.first == other.first
     }
 }
 
@@ -279,7 +284,7 @@ impl<T> Wheel<T> {
         };
         match self.runs.peek() {
             None => first,
-            Some(Reverse(run)) => Some(first.map_or(run.first(), |first| first.min(run.first()))),
+            Some(Reverse(run)) => Some(first.map_or(run.first, |first| first.min(run.first))),
         }
     }
 
@@ -291,9 +296,9 @@ impl<T> Wheel<T> {
             self.heap.pop();
         } else if let Some(mut run) = self.runs.peek_mut() {
             self.in_runs -= 1;
-            run.0.0.next();
-            if run.0.0.as_slice().is_empty() {
-                PeekMut::pop(run);
+            match run.0.rest.next() {
+                Some(next) => run.0.first = next,
+                None => drop(PeekMut::pop(run)),
             }
         }
     }
@@ -381,11 +386,11 @@ impl<T> Wheel<T> {
             sorted.retain(|&near| self.is_near(near));
             heap.retain(|&Reverse(near)| self.is_near(near));
             let runs = std::mem::take(&mut self.runs).into_iter().filter_map(|Reverse(run)| {
-                let left: Vec<Near> = run.0.filter(|&near| self.is_near(near)).collect();
-                (!left.is_empty()).then(|| Reverse(Run(left.into_iter())))
+                let left = iter::once(run.first).chain(run.rest).filter(|&near| self.is_near(near));
+                Run::of(left.collect()).map(Reverse)
             });
             let runs: BinaryHeap<_> = runs.collect();
-            self.in_runs = runs.iter().map(|Reverse(run)| run.0.len()).sum();
+            self.in_runs = runs.iter().map(|Reverse(run)| 1 + run.rest.len()).sum();
             (self.sorted, self.heap, self.runs, self.stale) = (sorted, heap, runs, 0);
         }
     }
@@ -415,10 +420,10 @@ impl<T> Wheel<T> {
         if is_first {
             // All later than what was there: that was due in ticks that had come before.
             self.sorted.extend(self.brought.drain(..));
-        } else if !self.brought.is_empty() {
+        } else {
             self.in_runs += self.brought.len();
-            let run = std::mem::replace(&mut self.brought, Vec::with_capacity(PORTION));
-            self.runs.push(Reverse(Run(run.into_iter())));
+            let brought = std::mem::replace(&mut self.brought, Vec::with_capacity(PORTION));
+            self.runs.extend(Run::of(brought).map(Reverse));
         }
     }
 
