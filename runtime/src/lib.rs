@@ -39,7 +39,7 @@
 //! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one address.
 //! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
 //! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
-//! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`].
+//! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
@@ -96,6 +96,7 @@ mod relay;
 mod runtime;
 mod scheduler;
 mod shelf;
+mod stall;
 mod standalone;
 mod statistics;
 pub mod supervision;
@@ -157,6 +158,7 @@ pub use runtime::{Host, Runtime};
 pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
+pub use stall::Stall;
 pub use standalone::Mailbox;
 pub use statistics::{
     ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,

@@ -324,6 +324,7 @@ impl Context {
         match back {
             Back::With(worker, displaced) => {
                 self.take_up(worker);
+                host.rouse_monitor();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
             }
@@ -369,7 +370,6 @@ impl Host {
     /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
     ///
     /// For whoever looks again as long as there are strays.
-    #[allow(dead_code, reason = "the monitor's")]
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {
@@ -382,9 +382,7 @@ impl Host {
         };
         thread.call(LOST);
         fence(Ordering::SeqCst);
-        if let Some(token) = thread.take_run_next() {
-            self.push_global(token);
-        }
+        self.move_run_next(thread, next);
         self.leave_behind(number, thread);
         self.unpark(next);
         self.announce();

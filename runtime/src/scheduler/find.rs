@@ -3,16 +3,31 @@
 //! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue (one,
 //! and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
+//! # How long a process waits
+//!
 //! Three exceptions keep anyone from waiting for ever:
-//! * whenever a thread has spent [`FAIR`] (each step, each event taken and each node drawn is one) one of the far ends comes
-//!   first, in turn: global queue, own inject queue, cold end of the own deque, and the cold end of a deque that a thread has
-//!   left behind which has no worker now. If nothing is there, it looks at the own inject queue, and at that of one worker
-//!   after the other. A turn spends [`BUDGET`] at most, but for what a single step spends beyond. So a process in one of these
-//!   waits until the thread has spent `4 * (FAIR + BUDGET)` for each one before it, or for each deque left behind before its
-//!   own (and one that is in debt for as many turns more as it owes, see `step`); one in an inject queue a quarter of that
-//!   while the other far ends are empty. And if the thread of its worker has no core, another thread comes by;
-//! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
-//! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
+//! * whenever a thread has spent [`FAIR`] (each step, each event taken and each node drawn is one), and at the first turn after
+//!   each tick of the [`monitor`](super::monitor), one of the far ends comes first, one after the other: global queue, own
+//!   inject queue, what threads without a worker have left, cold end of the own deque. If nothing is there, it looks at the
+//!   own inject queue, and at that of one worker after the other, whose thread may have no core. At a tick, and at every
+//!   second visit, the time is looked at, too;
+//! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
+//! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
+//!
+//! And turns are bounded: by [`BUDGET`](super::budget::BUDGET) events, and by time (`turn`): a turn ends with the event that
+//! is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at most. So with e for
+//! the longest that one event takes (one message method, one poll of a future up to where it waits):
+//! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
+//! * a thread visits a far end at least once in `FAIR + BUDGET` of what it spends, and at least once in a tick and a turn; so
+//!   each of the four at least once in 30 ms and 4 e, with turns as long as they may be, and an inject queue four times as
+//!   often while the others are empty; one process is taken at a visit. So one that stands in line behind n others has a
+//!   worker's turn at the latest after n + 1 visits (and after as many turns more as it owes, see `step`); most often long
+//!   before that, since idle workers take from all queues;
+//! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take from the
+//!   deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of them goes to
+//!   another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system takes to wake a thread.
+//!
+//! What is not bounded is how many others are ready at the same time: there are as many turns at once as workers.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
 //! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
@@ -32,7 +47,7 @@ use crate::table::Token;
 
 /// After how much spent a far end comes first: a turn's whole budget. (Counted by steps, as it was, a visit was far away when
 /// each step took a hundred messages, and cost more than it need when each took one.)
-const FAIR: u32 = BUDGET;
+const FAIR: u64 = BUDGET as u64;
 
 /// How many steps in a row may come from the run-next slot.
 const STREAK: u32 = 64;
@@ -55,7 +70,7 @@ const CLOCK: u32 = 2;
 impl Context {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
-        let mut desk = Desk::new();
+        let mut desk = Desk::new(&self.thread.turn);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
             self.recover(&mut desk, panic);
         }
@@ -75,7 +90,7 @@ impl Context {
             // that was running, not the worker.
             tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
             // Whatever is on the desk belongs to that process.
-            let _panic = crate::panics::contain(|| *desk = Desk::new());
+            let _panic = crate::panics::contain(|| *desk = Desk::new(&self.thread.turn));
             self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
         }
     }
@@ -93,8 +108,11 @@ impl Context {
 
     fn run_with(&self, desk: &mut Desk) {
         loop {
-            let called = self.thread.attention() != 0;
-            let found = if called { self.find_when_called() } else { self.take_near().or_else(|| self.search()) };
+            let found = if self.thread.attention() != 0 {
+                self.find_when_called()
+            } else {
+                self.take_near().or_else(|| self.search())
+            };
             match found {
                 Some(token) => self.turn(desk, token),
                 None => return,
@@ -102,9 +120,17 @@ impl Context {
         }
     }
 
-    /// The next process, after a look at what `handoff` has to say.
+    /// The next process, after a look at what `handoff` and the monitor have to say.
     #[cold]
     fn find_when_called(&self) -> Option<Token> {
+        if self.thread.take_tick() {
+            // Far ends come first.
+            self.fair.set(pool::spent().saturating_sub(FAIR));
+            self.keep_time();
+        }
+        if !self.thread.is_called() {
+            return self.take_near().or_else(|| self.search());
+        }
         let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
         if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }
     }
@@ -113,7 +139,7 @@ impl Context {
     #[inline]
     fn take_near(&self) -> Option<Token> {
         let spent = pool::spent();
-        if spent.wrapping_sub(self.fair.get()) >= FAIR {
+        if spent - self.fair.get() >= FAIR {
             self.fair.set(spent);
             if let Some(token) = self.be_fair() {
                 return Some(token);
@@ -251,8 +277,7 @@ impl Context {
         }
         for round in 0..TIGHT + SPINS {
             if round >= TIGHT {
-                let called = self.thread.attention() != 0;
-                if called || !self.host.idle.is_another_awake() || self.host.is_stopped() {
+                if self.thread.is_called() || !self.host.idle.is_another_awake() || self.host.is_stopped() {
                     return None;
                 }
                 self.thread.counters.spins.add(1);

@@ -30,7 +30,7 @@
 //!
 //! Thread T is stuck in a step (the monitor's):
 //! * M1 under the lock, T's worker goes to one that waits, or to one in standby as in H1, and T is a stray; M2 T is told that
-//!   it has lost its worker; M3 what is in its run-next slot goes to the global queue; M4 whoever got the worker is woken.
+//!   it has lost its worker; M3 what is in its run-next slot goes to the inject queue of that worker; M4 whoever got the worker is woken.
 //!
 //! # Why
 //!
@@ -58,7 +58,7 @@
 //! thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is in
 //! `tests/models`.
 
-use super::idle::{DEEP, Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
+use super::idle::{Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
 use super::line::{Ticket, Worth};
 use super::permits::{At, Need, Successor};
 use crate::sync::{Ordering, lock};
@@ -308,9 +308,6 @@ impl Idle {
             change = change.wrapping_sub(LOOKOUT);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
-        if sleepers.lookout.is_none() {
-            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
-        }
         Some(sleeper)
     }
 

@@ -210,7 +210,7 @@ impl Post {
                 // What it inherits is the process's from here on.
                 drop(env);
                 answer.put(begun);
-                let mut desk = Desk::new();
+                let mut desk = Desk::new(&self.thread.turn);
                 loop {
                     match self.next() {
                         Work::Turn(token) => context.run_turn(&mut desk, token),
