@@ -291,9 +291,10 @@ fn wakers_outlive_their_runtime() {
         drop(runtime);
         let wakers = std::mem::take(&mut *wakers.lock().unwrap());
         wakers.into_iter().for_each(|waker| {
-            waker.clone().wake();
-            drop(waker.clone());
+            waker.wake_by_ref();
+            let copy = waker.clone();
             waker.wake();
+            copy.wake();
         });
     });
 }
@@ -331,6 +332,53 @@ fn no_wake_of_many_threads_at_once_is_lost() {
             }
         });
         assert_eq!(running.wait().unwrap(), THREADS * ROUNDS);
+    });
+}
+
+/// Hands out what its context gives.
+#[process]
+struct Lender;
+
+#[process]
+impl Lender {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn sleep(&mut self, ctx: &mut Context<Self>, how_long: Duration) -> Job {
+        ctx.sleep(how_long).map(|()| 1).boxed()
+    }
+
+    #[message]
+    fn timeout(&mut self, ctx: &mut Context<Self>, how_long: Duration) -> Job {
+        ctx.timeout(how_long, pending::<()>()).map(|elapsed| usize::from(elapsed.is_err())).boxed()
+    }
+
+    #[message]
+    fn sleep_here(&mut self, ctx: &mut Context<Self>, how_long: Duration) -> usize {
+        futures_executor::block_on(ctx.sleep(how_long).map(|()| 1))
+    }
+
+    #[message]
+    async fn sleep_there(&mut self, ctx: &mut Context<Self>, how_long: Duration) -> usize {
+        tokio::spawn(ctx.sleep(how_long)).await.map_or(0, |()| 1)
+    }
+}
+
+#[test]
+fn what_a_context_gives_also_sleeps_in_tasks_and_in_executors_of_others() {
+    watched(|| {
+        let runtime = builder().tokio().build().unwrap();
+        let lender = runtime.spawn(Lender).serve().unwrap();
+        let moment = Duration::from_millis(2);
+        for job in [lender.sleep(moment).wait().unwrap(), lender.timeout(moment).wait().unwrap()] {
+            assert_eq!(futures_executor::block_on(job), 1);
+        }
+        let job = lender.sleep(moment).wait().unwrap();
+        // Of one process, awaited in another.
+        assert_eq!(runtime.spawn(Awaiting::default()).run(job).unwrap().wait().unwrap(), 1);
+        assert_eq!(lender.sleep_here(moment).wait().unwrap(), 1);
+        assert_eq!(lender.sleep_there(moment).wait().unwrap(), 1);
     });
 }
 

@@ -405,6 +405,58 @@ fn a_task_on_the_own_reactor_that_drops_its_runtime_begins_the_end_and_is_refuse
     Ok(())
 }
 
+/// Programs as users write them.
+mod programs {
+    use super::User;
+    use postroom::prelude::*;
+    use std::error::Error;
+    use std::time::Duration;
+
+    pub(super) mod of_postroom {
+        use super::*;
+
+        #[postroom::main(workers = 1)]
+        pub(crate) async fn main(runtime: &Runtime) -> Result<(), Box<dyn Error>> {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let user = runtime.spawn(User).serve()?;
+            assert_eq!(user.spawn_task(1).await?, 2);
+            Ok(())
+        }
+    }
+
+    pub(super) mod of_tokio {
+        use super::*;
+
+        #[tokio::main(flavor = "current_thread")]
+        pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
+            let handle = tokio::runtime::Handle::current();
+            let runtime = Runtime::builder().workers(1).tokio_handle(handle).build()?;
+            let user = runtime.spawn(User).serve()?;
+            assert_eq!(user.spawn_task(1).await?, 2);
+            assert!(runtime.shutdown_async().await?.is_clean());
+            Ok(())
+        }
+    }
+
+    pub(super) mod of_both {
+        use super::*;
+
+        #[tokio::main(flavor = "current_thread")]
+        #[postroom::main(workers = 1)]
+        pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn the_main_of_either_and_of_both_works() -> Outcome {
+    programs::of_postroom::main()?;
+    programs::of_tokio::main()?;
+    programs::of_both::main()
+}
+
 #[test]
 fn a_process_that_drops_another_runtime_ends_it() -> Outcome {
     #[process]

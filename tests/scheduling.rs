@@ -224,7 +224,7 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
                 runtime.send(third, ()).unwrap();
                 eventually(|| heard.load(SeqCst) == round);
             }
-            let fair: u64 = runtime.statistics().workers.iter().map(|worker| worker.fair).sum();
+            let fair: u64 = runtime.statistics().threads.iter().map(|thread| thread.fair).sum();
             assert!(fair > 0, "the far ends came first now and then");
             stop.open();
         }
@@ -275,7 +275,7 @@ fn a_process_that_always_goes_on_starves_nobody() {
 }
 
 fn parks(statistics: &Statistics) -> u64 {
-    statistics.workers.iter().map(|worker| worker.parks).sum()
+    statistics.threads.iter().map(|thread| thread.parks).sum()
 }
 
 /// Each worker has parked once at the start; from there on each wake is one park more, of whoever was woken.
@@ -316,7 +316,7 @@ fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
         drop(spawner.start().unwrap().join().wait());
         eventually(|| runtime.statistics().live == 0);
         assert_eq!(log.lock().unwrap().len(), 40);
-        let stolen: u64 = runtime.statistics().workers.iter().map(|worker| worker.stolen).sum();
+        let stolen: u64 = runtime.statistics().threads.iter().map(|thread| thread.stolen).sum();
         assert!(stolen > 0);
     });
 }
@@ -435,9 +435,9 @@ fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
         let mut stolen = order[1..3].to_vec();
         stolen.sort_unstable();
         assert_eq!((order[0], &*stolen, order[5]), (20, &[1, 2][..], 5), "{order:?}");
-        let workers = runtime.statistics().workers;
+        let threads = runtime.statistics().threads;
         let (steals, stolen) =
-            workers.iter().fold((0, 0), |sum, worker| (sum.0 + worker.steals, sum.1 + worker.stolen));
+            threads.iter().fold((0, 0), |sum, thread| (sum.0 + thread.steals, sum.1 + thread.stolen));
         assert!(stolen > steals, "a theft takes more than one");
         first.open();
     });
@@ -464,7 +464,7 @@ fn of_forty_in_the_global_queue_one_runs_and_sixteen_move() {
         runtime.resume().unwrap();
         eventually(|| runtime.statistics().live == 0);
         let seen = seen.lock().unwrap().take().unwrap();
-        assert_eq!((seen.global_queue, seen.workers[0].from_global, seen.workers[0].queue), (23, 17, 16));
+        assert_eq!((seen.global_queue, seen.threads[0].from_global, seen.workers[0].queue), (23, 17, 16));
         // In the order of their coming, up to the first visit of the far ends.
         assert_eq!(log.lock().unwrap()[..16], (1..=16).collect::<Vec<_>>());
     });
@@ -478,7 +478,7 @@ fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
         let runtime = with_workers(1);
         eventually(|| parks(&runtime.statistics()) == 1);
         let looks = |statistics: Statistics| {
-            (statistics.workers[0].polls, statistics.workers[0].spins, statistics.workers[0].parks)
+            (statistics.threads[0].polls, statistics.threads[0].spins, statistics.threads[0].parks)
         };
         assert_eq!(looks(runtime.statistics()), (4, 0, 1));
         runtime.spawn_process(writes(&Log::default(), 0)).start().unwrap();
@@ -510,7 +510,7 @@ fn beside_a_busy_worker_one_pauses_twelve_times_and_parks_once() {
         runtime.spawn_process(writes(&Log::default(), 0)).start().unwrap();
         eventually(|| parks(&runtime.statistics()) == parks(&before) + 1);
         let after = runtime.statistics();
-        let spins = |statistics: &Statistics| statistics.workers.iter().map(|worker| worker.spins).sum::<u64>();
+        let spins = |statistics: &Statistics| statistics.threads.iter().map(|thread| thread.spins).sum::<u64>();
         assert_eq!(spins(&after) - spins(&before), 12);
         go.open();
     });

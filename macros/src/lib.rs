@@ -129,6 +129,9 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 
 /// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
 /// &Runtime)`. Options: `workers = 4` and `crate = path`.
+///
+/// With the feature `tokio` the runtime has a reactor of its own (`Builder::tokio`), for the processes and for `main`. A
+/// program that has `#[tokio::main]` already keeps it, and makes its runtime inside, with `Builder::tokio_handle`.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {

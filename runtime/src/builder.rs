@@ -26,6 +26,15 @@ const WORKERS: &str = "POSTROOM_WORKERS";
 /// How long a shutdown waits if nothing else is said.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// How many threads a runtime may have besides one for each worker, if nothing else is said. As Tokio's blocking pool.
+const BLOCKING_THREADS: usize = 512;
+
+/// The most that can be asked for: more than a system gives.
+const MOST_BLOCKING_THREADS: usize = 1 << 16;
+
+/// How long such a thread stays when it has nothing to do, if nothing else is said. As Tokio's.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
 /// A runtime to be.
 #[must_use = "nothing runs until `.build()`"]
 pub struct Builder {
@@ -38,6 +47,8 @@ pub struct Builder {
     deadline: Duration,
     paused: bool,
     clock: Clock,
+    blocking_threads: usize,
+    keep_alive: Duration,
     handlers: Handlers,
     hooks: Hooks,
     #[cfg(feature = "tokio")]
@@ -63,6 +74,8 @@ impl Builder {
             deadline: DEADLINE,
             paused: false,
             clock: Clock::system(),
+            blocking_threads: BLOCKING_THREADS,
+            keep_alive: KEEP_ALIVE,
             handlers: Handlers::default(),
             hooks: Hooks::default(),
             #[cfg(feature = "tokio")]
@@ -123,6 +136,23 @@ impl Builder {
     /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// How many threads there may be besides one for each worker: as many steps can block at a time, in `ctx.blocking(…)` and
+    /// in the `.wait()`s, while others run with their workers. 512 if nothing is said; from 1 to 65,536.
+    ///
+    /// Beyond that an async `blocking` waits until a thread is free, and a sync one blocks its worker. Only a `.wait()` for
+    /// another process may go beyond it, if all workers would be blocked else.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads;
+        self
+    }
+
+    /// How long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if nothing is
+    /// said; zero ends it at once.
+    pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
+        self.keep_alive = idle;
         self
     }
 
@@ -229,7 +259,8 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// For a number of workers that is none, a limit of zero, or threads that the system does not give.
+    /// For a number of workers that is none, a limit of zero, a bound of threads that is none, or threads that the system does
+    /// not give.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {
@@ -237,6 +268,9 @@ impl Builder {
         }
         if self.mailbox.is_nothing() {
             return Err(BuildError::Mailbox);
+        }
+        if !(1..=MOST_BLOCKING_THREADS).contains(&self.blocking_threads) {
+            return Err(BuildError::BlockingThreads { came: self.blocking_threads, most: MOST_BLOCKING_THREADS });
         }
         let reactor = self.start_reactor()?;
         let config = Config {
@@ -249,6 +283,8 @@ impl Builder {
             call_timeout: self.call_timeout,
             mailbox: self.mailbox,
             clock: self.clock,
+            blocking_threads: self.blocking_threads,
+            keep_alive: self.keep_alive,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
         let scheduler = Scheduler::new(config, user);

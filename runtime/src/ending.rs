@@ -4,7 +4,7 @@ use crate::errors::ShutdownError;
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
 use crate::runtime::{Host, Runtime};
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
 use crate::sync::{Arc, spawn_thread};
 use std::fmt;
@@ -21,7 +21,7 @@ impl Runtime {
     /// [`Runtime::shutdown`].
     #[cfg(feature = "ctrl-c")]
     pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
-        crate::interrupt::wait().map_err(|_| ShutdownError::NoSignal)?;
+        crate::interrupt::Interrupt::catch()?.wait();
         self.shutdown()
     }
 

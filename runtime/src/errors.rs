@@ -574,6 +574,17 @@ pub enum BuildError {
     /// The bound of mailboxes is zero.
     #[error("mailboxes for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
+    /// The bound of threads for steps that block is no such bound.
+    #[error(
+        "{came} threads for steps that block were asked for; give `blocking_threads` a number from 1 to {most}: without any, \
+         a process that blocks could stop all others"
+    )]
+    BlockingThreads {
+        /// What was asked for.
+        came: usize,
+        /// The most there can be.
+        most: usize,
+    },
     /// The system did not give the threads.
     #[error("the worker threads could not be started: {0}")]
     Threads(std::io::Error),

@@ -43,8 +43,8 @@
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
-//! * `ctrl-c`: `Runtime::run_until_ctrl_c`.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
+//! * `ctrl-c`: `Runtime::run_until_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
 //!   runtime of `#[postroom::main]` has it from the start.
 
@@ -139,6 +139,8 @@ pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKin
 pub use groups::event::GroupEvent;
 pub use groups::group::Group;
 pub use groups::topic::Topic;
+#[cfg(feature = "ctrl-c")]
+pub use interrupt::Interrupt;
 pub use mailbox::bound::{Bound, Overflow};
 pub use manual::{Clock, ClockError, IdleError};
 pub use package::{Package, Refused};
@@ -150,10 +152,13 @@ pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
 pub use relay::{Node, Receiver, Router};
 pub use runtime::{Host, Runtime};
+pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
 pub use standalone::Mailbox;
-pub use statistics::{ProcessInfo, ProcessState, Statistics, ThreadStatistics, WaitsFor, WorkerStatistics};
+pub use statistics::{
+    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+};
 pub use topology::bond::Bindings;
 pub use topology::face::{Inspection, TopologyError};
 

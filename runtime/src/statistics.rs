@@ -6,6 +6,8 @@ use crate::pid::Pid;
 use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
+use crate::scheduler::permits::At;
+use crate::scheduler::thread::Thread;
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::waiting::waits_for;
 use crate::table::{Slot, TABLE};
@@ -19,8 +21,18 @@ use std::ptr;
 pub struct Statistics {
     /// Each of its workers.
     pub workers: Vec<WorkerStatistics>,
-    /// Each of its threads.
+    /// Each of its threads, those that have ended included: a later thread goes on counting where one has ended.
     pub threads: Vec<ThreadStatistics>,
+    /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go on.
+    pub blocked: usize,
+    /// Threads in a step that did not end, and whose worker others have.
+    pub overrunning: usize,
+    /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
+    pub standby: usize,
+    /// How often a step blocked with its worker, because there were as many threads as there may be.
+    pub ran_in_place: u64,
+    /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
+    pub past_bound: u64,
     /// Processes that were spawned, those included whose start failed.
     pub spawned: u64,
     /// How many of them are over.
@@ -83,23 +95,43 @@ impl Statistics {
         self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired
     }
 
-    /// The steps of all workers.
+    /// The steps of all threads.
     pub fn steps(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.steps).sum()
+        self.threads.iter().map(|thread| thread.steps).sum()
     }
 
-    /// The messages that all workers have delivered.
+    /// The messages that all threads have delivered.
     pub fn messages(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.messages).sum()
+        self.threads.iter().map(|thread| thread.messages).sum()
     }
 }
 
-/// What a worker has done and is doing.
+/// What a worker is doing: the right to run a step, which one thread holds at a time.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerStatistics {
-    /// Whether it runs a step.
+    /// The thread that holds it, by its place among the threads.
+    pub thread: Option<usize>,
+    /// Whether that runs a step.
     pub running: bool,
+    /// Processes in its inject queue.
+    pub inject_queue: usize,
+    /// Processes in the deque of the thread that holds it, the run-next slot included.
+    pub queue: usize,
+}
+
+/// What a thread has done and is doing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ThreadStatistics {
+    /// What it is doing.
+    pub state: ThreadState,
+    /// The worker it holds.
+    pub worker: Option<usize>,
+    /// The process whose step it runs.
+    pub process: Option<Pid>,
+    /// Processes in its deque, the run-next slot included.
+    pub queue: usize,
     /// Steps it has run.
     pub steps: u64,
     /// Messages it has delivered.
@@ -110,7 +142,7 @@ pub struct WorkerStatistics {
     pub stolen: u64,
     /// Processes that came from the global queue.
     pub from_global: u64,
-    /// Processes that came from its inject queue.
+    /// Processes that came from an inject queue of its own worker.
     pub from_inject: u64,
     /// Times that the far end of a queue came first, so that nobody waits there for ever.
     pub fair: u64,
@@ -120,20 +152,27 @@ pub struct WorkerStatistics {
     pub spins: u64,
     /// Times it went to sleep.
     pub parks: u64,
-    /// Processes in its inject queue.
-    pub inject_queue: usize,
-    /// Processes in the deque of the thread that holds it, the run-next slot included.
-    pub queue: usize,
 }
 
 /// What a thread is doing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct ThreadStatistics {
-    /// The worker it holds.
-    pub worker: Option<usize>,
-    /// The process whose step it runs.
-    pub process: Option<Pid>,
+pub enum ThreadState {
+    /// It has ended.
+    #[default]
+    Ended,
+    /// It runs steps, or looks for one to run.
+    Running,
+    /// It sleeps, with a worker.
+    Asleep,
+    /// It is in a step that blocks; others have its worker.
+    Blocked,
+    /// Its step has blocked, and waits for a worker to go on.
+    Waiting,
+    /// It is in a step that did not end, and others have its worker.
+    Overrunning,
+    /// It has nothing to do, and no worker.
+    Standby,
 }
 
 /// What is known of a process.
@@ -196,6 +235,8 @@ pub enum ProcessState {
     Ready,
     /// In a step.
     Running,
+    /// In a step that blocks its thread.
+    Blocking,
     /// Waits for whatever comes.
     Idle,
     /// Held at the mailbox of that process, to which it has sent and which is full.
@@ -215,6 +256,7 @@ impl fmt::Display for ProcessState {
         match self {
             Self::Ready => f.write_str("ready"),
             Self::Running => f.write_str("running"),
+            Self::Blocking => f.write_str("blocking its thread"),
             Self::Idle => f.write_str("idle"),
             Self::Held { at } => write!(f, "held at the mailbox of {at}"),
             Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
@@ -229,6 +271,7 @@ impl Host {
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.totals();
+        let census = host.idle.census();
         let (names, named_addresses) = host.names.count();
         let (groups, topics) = (self.groups().counts(), self.topics().counts());
         let directories = [
@@ -238,7 +281,16 @@ impl Host {
         ];
         Statistics {
             workers: (0..host.workers.len()).map(|worker| worker_statistics(host, worker)).collect(),
-            threads: host.threads.iter().map(|thread| thread_statistics(host, thread)).collect(),
+            threads: host
+                .threads
+                .first(usize::MAX)
+                .map(|(number, thread)| thread_statistics(host, number, thread))
+                .collect(),
+            blocked: census.blocked + census.waiting,
+            overrunning: census.strays,
+            standby: census.standby,
+            ran_in_place: host.ran_in_place.get(),
+            past_bound: host.past_bound.get(),
             spawned,
             closed,
             live: spawned.saturating_sub(closed),
@@ -274,13 +326,38 @@ impl Host {
     }
 }
 
-fn worker_statistics(host: &'static Scheduler, index: usize) -> WorkerStatistics {
-    let worker = &host.workers[index];
-    let counters = &worker.counters;
-    let thread = worker.holder().map(|holder| &host.threads[holder]);
-    let queue = thread.map_or(0, |thread| thread.stealer.len() + usize::from(thread.has_run_next()));
+fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistics {
+    let holder = host.idle.holder(worker);
+    let thread = holder.and_then(|holder| host.threads.get(holder));
     WorkerStatistics {
+        thread: holder,
         running: thread.is_some_and(|thread| thread.running().is_some()),
+        inject_queue: host.workers[worker].inject.len(),
+        queue: thread.map_or(0, queue),
+    }
+}
+
+/// How many processes wait in the queues of the thread.
+fn queue(thread: &Thread) -> usize {
+    thread.stealer.len() + usize::from(thread.has_run_next())
+}
+
+fn thread_statistics(host: &'static Scheduler, number: usize, thread: &Thread) -> ThreadStatistics {
+    let (at, counters) = (host.idle.at(number), &thread.counters);
+    let (state, worker) = match at {
+        At::Free | At::Ending => (ThreadState::Ended, None),
+        At::Up(worker) => (ThreadState::Running, Some(worker)),
+        At::Asleep(worker) => (ThreadState::Asleep, Some(worker)),
+        At::Blocked => (ThreadState::Blocked, None),
+        At::Waiting => (ThreadState::Waiting, None),
+        At::Stray => (ThreadState::Overrunning, None),
+        At::Starting | At::Standby => (ThreadState::Standby, None),
+    };
+    ThreadStatistics {
+        state,
+        worker,
+        process: thread.running().and_then(pid_of),
+        queue: queue(thread),
         steps: counters.steps.get(),
         messages: counters.messages.get(),
         steals: counters.steals.get(),
@@ -291,14 +368,7 @@ fn worker_statistics(host: &'static Scheduler, index: usize) -> WorkerStatistics
         polls: counters.polls.get(),
         spins: counters.spins.get(),
         parks: counters.parks.get(),
-        inject_queue: worker.inject.len(),
-        queue,
     }
-}
-
-fn thread_statistics(host: &'static Scheduler, thread: &crate::scheduler::thread::Thread) -> ThreadStatistics {
-    let worker = Some(thread.worker.load(Ordering::Relaxed)).filter(|&worker| worker < host.workers.len());
-    ThreadStatistics { worker, process: thread.running().and_then(pid_of) }
 }
 
 fn pid_of(slot: &'static Slot) -> Option<Pid> {
@@ -312,9 +382,12 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let host = Host::of(pid)?.scheduler();
     let (process, entry) = slot.card.names()?;
     let (idle, waits) = slot.lanes.glance();
-    let running = host.threads.iter().any(|thread| thread.running().is_some_and(|running| ptr::eq(running, slot)));
+    let mut threads = host.threads_in_use();
+    let runs = threads.find(|(_, thread)| thread.running().is_some_and(|running| ptr::eq(running, slot)));
+    let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
     let held = crate::scheduler::crowd::hold::held_at(slot);
-    let state = match (running, idle, waits) {
+    let state = match (runs.is_some(), idle, waits) {
+        _ if blocks => ProcessState::Blocking,
         (true, ..) => ProcessState::Running,
         (_, false, _) if held.is_some() => held.map_or(ProcessState::Ready, |at| ProcessState::Held { at }),
         (_, true, _) => ProcessState::Idle,

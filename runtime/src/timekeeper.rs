@@ -3,7 +3,7 @@
 //! One thread for the program, started when there is something to wait for and ended when there is nothing left.
 
 use crate::clock::{Moment, TimeKeeper, TimerKey};
-use crate::scheduler::timers::{Action, Timers};
+use crate::scheduler::timers::{Action, Due, Timers};
 use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
 
 /// See the module.
@@ -66,12 +66,16 @@ impl Timekeeper {
         let mut running = lock(&self.running);
         loop {
             let now = Moment::now();
-            if let Some(action) = self.timers.due(now) {
-                drop(running);
-                // It may wake a task of some executor: code of others.
-                let _panic = crate::panics::contain(|| action.perform());
-                running = lock(&self.running);
-                continue;
+            match self.timers.due(now) {
+                Due::Fire(action) => {
+                    drop(running);
+                    // It may wake a task of some executor: code of others.
+                    let _panic = crate::panics::contain(|| action.perform());
+                    running = lock(&self.running);
+                    continue;
+                }
+                Due::Sought => continue,
+                Due::Nothing => {}
             }
             self.timers.raise();
             if self.timers.len() == 0 {

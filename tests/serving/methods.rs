@@ -119,7 +119,7 @@ fn an_async_method_may_answer_with_a_reply_or_a_stream() {
         let gates = vec![Gate::new(); 3];
         let stream = desk.count_at(gates.clone()).open().unwrap();
         gates.iter().for_each(Gate::open_elsewhere);
-        assert_eq!(stream.collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(stream.into_iter().collect::<Vec<_>>(), [0, 1, 2]);
     });
 }
 

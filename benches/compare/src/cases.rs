@@ -1,7 +1,7 @@
 //! What is compared: each case is a row of the table.
 
 use crate::plan::{Bounding, Plan, Style, Via, Workload};
-use crate::sizes::{Scale, shared_evenly, size, width};
+use crate::sizes::{Scale, shared_evenly, size, width, work};
 use crate::system::System;
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ pub struct Case {
     pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
-    pub work: Duration,
+    /// Work other than that of [`crate::sizes`].
+    pub work: Option<Duration>,
     /// Whether Postroom must be able to do it. Others may always be without a natural way for it.
     pub is_required: bool,
     /// Who takes part, if not everybody.
@@ -41,7 +42,7 @@ impl Case {
             bounding: Bounding::Unasked,
             via: Via::Address,
             style: Style::Natural,
-            work: Duration::ZERO,
+            work: None,
             is_required: true,
             systems: None,
             room_kib: 0,
@@ -52,7 +53,7 @@ impl Case {
     fn pipeline(microseconds: u64) -> Self {
         Self {
             name: format!("pipeline_{microseconds}us"),
-            work: Duration::from_micros(microseconds),
+            work: Some(Duration::from_micros(microseconds)),
             ..Self::of(Workload::Pipeline)
         }
     }
@@ -60,7 +61,8 @@ impl Case {
     /// The run of it that `system` makes.
     pub fn plan(&self, system: System, workers: usize, scale: Scale) -> Plan {
         let width = self.width.unwrap_or_else(|| width(self.workload, scale));
-        let size = self.size.unwrap_or_else(|| size(self.workload, self.work, system, scale));
+        let work = self.work.unwrap_or_else(|| work(self.workload, scale));
+        let size = self.size.unwrap_or_else(|| size(self.workload, work, system, scale));
         Plan {
             workload: self.workload,
             workers,
@@ -71,7 +73,7 @@ impl Case {
             bounding: self.bounding,
             via: self.via,
             style: self.style,
-            work: self.work,
+            work,
         }
     }
 
@@ -83,11 +85,18 @@ impl Case {
 
 /// The workloads, in the order of the table.
 pub fn workloads() -> Vec<Case> {
-    let cases = Workload::ALL.iter().flat_map(|&workload| match workload {
+    let cases = Workload::ALL.iter().filter(|workload| !workload.is_probe()).flat_map(|&workload| match workload {
         Workload::Pipeline => [1, 10, 100].map(Case::pipeline).to_vec(),
         workload => vec![Case::of(workload)],
     });
     cases.collect()
+}
+
+/// How late a message comes under each load, in the order of their table.
+pub fn probes() -> Vec<Case> {
+    const SYSTEMS: &[System] = &[System::Postroom, System::Tokio, System::Actix, System::Kameo, System::Ractor];
+    let probes = Workload::ALL.iter().filter(|workload| workload.is_probe());
+    probes.map(|&workload| Case { systems: Some(SYSTEMS), ..Case::of(workload) }).collect()
 }
 
 #[cfg(test)]
@@ -97,7 +106,7 @@ mod tests {
     #[test]
     fn each_workload_has_a_row_and_the_pipeline_three() {
         let names: Vec<_> = workloads().into_iter().map(|case| case.name).collect();
-        assert_eq!(names.len(), Workload::ALL.len() + 2);
+        assert_eq!(names.len() + probes().len(), Workload::ALL.len() + 2);
         assert_eq!(names[..3], ["ping_pong", "ping_pong_pairs", "thread_ring"]);
         assert!(names.contains(&"pipeline_10us".to_string()));
     }

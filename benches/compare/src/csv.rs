@@ -3,7 +3,8 @@
 use crate::figures::Row;
 use std::fmt::Write;
 
-const HEADER: &str = "system,workload,workers,ns_per_op,p50_ns,p99_ns,peak_rss_kib,bytes_per_process";
+const HEADER: &str =
+    "system,workload,workers,ns_per_op,p50_ns,p99_ns,peak_rss_kib,bytes_per_process,p999_ns,load_per_second";
 
 /// All rows as CSV. No field needs quotes: names hold neither commas nor quotes.
 pub fn to_csv(rows: &[Row]) -> String {
@@ -20,6 +21,8 @@ pub fn to_csv(rows: &[Row]) -> String {
                 whole(figures.p99_ns),
                 whole(figures.peak_rss_kib),
                 figures.bytes_per_process.map_or_else(String::new, |bytes| format!("{bytes:.1}")),
+                whole(figures.p999_ns),
+                whole(figures.load_per_second),
             ];
             let _ = writeln!(text, "{}", fields.join(","));
         }
@@ -44,9 +47,9 @@ mod tests {
     fn a_line_for_each_system_that_has_figures() {
         let rows = [row(Workload::PingPong, 2, [Some(16.0), None, Some(80.125)])];
         let expected = "\
-system,workload,workers,ns_per_op,p50_ns,p99_ns,peak_rss_kib,bytes_per_process
-postroom,ping_pong,2,16.00,,,1024,
-actix,ping_pong,2,80.12,,,1024,
+system,workload,workers,ns_per_op,p50_ns,p99_ns,peak_rss_kib,bytes_per_process,p999_ns,load_per_second
+postroom,ping_pong,2,16.00,,,1024,,,
+actix,ping_pong,2,80.12,,,1024,,,
 ";
         assert_eq!(to_csv(&rows), expected);
     }

@@ -8,6 +8,7 @@ use crate::figures::{Cell, Figures, Row, count_workers};
 use crate::machine::available_kib;
 use crate::options::Options;
 use crate::plan::Plan;
+use crate::probe_table::duration;
 use crate::system::System;
 use crate::wire::Measured;
 
@@ -95,7 +96,11 @@ impl Runs {
 }
 
 fn progress(row: &Row) -> String {
-    let cells = row.cells.iter().map(|(system, cell)| match cell {
+    let asked = row.cells.iter().filter(|(system, _)| row.case.is_for(*system));
+    let cells = asked.map(|(system, cell)| match cell {
+        Cell::Measured(figures) if row.case.workload.is_probe() => {
+            format!("{system} p99 {}", figures.p99_ns.map_or_else(|| "?".to_string(), duration))
+        }
         Cell::Measured(figures) => format!("{system} {:.1}", figures.ns_per_op),
         Cell::Absent => format!("{system} –"),
         Cell::Failed(_) => format!("{system} FAILED"),

@@ -3,7 +3,9 @@
 use crate::kernel;
 use crate::plan::{Plan, Workload};
 use crate::wire::Measured;
+use compare_frame::probe::IN_FLIGHT;
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// Solutions of the queens' puzzle by width (<https://oeis.org/A000170>).
 const QUEENS: [u64; 15] = [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712, 365_596];
@@ -29,6 +31,10 @@ impl Expected {
         if measured.operations != operations {
             return Err(format!("wrong result: {} operations, expected {operations}", measured.operations));
         }
+        let least = least_load(plan, measured.elapsed);
+        if measured.load.unwrap_or(0) < least {
+            return Err(format!("wrong result: the load did {:?}, expected {least} at least", measured.load));
+        }
         if measured.elapsed.is_zero() {
             return Err("wrong result: it took no time".to_string());
         }
@@ -44,6 +50,18 @@ pub fn operations(plan: &Plan) -> u64 {
         Workload::Pipeline => plan.size * plan.width,
         Workload::RadixSort => plan.size * SORTERS,
         _ => plan.size,
+    }
+}
+
+/// How much the load of a probe must have done in that time, if it was one.
+fn least_load(plan: &Plan, elapsed: Duration) -> u64 {
+    let steps = elapsed.as_nanos() / plan.work.as_nanos().max(1);
+    match plan.workload {
+        Workload::ProbeFlood => plan.width * IN_FLIGHT,
+        // Half of what each worker could have done: of a step, only the beginning is counted.
+        Workload::ProbeBlocking | Workload::ProbeLooping => plan.workers as u64 * steps as u64 / 2,
+        Workload::ProbeTimers => plan.width,
+        _ => 0,
     }
 }
 
@@ -90,7 +108,6 @@ fn matrix(width: usize) -> u64 {
 mod tests {
     use super::*;
     use crate::plan::{Bounding, Style, Via};
-    use std::time::Duration;
 
     fn plan(workload: Workload, size: u64, width: u64) -> Plan {
         let (via, style, work) = (Via::Address, Style::Natural, Duration::ZERO);
@@ -120,6 +137,21 @@ mod tests {
         assert_eq!(operations(&plan(Workload::RadixSort, 10, 0)), 160);
         assert_eq!(operations(&plan(Workload::NQueens, 1, 8)), 92);
         assert_eq!(operations(&plan(Workload::Chameneos, 10, 4)), 10);
+    }
+
+    #[test]
+    fn a_load_that_stands_still_is_none() {
+        let plan = Plan { workers: 2, work: Duration::from_secs(1), ..plan(Workload::ProbeBlocking, 10, 0) };
+        let measured = |load| Measured {
+            elapsed: Duration::from_secs(10),
+            operations: 10,
+            check: 10,
+            load: Some(load),
+            ..Measured::default()
+        };
+        let mut expected = Expected::default();
+        assert_eq!(expected.verify(&plan, &measured(10)), Ok(()));
+        assert!(expected.verify(&plan, &measured(9)).unwrap_err().contains("expected 10 at least"));
     }
 
     #[test]

@@ -10,6 +10,9 @@ pub struct Figures {
     pub ns_per_op: f64,
     pub p50_ns: Option<f64>,
     pub p99_ns: Option<f64>,
+    pub p999_ns: Option<f64>,
+    /// What the load of a probe does in a second.
+    pub load_per_second: Option<f64>,
     pub peak_rss_kib: Option<f64>,
     pub bytes_per_process: Option<f64>,
 }
@@ -22,6 +25,8 @@ impl Figures {
             ns_per_op: middle(|run| Some(run.elapsed.as_nanos() as f64 / run.operations as f64))?,
             p50_ns: middle(|run| run.p50_ns.map(|value| value as f64)),
             p99_ns: middle(|run| run.p99_ns.map(|value| value as f64)),
+            p999_ns: middle(|run| run.p999_ns.map(|value| value as f64)),
+            load_per_second: middle(|run| Some(run.load? as f64 / run.elapsed.as_secs_f64())),
             peak_rss_kib: middle(|run| run.peak_rss_kib.map(|value| value as f64)),
             bytes_per_process: middle(|run| run.bytes_per_process),
         })

@@ -1,7 +1,7 @@
 //! Postroom beside its peers: the same workloads with the same semantics in each, in one run.
 //!
 //! The program starts itself again for each measurement ([`child`]); the parent drives ([`drive`]), verifies
-//! ([`expected`]) and reports ([`table`], [`csv`], [`chart`]).
+//! ([`expected`]) and reports ([`table`], [`probe_table`], [`csv`], [`chart`]).
 
 mod absences;
 mod cases;
@@ -15,6 +15,7 @@ mod figures;
 mod lines;
 mod machine;
 mod options;
+mod probe_table;
 mod report;
 mod sizes;
 mod sweeps;

@@ -1,6 +1,6 @@
 //! What the command line says.
 
-use crate::cases::{Case, workloads};
+use crate::cases::{Case, probes, workloads};
 use crate::sizes::Scale;
 use crate::sweeps::Sweep;
 use crate::system::System;
@@ -16,6 +16,7 @@ cargo run --release --manifest-path benches/compare/Cargo.toml -- [OPTIONS]
   --systems A,B    these systems only: postroom, tokio, actix, kameo, ractor, xtra
   --workers 1,2    numbers of worker threads
   --runs N         runs of each measurement, of which the median counts (default 3)
+  --probe          instead of the table: how late a message comes while other processes flood, block, loop, or set timers
   --quick          small sizes: rough figures in a minute or so
   --sweep A,B      instead of the table: payload, pairs, processes, bound, via, style, or all
   --csv FILE       writes the figures as CSV
@@ -44,6 +45,8 @@ pub struct Options {
     pub workers: Vec<usize>,
     pub runs: usize,
     pub scale: Scale,
+    /// Whether the rows are those of the probes, which make a table of their own.
+    pub probes: bool,
     pub csv: Option<PathBuf>,
     pub svg: Option<PathBuf>,
     pub markdown: Option<PathBuf>,
@@ -59,9 +62,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
     let mut options = Options {
         cases: Vec::new(),
         systems: System::ALL.to_vec(),
-        workers: vec![1, 2],
+        workers: Vec::new(),
         runs: 3,
         scale: Scale::Full,
+        probes: false,
         csv: None,
         svg: None,
         markdown: None,
@@ -71,7 +75,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
             Some((name, value)) => (name, Some(value.to_string())),
             None => (argument.as_str(), None),
         };
-        let has_value = !matches!(name, "--help" | "-h" | "--quick");
+        let has_value = !matches!(name, "--help" | "-h" | "--quick" | "--probe");
         if let Some(value) = inline.as_ref().filter(|_| !has_value) {
             return Err(format!("{name} takes no value, but `{value}` came; leave it out"));
         }
@@ -79,6 +83,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
         match name {
             "--help" | "-h" => return Ok(Order::Help),
             "--quick" => options.scale = Scale::Quick,
+            "--probe" => options.probes = true,
             "--only" => only = Some(value()?),
             "--systems" => options.systems = list(name, &value()?)?,
             "--workers" => options.workers = workers(name, &value()?)?,
@@ -90,7 +95,16 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
             _ => return Err(format!("expected an option, but `{argument}` came; --help lists what there is")),
         }
     }
+    if options.probes && (!sweeps.is_empty() || options.svg.is_some()) {
+        return Err(
+            "--probe makes a table of its own, without sweeps or a chart; leave out --sweep and --svg".to_string()
+        );
+    }
+    if options.workers.is_empty() {
+        options.workers = if options.probes { vec![2] } else { vec![1, 2] };
+    }
     options.cases = match &sweeps[..] {
+        [] if options.probes => probes(),
         [] => workloads(),
         sweeps => sweeps.iter().flat_map(|sweep| sweep.cases(options.scale)).collect(),
     };
@@ -200,6 +214,15 @@ mod tests {
         let all: usize = Sweep::ALL.iter().map(|sweep| sweep.cases(Scale::Quick).len()).sum();
         assert_eq!(options("--sweep all --quick").cases.len(), all);
         assert!(options("--sweep payload --only counting").cases.iter().all(|case| case.name.starts_with("counting")));
+    }
+
+    #[test]
+    fn probes_are_on_two_workers_unless_said_otherwise() {
+        let all = options("--probe");
+        assert_eq!((all.cases, all.workers, all.probes), (probes(), vec![2], true));
+        let some = options("--probe --only probe_flood --workers 1");
+        assert_eq!((some.cases.len(), some.workers), (1, vec![1]));
+        assert!(refusal("--probe --sweep all").contains("leave out --sweep"));
     }
 
     #[test]

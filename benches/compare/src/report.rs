@@ -6,9 +6,10 @@ use crate::child::check_features_in_child;
 use crate::csv::to_csv;
 use crate::drive::compare;
 use crate::figures::Row;
-use crate::lines::{lines, means};
+use crate::lines::{Line, lines, means};
 use crate::machine;
 use crate::options::Options;
+use crate::probe_table::{self, ProbeTable};
 use crate::system::System;
 use crate::table::{Table, legend, summary};
 use std::fs::{self, OpenOptions};
@@ -42,12 +43,10 @@ pub fn run(options: &Options) -> Result<bool, String> {
 
 fn report(options: &Options, rows: &[Row], notes: &[String]) -> Result<(), String> {
     let lines = lines(rows);
-    let table = Table { lines: &lines, systems: &options.systems };
-    let legend = legend(options.runs, options.scale.describe());
-    let summary = summary(&means(&lines));
+    let Shown { legend, text, markdown, summary } = show(options, rows, &lines);
     let failures: Vec<String> = rows.iter().flat_map(Row::failures).map(|(_, failure)| failure).collect();
     let absences = absences(rows);
-    println!("\n{legend}\n\n{}", table.to_text());
+    println!("\n{legend}\n\n{text}");
     for line in &summary {
         println!("{line}");
     }
@@ -73,9 +72,29 @@ fn report(options: &Options, rows: &[Row], notes: &[String]) -> Result<(), Strin
             .chain(notes.iter().cloned())
             .map(|item| format!("* {item}\n"))
             .collect();
-        write(file, &format!("{legend}\n\n{}\n{}", table.to_markdown(), items.concat()))?;
+        write(file, &format!("{legend}\n\n{markdown}\n{}", items.concat()))?;
     }
     Ok(())
+}
+
+/// A table in both forms, with what is said above and below it.
+struct Shown {
+    legend: String,
+    text: String,
+    markdown: String,
+    summary: Vec<String>,
+}
+
+fn show(options: &Options, rows: &[Row], lines: &[Line]) -> Shown {
+    let scale = options.scale.describe();
+    if options.probes {
+        let table = ProbeTable { rows, systems: &options.systems, scale: options.scale };
+        let legend = probe_table::legend(options.runs, scale);
+        return Shown { legend, text: table.to_text(), markdown: table.to_markdown(), summary: table.verdicts() };
+    }
+    let table = Table { lines, systems: &options.systems };
+    let legend = legend(options.runs, scale);
+    Shown { legend, text: table.to_text(), markdown: table.to_markdown(), summary: summary(&means(lines)) }
 }
 
 /// Fails if `file` cannot be written; keeps what is in it.

@@ -47,6 +47,8 @@ pub fn width(workload: Workload, scale: Scale) -> u64 {
         Workload::Chameneos => 100,
         Workload::Philosophers | Workload::Dictionary => 20,
         Workload::Banking => 1_000,
+        Workload::ProbeFlood => scale.pick(10_000, 1_000),
+        Workload::ProbeTimers => scale.pick(1_000_000, 20_000),
         _ => 0,
     }
 }
@@ -72,8 +74,24 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::Philosophers | Workload::Banking => (200_000, 10_000),
         Workload::RadixSort => (100_000, 4_000),
         Workload::Dictionary => (400_000, 20_000),
+        // A millisecond or a little more each.
+        Workload::ProbeIdle
+        | Workload::ProbeFlood
+        | Workload::ProbeBlocking
+        | Workload::ProbeLooping
+        | Workload::ProbeTimers => (10_000, 500),
     };
     scale.pick(full, quick)
+}
+
+/// What each message computes, or how long a step of the load of a probe takes and how far apart its timers fire.
+pub fn work(workload: Workload, scale: Scale) -> Duration {
+    match workload {
+        Workload::ProbeBlocking | Workload::ProbeLooping | Workload::ProbeTimers => {
+            scale.pick(Duration::from_secs(1), Duration::from_millis(100))
+        }
+        _ => Duration::ZERO,
+    }
 }
 
 /// Both sizes of a pipeline whose stages each compute for `time` in all.

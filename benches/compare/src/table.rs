@@ -6,7 +6,7 @@ use crate::system::System;
 use std::fmt::Write;
 
 /// What stands where there is no figure.
-const DASH: &str = "–";
+pub const DASH: &str = "–";
 
 /// The columns before those of the systems, whose text begins at the left.
 const LEFT_COLUMNS: usize = 2;
@@ -42,31 +42,45 @@ impl Table<'_> {
     pub fn to_text(&self) -> String {
         let mut rows = vec![self.header()];
         rows.extend(self.lines.iter().map(|line| self.texts(line, |text| text)));
-        let columns = rows[0].len();
-        let widths: Vec<usize> =
-            (0..columns).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-        let mut text = String::new();
-        for row in rows {
-            let cells = row.iter().enumerate().map(|(column, cell)| {
-                let width = widths[column];
-                if column < LEFT_COLUMNS { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-            });
-            let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-        }
-        text
+        aligned(&rows)
     }
 
     /// With the best of each line in bold.
     pub fn to_markdown(&self) -> String {
-        let header = self.header();
-        let rule = (0..header.len()).map(|column| if column < LEFT_COLUMNS { "---" } else { "--:" });
-        let mut text = format!("| {} |\n|{}|\n", header.join(" | "), rule.collect::<Vec<_>>().join("|"));
-        for line in self.lines {
-            let cells = self.texts(line, |text| format!("**{text}**"));
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
-        }
-        text
+        let mut rows = vec![self.header()];
+        rows.extend(self.lines.iter().map(|line| self.texts(line, |text| format!("**{text}**"))));
+        marked_down(&rows)
     }
+}
+
+/// Rows of texts, the header first, with columns of equal width.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> =
+        (0..columns).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths[column];
+            if column < LEFT_COLUMNS { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
+/// The same as Markdown.
+pub fn marked_down(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let rule = (0..columns).map(|column| if column < LEFT_COLUMNS { "---" } else { "--:" });
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+        if number == 0 {
+            let _ = writeln!(text, "|{}|", rule.clone().collect::<Vec<_>>().join("|"));
+        }
+    }
+    text
 }
 
 /// What the columns mean.
@@ -123,7 +137,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// With a comma before each three digits.
-fn grouped(value: u64) -> String {
+pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -2,7 +2,7 @@
 //! the same run counts more.
 
 /// The name of a line, its number of workers, and what it must not exceed.
-const TARGETS: [(&str, usize, f64); 17] = [
+const TARGETS: [(&str, usize, f64); 21] = [
     ("ping_pong", 1, 20.0),
     ("ping_pong", 2, 22.0),
     ("ping_pong_pairs", 2, 12.0),
@@ -21,6 +21,10 @@ const TARGETS: [(&str, usize, f64); 17] = [
     // 3 GiB for all of them.
     ("idle_memory processes=10000000 bytes", 2, 322.0),
     ("wake_latency p50", 2, 5_000.0),
+    ("probe_flood p99", 2, 1e6),
+    ("probe_blocking p99", 2, 15e6),
+    ("probe_looping p99", 2, 15e6),
+    ("probe_timers p99", 2, 1e6),
 ];
 
 /// What a line must not exceed, if that was said.
@@ -31,14 +35,17 @@ pub fn target(line: &str, workers: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::workloads;
+    use crate::cases::{probes, workloads};
     use crate::plan::Workload;
 
     #[test]
     fn targets_are_of_lines_that_there_are() {
         for (line, ..) in TARGETS {
             let name = line.split(' ').next().unwrap();
-            assert!(name.parse::<Workload>().is_ok() && workloads().iter().any(|case| case.name == name), "{line}");
+            assert!(
+                name.parse::<Workload>().is_ok() && workloads().iter().chain(&probes()).any(|case| case.name == name),
+                "{line}"
+            );
         }
         assert_eq!((target("thread_ring", 1), target("thread_ring", 4)), (Some(20.0), None));
     }

@@ -16,9 +16,12 @@ pub struct Measured {
     pub elapsed: Duration,
     pub operations: u64,
     pub check: u64,
-    /// The middle of the single operations, and what 99 of 100 keep below, in nanoseconds.
+    /// The middle of the single operations, and what 99 of 100 and 999 of 1,000 do not exceed, in nanoseconds.
     pub p50_ns: Option<u64>,
     pub p99_ns: Option<u64>,
+    pub p999_ns: Option<u64>,
+    /// What the load of a probe did meanwhile.
+    pub load: Option<u64>,
     /// The most memory that the child ever held.
     pub peak_rss_kib: Option<u64>,
     pub bytes_per_process: Option<f64>,
@@ -32,8 +35,10 @@ impl Measured {
             elapsed: outcome.elapsed,
             operations: outcome.operations,
             check: outcome.check,
-            p50_ns: percentile(&outcome.latencies, 50),
-            p99_ns: percentile(&outcome.latencies, 99),
+            p50_ns: percentile(&outcome.latencies, 500),
+            p99_ns: percentile(&outcome.latencies, 990),
+            p999_ns: percentile(&outcome.latencies, 999),
+            load: outcome.load,
             peak_rss_kib,
             bytes_per_process: outcome.bytes_per_process,
         }
@@ -47,6 +52,8 @@ impl Measured {
             format!("check={}", self.check),
             format!("p50_ns={}", or_none(self.p50_ns)),
             format!("p99_ns={}", or_none(self.p99_ns)),
+            format!("p999_ns={}", or_none(self.p999_ns)),
+            format!("load={}", or_none(self.load)),
             format!("peak_rss_kib={}", or_none(self.peak_rss_kib)),
             format!("bytes_per_process={}", or_none(self.bytes_per_process)),
         ]
@@ -65,6 +72,8 @@ impl Measured {
             check: words.take("check")?,
             p50_ns: words.take_or_none("p50_ns")?,
             p99_ns: words.take_or_none("p99_ns")?,
+            p999_ns: words.take_or_none("p999_ns")?,
+            load: words.take_or_none("load")?,
             peak_rss_kib: words.take_or_none("peak_rss_kib")?,
             bytes_per_process: words.take_or_none("bytes_per_process")?,
         };
@@ -72,9 +81,9 @@ impl Measured {
     }
 }
 
-/// The value that so many of a hundred do not exceed (nearest rank).
-fn percentile(sorted: &[u64], hundredths: usize) -> Option<u64> {
-    let rank = (sorted.len() * hundredths).div_ceil(100);
+/// The value that so many of a thousand do not exceed (nearest rank).
+fn percentile(sorted: &[u64], thousandths: usize) -> Option<u64> {
+    let rank = (sorted.len() * thousandths).div_ceil(1_000);
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
@@ -192,6 +201,7 @@ mod tests {
             operations: 3,
             check: u64::MAX,
             latencies: vec![30, 10, 20],
+            load: Some(7),
             bytes_per_process: Some(123.5),
         };
         let measured = Measured::of(outcome, Some(4_096));
@@ -204,8 +214,9 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_nearest_rank() {
         let hundred: Vec<u64> = (1..=100).collect();
-        assert_eq!((percentile(&hundred, 50), percentile(&hundred, 99)), (Some(50), Some(99)));
-        assert_eq!((percentile(&[7], 50), percentile(&[], 50)), (Some(7), None));
+        assert_eq!((percentile(&hundred, 500), percentile(&hundred, 990)), (Some(50), Some(99)));
+        assert_eq!(percentile(&hundred, 999), Some(100));
+        assert_eq!((percentile(&[7], 500), percentile(&[], 500)), (Some(7), None));
     }
 
     #[test]

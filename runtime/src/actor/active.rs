@@ -6,17 +6,15 @@
 
 use super::attachment::Inbound;
 use super::waits::{Waits, host};
-use super::waker::foreign_waker;
+use super::waker::{foreign_waker, is_own};
 use crate::clock::Moment;
 use crate::exit::ExitReason;
 use crate::package::Package;
 use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
 use std::cell::Cell;
-use std::future::Future;
-use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// A machine's place for its table.
 #[derive(Default)]
@@ -43,7 +41,7 @@ thread_local! {
     /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
     /// that asks for nothing else does not need.
     static STOP: Cell<bool> = const { Cell::new(false) };
-    /// The life that one of its futures is polled for now; zero while none is.
+    /// The life whose futures are polled now; zero while none are.
     static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -120,21 +118,18 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Polls a future of the process of that life.
+/// From here on futures of the process of that life are polled; with zero, none are. After a panic it stays as it was said
+/// last: that life is over then.
 #[inline]
-pub(super) fn poll_for<F: Future + ?Sized>(life: u64, future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
-    let outer = POLLED.replace(life);
-    let poll = future.poll(&mut Context::from_waker(waker));
-    // Not after a panic: the life is over then.
-    POLLED.set(outer);
-    poll
+pub(super) fn set_polled(life: u64) -> u64 {
+    POLLED.replace(life)
 }
 
-/// Whether one of the futures of that life is polled now, so that what a future waits for may come to its process. Else it
-/// is polled by some other executor that a method waits in, and the process sees nothing before that is done.
+/// Whether a future that is polled with that waker can get what it waits for by way of the process of that life. It cannot if
+/// some other executor polls it, that a method waits in: the process sees nothing before the method is done.
 #[inline]
-pub(super) fn is_polled(life: u64) -> bool {
-    POLLED.get() == life
+pub(super) fn is_polled(life: u64, context: &Context<'_>) -> bool {
+    is_own(context, life) || POLLED.get() == life
 }
 
 /// The process that this thread runs, unless somebody looks at it already.
@@ -375,9 +370,10 @@ pub(crate) fn poll_beside() {
     }
     let wanted = peek(|waits| {
         waits.new_beside = false;
-        waits.beside.as_ref().map_or(0, |beside| beside.wanted())
+        (waits.life(), waits.beside.as_ref().map_or(0, |beside| beside.wanted()))
     });
-    for _ in 0..wanted.unwrap_or(0) {
+    let (life, wanted) = wanted.unwrap_or_default();
+    for _ in 0..wanted {
         // Taken out while it is polled: its code may look at the table.
         let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
             continue;
@@ -385,8 +381,9 @@ pub(crate) fn poll_beside() {
         let waker = beside.waker();
         // It acts for whoever called the method that started it.
         let outer = set_deadline(beside.deadline);
-        let life = peek(|waits| waits.life()).unwrap_or(0);
-        let poll = poll_for(life, beside.future.as_mut(), &waker);
+        let polled = set_polled(life);
+        let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        set_polled(polled);
         set_deadline(outer);
         peek(|waits| match poll {
             Poll::Ready(output) => {

@@ -3,13 +3,16 @@
 use super::active;
 use super::waits::{Answer, CancelWait, WaitKey, Waits};
 use super::waker::{self, Owner, foreign_waker};
-use crate::clock::Moment;
+use crate::clock::{Moment, TimeKeeper, TimerKey, is_told};
 use crate::command::Command;
 use crate::errors::{CallError, CommandError, Elapsed};
 use crate::exit::ExitReason;
+use crate::oneshot::Oneshot;
 use crate::payload::Payload;
+use crate::scheduler::birth::current_host;
 use crate::scheduler::local::with_current;
 use crate::sync::Arc;
+use crate::timekeeper::timekeeper;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::ops::DerefMut;
@@ -76,21 +79,63 @@ async fn fired(due: Moment) {
     poll_fn(|context| timer.poll(context)).await;
 }
 
-/// A timer that is set when it is polled for the first time.
+/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or for whoever else does.
 pub(super) struct Timer {
     due: Moment,
-    row: Option<Row>,
+    set: Option<Set>,
+}
+
+enum Set {
+    Row(Row),
+    Elsewhere(Elsewhere),
 }
 
 impl Timer {
     pub(super) fn new(due: Moment) -> Self {
-        Self { due, row: None }
+        Self { due, set: None }
     }
 
     /// Whether it has fired; not to be asked after that.
     pub(super) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
-        let set = || row(|waits, key| waits.set_timer(key, self.due));
-        self.row.get_or_insert_with(set).poll(context).map(|_| ())
+        let set = self.set.get_or_insert_with(|| {
+            if active::with(|waits| active::is_polled(waits.life(), context)) == Some(true) {
+                Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
+            } else {
+                Set::Elsewhere(Elsewhere::new(self.due))
+            }
+        });
+        match set {
+            Set::Row(row) => row.poll(context).map(|_| ()),
+            Set::Elsewhere(timer) => timer.fired.poll(context.waker()),
+        }
+    }
+}
+
+/// A timer of a task of some other executor, or of one that a method waits in.
+struct Elsewhere {
+    fired: Arc<Oneshot<()>>,
+    key: Option<TimerKey>,
+    keeper: &'static dyn TimeKeeper,
+}
+
+impl Elsewhere {
+    fn new(due: Moment) -> Self {
+        // By the system's time, but for a thread that goes by another.
+        let told = current_host().filter(|_| is_told());
+        let keeper = told.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
+        let fired = Arc::new(Oneshot::new());
+        let fire = fired.clone();
+        let set = || keeper.later(due, Box::new(move || _ = fire.put(())));
+        let key = if due < Moment::NEVER { set() } else { None };
+        Self { fired, key, keeper }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let _was_pending = self.keeper.forget(key);
+        }
     }
 }
 

@@ -11,8 +11,9 @@ use crate::errors::{CallError, CommandError, Cycle, SendError};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::program::this_node;
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::birth::current_host;
-use crate::scheduler::lend::{is_of_a_host, while_blocked};
+use crate::scheduler::launch::is_of_a_host;
 use crate::scheduler::local::with_current;
 use crate::sync::Arc;
 use crate::table::waiting::{self, Waiting};
@@ -311,11 +312,12 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
 ) -> Result<Begun<M, T, E>, CallError<E>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = active::with(|waits| {
-        if !active::is_polled(waits.life()) {
+        let life = waits.life();
+        if !active::is_polled(life, context) {
             return None;
         }
         let (key, caller, ticket) = waits.add_call(deadline)?;
-        let (life, called) = (waits.life(), on.map(|on| Called { on, method: call.method, ticket }));
+        let called = on.map(|on| Called { on, method: call.method, ticket });
         let is_polled = waker::is_own(context, life);
         if is_polled {
             waits.polled_call(key, called);

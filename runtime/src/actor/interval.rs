@@ -21,8 +21,6 @@ pub enum Missed {
 
 /// Ticks, to be awaited one by one or taken as a [`Stream`] that never ends. See
 /// [`Context::interval`](super::context::Context::interval).
-///
-/// It ticks in the process whose context it came from, and nowhere else.
 #[derive(Debug)]
 pub struct Interval {
     next: Moment,

@@ -8,7 +8,7 @@ use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::program::this_node;
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;
 use crate::table::{Slot, TABLE};

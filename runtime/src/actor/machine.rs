@@ -24,7 +24,7 @@ use crate::process::output::Status;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::scheduler::birth::First;
 use std::fmt;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 
 enum State<P> {
     /// Not started.
@@ -196,7 +196,9 @@ impl<P: Actor> Machine<P> {
                 }
                 State::Away(future, deadline) => {
                     active::set_deadline(*deadline);
+                    active::set_polled(life);
                     let polled = Self::poll_away(future, life, events);
+                    active::set_polled(0);
                     *deadline = active::deadline();
                     match polled {
                         Away::Idle => {}
@@ -303,7 +305,7 @@ impl<P: Actor> Machine<P> {
                     return Away::Ended(reason);
                 }
             }
-            if let Poll::Ready(finished) = active::poll_for(life, future.as_mut(), &waker) {
+            if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
             let mut pending = active::pending(false);

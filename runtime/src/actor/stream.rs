@@ -4,7 +4,7 @@ use super::call::send;
 use crate::errors::SendError;
 use crate::oneshot::block_on;
 use crate::pid::Pid;
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::aside::while_blocked;
 use crate::sync::{Arc, Mutex, lock};
 use futures_core::Stream;
 use std::collections::VecDeque;

@@ -29,7 +29,7 @@ use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::process::handover::{Refusal, Successor, Upgrade};
 use crate::relay::this_node;
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::local::current_pid;
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;

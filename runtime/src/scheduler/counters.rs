@@ -22,14 +22,14 @@ impl Counter {
     }
 }
 
-/// What a worker counts.
+/// What a thread counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) steps: Counter,
     pub(crate) messages: Counter,
     /// Looks in the queues of others that found something.
     pub(crate) steals: Counter,
-    /// Processes that came from another worker's deque or inject queue.
+    /// Processes that came from another thread's deque or another worker's inject queue.
     pub(crate) stolen: Counter,
     pub(crate) from_global: Counter,
     pub(crate) from_inject: Counter,

@@ -5,7 +5,8 @@
 //!
 //! Three exceptions keep anyone from waiting for ever:
 //! * every [`FAIR`] steps one of the far ends comes first, in turn: global queue, own inject queue, cold end of the own
-//!   deque. So a process in one of these waits for at most `3 * FAIR` steps of the worker for each one before it
+//!   deque, and the cold end of a deque that a thread has left behind which has no worker now. So a process in one of these
+//!   waits for at most `4 * FAIR` steps of the worker for each one before it, or for each deque left behind before its own
 //!   (and one that is in debt for as many turns more as it owes, see `step`);
 //! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
 //! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
@@ -23,8 +24,8 @@ use crate::exit::Panic;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
-/// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits three ends in turn
-/// at about that distance each.
+/// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits four ends in turn,
+/// each every 80.
 const FAIR: u32 = 20;
 
 /// How many steps in a row may come from the run-next slot.
@@ -46,7 +47,7 @@ const SPINS: u32 = 12;
 const CLOCK: u32 = 64;
 
 impl Context {
-    /// Runs processes until the host stops, or until somebody wants the context back.
+    /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
         let mut desk = Desk::new();
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
@@ -73,13 +74,21 @@ impl Context {
     }
 
     fn run_with(&self, desk: &mut Desk) {
-        while !self.seat.is_wanted() {
-            let found = self.take_near().or_else(|| self.search());
+        loop {
+            let called = self.thread.attention() != 0;
+            let found = if called { self.find_when_called() } else { self.take_near().or_else(|| self.search()) };
             match found {
                 Some(token) => self.turn(desk, token),
                 None => return,
             }
         }
+    }
+
+    /// The next process, after a look at what `handoff` has to say.
+    #[cold]
+    fn find_when_called(&self) -> Option<Token> {
+        let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
+        if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }
     }
 
     /// The next process from this thread's own queues, and the global one.
@@ -122,15 +131,16 @@ impl Context {
             self.host.announce();
         }
         let token = self.take_far(turn)?;
-        self.worker.counters.fair.add(1);
+        self.thread.counters.fair.add(1);
         Some(token)
     }
 
     /// One of the ends that nearer ones could hide for ever.
     fn take_far(&self, turn: u32) -> Option<Token> {
-        match turn % 3 {
+        match turn % 4 {
             0 => self.host.global.pop(),
-            1 => self.worker.inject.pop(),
+            1 => self.worker.get().inject.pop(),
+            2 => self.take_left(),
             _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
@@ -138,9 +148,20 @@ impl Context {
         }
     }
 
+    /// What a thread without a worker has left behind: the next in line is visited, and goes to the end of the line if it has
+    /// more.
+    fn take_left(&self) -> Option<Token> {
+        let left = self.host.left.pop()?;
+        let thread = self.host.threads.get(left)?;
+        thread.is_left.store(false, Ordering::SeqCst);
+        let found = self.steal_from(thread);
+        self.host.leave_behind(left, thread);
+        found
+    }
+
     fn take_inject(&self) -> Option<Token> {
-        let token = self.worker.inject.pop()?;
-        self.worker.counters.from_inject.add(1);
+        let token = self.worker.get().inject.pop()?;
+        self.thread.counters.from_inject.add(1);
         Some(token)
     }
 
@@ -150,7 +171,7 @@ impl Context {
         let first = self.host.global.pop()?;
         let batch: smallvec::SmallVec<[Token; BATCH]> =
             std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
-        self.worker.counters.from_global.add(1 + batch.len() as u64);
+        self.thread.counters.from_global.add(1 + batch.len() as u64);
         if !batch.is_empty() {
             batch.into_iter().rev().for_each(|token| self.deque.push(token));
             self.host.announce();
@@ -158,12 +179,17 @@ impl Context {
         Some(first)
     }
 
-    /// Looks everywhere until there is something; `None` when the thread is to run no more processes.
+    /// Looks everywhere until there is something; `None` when the thread is to end.
     #[cold]
     fn search(&self) -> Option<Token> {
-        let mut searching = self.host.idle.start_searching();
+        self.search_on(self.host.idle.start_searching())
+    }
+
+    /// The same; the thread may count as searching already.
+    fn search_on(&self, searching: bool) -> Option<Token> {
+        let mut searching = searching;
         loop {
-            let over = self.seat.is_wanted() || self.host.is_stopped();
+            let over = self.host.is_stopped();
             let found = if searching && !over { self.search_awake() } else { None };
             let last = searching && (found.is_some() || over) && self.host.idle.stop_searching();
             if last && (self.host.has_work() || self.host.has_unkept_timers()) {
@@ -172,21 +198,28 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
-            self.sleep(searching);
+            if !self.sleep(searching) {
+                return None;
+            }
             searching = true;
         }
     }
 
     fn search_awake(&self) -> Option<Token> {
+        let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
+        if behind.is_some() {
+            return behind;
+        }
         for round in 0..TIGHT + SPINS {
             if round >= TIGHT {
-                if !self.host.idle.is_another_awake() || self.host.is_stopped() {
+                let called = self.thread.attention() != 0;
+                if called || !self.host.idle.is_another_awake() || self.host.is_stopped() {
                     return None;
                 }
-                self.worker.counters.spins.add(1);
+                self.thread.counters.spins.add(1);
                 (0..1_u32 << (round - TIGHT).min(7)).for_each(|_| spin());
             } else {
-                self.worker.counters.polls.add(1);
+                self.thread.counters.polls.add(1);
             }
             self.keep_time_if_due();
             if let Some(token) = self.look_everywhere() {
@@ -205,24 +238,30 @@ impl Context {
             .or_else(|| self.steal())
     }
 
-    /// Half of a random victim's deque, or one from its worker's inject queue.
+    /// What the thread that had this worker before has left: what it was to run next, or half of its deque.
+    fn take_behind(&self, behind: usize) -> Option<Token> {
+        let thread = self.host.threads.get(behind)?;
+        let found =
+            thread.take_run_next().inspect(|_| self.thread.counters.stolen.add(1)).or_else(|| self.steal_from(thread));
+        found.inspect(|_| self.thread.counters.steals.add(1))
+    }
+
+    /// Half of a random victim's deque, or one from an inject queue.
     fn steal(&self) -> Option<Token> {
-        let count = self.host.threads.len();
+        let (threads, workers) = (self.host.idle.high(), self.host.workers.len());
+        let count = threads.max(workers);
         let first = self.random.borrow_mut().below(count);
-        let others = (first..count).chain(0..first).filter(|&other| other != self.index);
-        for other in others {
-            let found = self.steal_from(&self.host.threads[other]).or_else(|| {
-                let worker = self.host.threads[other].worker.load(Ordering::Relaxed);
-                self.host.workers.get(worker)?.inject.pop().inspect(|_| self.worker.counters.stolen.add(1))
-            });
+        for other in (first..count).chain(0..first) {
+            let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
+            let found = victim
+                .and_then(|victim| self.steal_from(victim))
+                .or_else(|| self.host.workers.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
-                self.worker.counters.steals.add(1);
+                self.thread.counters.steals.add(1);
                 return found;
             }
         }
-        // Queues of workers that no thread holds.
-        let orphan = self.host.workers.iter().find_map(|worker| worker.inject.pop());
-        orphan.inspect(|_| self.worker.counters.steals.add(1))
+        None
     }
 
     fn steal_from(&self, victim: &Thread) -> Option<Token> {
@@ -231,7 +270,7 @@ impl Context {
             match victim.stealer.steal_batch_with_limit_and_pop(&self.deque, THEFT) {
                 Steal::Success(token) => {
                     let moved = self.deque.len().saturating_sub(before);
-                    self.worker.counters.stolen.add(1 + moved as u64);
+                    self.thread.counters.stolen.add(1 + moved as u64);
                     if moved > 0 {
                         self.host.announce();
                     }
@@ -241,71 +280,6 @@ impl Context {
                 Steal::Retry => {}
             }
         }
-    }
-
-    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards.
-    fn sleep(&self, searched: bool) {
-        let (host, me) = (self.host, self.index);
-        let timers = host.next_timer() < Moment::NEVER;
-        let lookout = host.idle.lie_down(me, searched, timers);
-        self.worker.counters.parks.add(1);
-        host.quiet.tell();
-        let mut watched: Vec<u64> = Vec::new();
-        loop {
-            let unkept = !lookout && host.has_unkept_timers();
-            let due = lookout && host.next_timer() <= Moment::now();
-            // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
-            let work = host.has_work() && !host.idle.is_anyone_searching();
-            if unkept || due || work || host.is_stopped() || self.seat.is_wanted() {
-                host.idle.get_up(me);
-                return;
-            }
-            crate::sync::park(if lookout { self.patience() } else { None });
-            crate::clock::forget_now();
-            if host.idle.is_woken(me) {
-                return;
-            }
-            if lookout && self.watch(&mut watched) {
-                return;
-            }
-        }
-    }
-
-    /// How long the lookout may sleep.
-    fn patience(&self) -> Option<std::time::Duration> {
-        let watch = (!self.host.idle.sleep_deep(self.index)).then_some(super::idle::WATCH);
-        let next = self.host.next_timer();
-        let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
-        match (timers, watch) {
-            (Some(timers), Some(watch)) => Some(timers.min(watch)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    /// Gets up for a process that waits in the run-next slot of a thread whose worker has not come to a new step since the
-    /// last look, and takes it over. Gives whether there was one; it is in this thread's own run-next slot then, unless
-    /// somebody was faster.
-    fn watch(&self, watched: &mut Vec<u64>) -> bool {
-        let now: Vec<u64> = self.host.workers.iter().map(|worker| worker.counters.steps.get()).collect();
-        let before = std::mem::replace(watched, now);
-        if before.is_empty() {
-            return false;
-        }
-        for thread in self.host.threads.iter() {
-            let worker = thread.worker.load(Ordering::Relaxed);
-            let stuck = before.get(worker).is_some_and(|&steps| steps == watched[worker]);
-            if stuck && thread.has_run_next() && thread.running().is_some() {
-                // First: who sleeps has no process in hand (see `quiet`).
-                self.host.idle.get_up(self.index);
-                let Some(token) = thread.take_run_next() else { return true };
-                self.worker.counters.steals.add(1);
-                self.worker.counters.stolen.add(1);
-                // This thread sleeps, so its own slot is empty.
-                self.thread.swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
-                return true;
-            }
-        }
-        false
     }
 
     fn keep_time(&self) {

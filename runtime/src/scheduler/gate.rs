@@ -3,18 +3,24 @@
 //! Processes enter and leave at the rate of spawns, so no line is shared for it: each worker, and all other threads
 //! together, have a tally of their own. Closing works without a lock on the way in:
 //!
-//! * E1 count oneself as entered; E2 fence; E3 look whether the gate is closed: if so, count oneself as left and turn back.
-//! * L1 count oneself as left; L2 fence; L3 look whether the gate is closed: if so, wake whoever waits.
-//! * C1 close the gate; C2 fence; C3 add up all that left, *then* all that entered; equal means that nobody is inside.
+//! * E1 count oneself as entered; E2 look whether the gate is closed: if so, count oneself as left and turn back.
+//! * L1 count oneself as left; L2 look whether the gate is closed: if so, wake whoever waits.
+//! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that nobody is inside.
 //!
-//! Whoever E3 lets in was counted before C3 looks (the fences E2 and C2 order E1 before C3, or C1 before E3), so C3 counts
-//! it. Adding up `left` first cannot overlook anyone: who leaves between the two sums was counted as entered by the
-//! second. And the last to leave either sees the gate closed at L3 and wakes the waiter, or L1 went before C3. The waiter
-//! holds the lock while it adds up, and the waker takes it, so the wake does not fall between the sum and the wait.
+//! Whoever E2 lets in was counted before C2 looks (all are sequentially consistent: E1 comes before E2, that before C1, and
+//! that before C2), so C2 counts it. Adding up `left` first cannot overlook anyone: who leaves between the two sums was
+//! counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes the waiter, or L1 went
+//! before C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake does not fall between the sum
+//! and the wait.
+//!
+//! Two threads may count in one tally: one that has a worker, and one that had it and is still in its step (`handoff`). So
+//! counting is one addition, which costs no more than the fence that a plain store would need.
 //!
 //! A model is in `tests/models`.
 
-use crate::sync::{AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, fence, lock, wait, wait_for};
+use crate::sync::{
+    AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, fence, fence_for_models, lock, wait, wait_for,
+};
 use std::time::{Duration, Instant};
 
 /// See the module.
@@ -31,7 +37,7 @@ struct Tally {
     left: AtomicU64,
 }
 
-/// Who counts: a worker, whose tally no one else writes at that time, or any other thread.
+/// Who counts: a thread with a worker, in whose tally few others count, or any other thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lane {
     Worker(usize),
@@ -50,19 +56,15 @@ impl Gate {
     }
 
     fn count(&self, lane: Lane, which: impl Fn(&Tally) -> &AtomicU64) {
-        match lane {
-            Lane::Worker(worker) => {
-                let count = which(&self.tallies[worker]);
-                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
-            }
-            Lane::Shared => {
-                which(&self.tallies[self.tallies.len() - 1]).fetch_add(1, Ordering::Release);
-            }
-        }
-        fence(Ordering::SeqCst);
+        let tally = match lane {
+            Lane::Worker(worker) => worker,
+            Lane::Shared => self.tallies.len() - 1,
+        };
+        which(&self.tallies[tally]).fetch_add(1, Ordering::SeqCst);
+        fence_for_models();
     }
 
-    /// E1 to E3: comes in. Whoever does must leave.
+    /// E1 and E2: comes in. Whoever does must leave.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&self, lane: Lane) -> bool {
         self.count(lane, |tally| &tally.entered);
@@ -73,7 +75,7 @@ impl Gate {
         open
     }
 
-    /// L1 to L3: goes out.
+    /// L1 and L2: goes out.
     pub(crate) fn leave(&self, lane: Lane) {
         self.count(lane, |tally| &tally.left);
         if self.is_closed() {
@@ -86,10 +88,12 @@ impl Gate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// C1 and C2. Gives whether it was open.
+    /// C1. Gives whether it was open. From here on the caller sees what those that came in had done before.
     pub(crate) fn close(&self) -> bool {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        fence_for_models();
+        // To see what they did it must read what they counted.
+        let _seen = self.totals();
         was_open
     }
 
@@ -108,7 +112,7 @@ impl Gate {
         entered.saturating_sub(left)
     }
 
-    /// C3: waits until nobody is inside. Gives whether that came before `deadline`; `None` waits for ever.
+    /// C2: waits until nobody is inside. Gives whether that came before `deadline`; `None` waits for ever.
     pub(crate) fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {

@@ -10,22 +10,21 @@ use super::hooks::Hooks;
 use super::idle::Idle;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
-use super::thread::Thread;
-use super::timers::Timers;
+use super::thread::{CALLED, Thread};
+use super::threads::Threads;
+use super::timers::{Due, FIRED, SOUGHT, Timers};
 use super::worker::Worker;
 use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
 use crate::names::Names;
-use crate::oneshot::Waiter;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
-    Arc, AtomicBool, AtomicUsize, CachePadded, Deque, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock,
-    SegQueue,
+    Arc, AtomicBool, AtomicUsize, CachePadded, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue,
 };
 use crate::table::{Home, Slot, Token};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::time::Duration;
 
@@ -43,6 +42,10 @@ pub(crate) struct Config {
     pub(crate) mailbox: Bound,
     /// What its processes see of time.
     pub(crate) clock: Clock,
+    /// How many threads it may have besides one for each worker, while steps block.
+    pub(crate) blocking_threads: usize,
+    /// How long such a thread stays when it has nothing to do.
+    pub(crate) keep_alive: Duration,
 }
 
 impl Config {
@@ -73,7 +76,10 @@ pub(crate) struct Host {
     /// First in, first out, for all workers: what came from outside for the first time, and what has used its budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) workers: Box<[CachePadded<Worker>]>,
-    pub(crate) threads: Box<[CachePadded<Thread>]>,
+    /// Their numbers are those of `idle`.
+    pub(crate) threads: Threads,
+    /// Threads without a worker whose deque has something, by their numbers: each once.
+    pub(crate) left: SegQueue<usize>,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
@@ -97,25 +103,26 @@ pub(crate) struct Host {
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
-    /// Deques whose threads have not been started, and the threads that have.
-    pub(crate) deques: Mutex<Vec<Deque<Token>>>,
+    /// Held by whoever starts a thread for want of one.
+    pub(crate) growing: Mutex<()>,
+    /// The threads that have been started.
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
-    /// Processes in a step that waits on its thread's stack, whose worker another thread has.
-    pub(crate) blocked: Mutex<Vec<Blocked>>,
-}
-
-/// A process in a step that waits on its thread's stack.
-pub(crate) struct Blocked {
-    pub(crate) slot: &'static Slot,
-    /// The thread.
-    pub(crate) waiter: Arc<Waiter>,
+    /// How many workers have got their first thread.
+    pub(crate) launched: Mutex<usize>,
+    /// How often a step has blocked with its worker because there were as many threads as there may be, and of which process
+    /// types that was said.
+    pub(crate) ran_in_place: Counter,
+    pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
+    /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
+    pub(crate) past_bound: Counter,
 }
 
 impl Host {
     /// A host whose threads have not been started.
     pub(crate) fn new(config: Config, user: UserCode) -> &'static Self {
         let count = config.workers;
-        let (threads, deques): (Vec<_>, Vec<_>) = (0..count).map(|_| Thread::new()).unzip();
+        let threads = Threads::new();
+        (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
             has_reactor: user.reactor.is_some(),
@@ -124,8 +131,9 @@ impl Host {
             handle: OnceLock::new(),
             global: SegQueue::new(),
             workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
-            threads: threads.into_iter().map(CachePadded::new).collect(),
-            idle: Idle::new(count),
+            threads,
+            left: SegQueue::new(),
+            idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
             quiet: Quiet::default(),
@@ -143,9 +151,12 @@ impl Host {
             dead_expired: Counter::default(),
             labels: Mutex::default(),
             names: Names::default(),
-            deques: Mutex::new(deques),
+            growing: Mutex::default(),
             running: Mutex::default(),
-            blocked: Mutex::default(),
+            launched: Mutex::new(0),
+            ran_in_place: Counter::default(),
+            in_place_told: Mutex::default(),
+            past_bound: Counter::default(),
             config,
         }));
         let home = Home::new(host, host.config.node, host.config.number);
@@ -162,7 +173,7 @@ impl Host {
     #[inline]
     pub(crate) fn announce(&self) {
         if let Some(thread) = self.idle.announce() {
-            self.threads[thread].unpark();
+            self.unpark(thread);
         }
     }
 
@@ -189,7 +200,26 @@ impl Host {
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty()
             || self.workers.iter().any(|worker| !worker.inject.is_empty())
-            || self.threads.iter().any(|thread| !thread.stealer.is_empty())
+            || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
+    }
+
+    /// The threads that there may be, with their numbers.
+    pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Thread)> {
+        self.threads.first(self.idle.high())
+    }
+
+    /// Wakes that thread.
+    pub(crate) fn unpark(&self, thread: usize) {
+        if let Some(thread) = self.threads.get(thread) {
+            thread.unpark();
+        }
+    }
+
+    /// Puts the thread into the line of those that have left something in their deque, if it has.
+    pub(crate) fn leave_behind(&self, number: usize, thread: &Thread) {
+        if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {
+            self.left.push(number);
+        }
     }
 
     /// Whether timers are pending that no sleeper has been told to keep.
@@ -218,18 +248,32 @@ impl Host {
         }
     }
 
-    /// Fires what is due at `now`.
-    pub(crate) fn fire_timers(&self, now: Moment) {
+    /// Fires all that is due at `now`, however long that takes.
+    pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
-            let Some(action) = self.timers.due(now) else {
-                if self.timers.raise() {
-                    self.wake_for_timer();
+            self.fire_timers(now);
+        }
+    }
+
+    /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it again.
+    #[cold]
+    pub(crate) fn fire_timers(&self, now: Moment) {
+        let mut left = FIRED;
+        while left > 0 && self.timers.next() <= now {
+            match self.timers.due(now) {
+                Due::Fire(action) => {
+                    left -= 1;
+                    // It may clone or drop a user's message.
+                    if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                        tracing::error!(%panic, "what a timer did panicked");
+                    }
                 }
-                continue;
-            };
-            // It may clone or drop a user's message.
-            if let Err(panic) = crate::panics::contain(|| action.perform()) {
-                tracing::error!(%panic, "what a timer did panicked");
+                Due::Sought => left = left.saturating_sub(SOUGHT),
+                Due::Nothing => {
+                    if self.timers.raise() {
+                        self.wake_for_timer();
+                    }
+                }
             }
         }
     }
@@ -240,7 +284,7 @@ impl Host {
         if self.told.is_none()
             && let Some(thread) = self.idle.timer_set()
         {
-            self.threads[thread].unpark();
+            self.unpark(thread);
         }
     }
 
@@ -260,8 +304,11 @@ impl Host {
     /// Ends the threads, which have nothing left to run.
     pub(crate) fn stop_threads(&'static self) {
         self.stopped.store(true, Ordering::SeqCst);
-        for thread in self.idle.rouse_all() {
-            self.threads[thread].unpark();
+        for number in self.idle.stop() {
+            if let Some(thread) = self.threads.get(number) {
+                thread.call(CALLED);
+                thread.unpark();
+            }
         }
         self.config.clock.let_go(self);
         self.quiet.tell();

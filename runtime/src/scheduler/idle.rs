@@ -3,7 +3,7 @@
 //! # Words
 //!
 //! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
-//! queues of others) or *sleeping*. One word counts the searching and the sleeping; a list under a lock names the
+//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts the searching and the sleeping; a list under a lock names the
 //! sleeping. The list and the count of the sleeping change together, under the lock; the count of the searching may also
 //! change without it.
 //!
@@ -18,6 +18,8 @@
 //!   queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody has) and
 //!   searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
 //! * S4 parks until somebody has taken it off the list.
+//! * If its worker is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5 for
+//!   what it sees (`handoff`).
 //!
 //! Whoever finds work while searching:
 //! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work does
@@ -62,7 +64,8 @@
 //! for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go tried: it loses
 //! locality, and threads thrash). A model is in `tests/models`.
 
-use crate::sync::{AtomicBool, AtomicU32, CachePadded, Mutex, Ordering, fence, lock};
+use super::permits::{At, Permits};
+use crate::sync::{AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 use std::time::Duration;
 
 /// How long the lookout sleeps while others are awake. A process in the run-next slot of a long step waits for up to twice
@@ -72,28 +75,40 @@ pub(crate) const WATCH: Duration = Duration::from_millis(5);
 /// The most workers that one host can have; the counts below have 12 bits each.
 pub(crate) const MAX_WORKERS: usize = 1 << 10;
 
-const SLEEPING: u32 = 1;
-const SEARCHING: u32 = 1 << 12;
+pub(super) const SLEEPING: u32 = 1;
+pub(super) const SEARCHING: u32 = 1 << 12;
 const FIELD: u32 = (1 << 12) - 1;
 /// Whether there is a lookout. Set and cleared under the lock.
-const LOOKOUT: u32 = 1 << 31;
+pub(super) const LOOKOUT: u32 = 1 << 31;
 /// Whether the lookout sleeps without watching, because all others sleep. Set and cleared under the lock.
-const DEEP: u32 = 1 << 30;
+pub(super) const DEEP: u32 = 1 << 30;
 
 /// See the module.
 pub(crate) struct Idle {
-    counts: CachePadded<AtomicU32>,
-    sleepers: Mutex<Sleepers>,
-    /// Of each thread: whether it has been taken off the list since it entered it.
-    woken: Box<[AtomicBool]>,
+    pub(super) counts: CachePadded<AtomicU32>,
+    workers: usize,
+    pub(super) sleepers: Mutex<Sleepers>,
+    /// The number of the highest thread record in use, and one. Written under the lock.
+    pub(super) high: AtomicUsize,
 }
 
-struct Sleepers {
-    /// The lookout first, then the others in the order that they went to sleep.
-    list: Vec<usize>,
-    lookout: Option<usize>,
+pub(super) struct Sleepers {
+    /// The threads that sleep with a worker: the lookout first, then the others in the order that they went to sleep.
+    pub(super) list: Vec<usize>,
+    pub(super) lookout: Option<usize>,
     /// How often a thread has left the list.
-    rises: u64,
+    pub(super) rises: u64,
+    /// Who holds which worker.
+    pub(super) permits: Permits,
+}
+
+/// How a thread has lain down.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Lain {
+    /// It sleeps, with its worker; whether it is the lookout.
+    Asleep(bool),
+    /// It stands by, without; if a thread that waited has its worker, it must be woken.
+    StandsBy(Option<usize>),
 }
 
 fn sleeping(counts: u32) -> u32 {
@@ -105,12 +120,20 @@ fn searching(counts: u32) -> u32 {
 }
 
 impl Idle {
-    pub(crate) fn new(threads: usize) -> Self {
+    /// Of a host with that many workers, and at most that many threads.
+    pub(crate) fn new(workers: usize, threads: usize) -> Self {
+        let permits = Permits::new(workers, threads);
         Self {
             counts: CachePadded::new(AtomicU32::new(0)),
-            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(threads), lookout: None, rises: 0 }),
-            woken: (0..threads).map(|_| AtomicBool::new(false)).collect(),
+            workers,
+            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), lookout: None, rises: 0, permits }),
+            high: AtomicUsize::new(0),
         }
+    }
+
+    /// How many of the thread records, from the first on, may be in use.
+    pub(crate) fn high(&self) -> usize {
+        self.high.load(Ordering::SeqCst)
     }
 
     /// P2 to P4: work has been pushed. Gives the thread that the caller must wake, if any.
@@ -145,25 +168,9 @@ impl Idle {
         if alone && searching(self.counts.load(Ordering::SeqCst)) > 0 {
             return None;
         }
-        let thread = sleepers.list.pop()?;
-        sleepers.rises += 1;
-        let mut change = SEARCHING.wrapping_sub(SLEEPING);
-        if sleepers.lookout == Some(thread) {
-            sleepers.lookout = None;
-            change = change.wrapping_sub(LOOKOUT);
-        }
-        self.counts.fetch_add(change, Ordering::SeqCst);
-        if sleepers.lookout.is_none() {
-            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
-        }
-        self.woken[thread].store(true, Ordering::Release);
+        let thread = self.take_sleeper(&mut sleepers, SEARCHING)?;
+        sleepers.permits.get_up(thread);
         Some(thread)
-    }
-
-    /// Takes every sleeper off the list, for the end of the host.
-    #[must_use = "the threads must be woken"]
-    pub(crate) fn rouse_all(&self) -> Vec<usize> {
-        std::iter::from_fn(|| self.rouse(false)).collect()
     }
 
     /// A run-next slot has been filled: gives a sleeper that must be woken to become the lookout if there is none, or the
@@ -193,7 +200,7 @@ impl Idle {
     /// The lookout is about to sleep until a timer is due: gives whether it need not watch, because all others sleep.
     pub(crate) fn sleep_deep(&self, thread: usize) -> bool {
         let sleepers = lock(&self.sleepers);
-        let deep = sleepers.lookout == Some(thread) && sleepers.list.len() == self.woken.len();
+        let deep = sleepers.lookout == Some(thread) && sleepers.list.len() == self.workers;
         if deep {
             self.counts.fetch_or(DEEP, Ordering::SeqCst);
         } else {
@@ -215,7 +222,7 @@ impl Idle {
     /// Whether a running thread may search: not more than half of the threads do, or they would only meet each other.
     pub(crate) fn start_searching(&self) -> bool {
         let counts = self.counts.load(Ordering::SeqCst);
-        if 2 * searching(counts) as usize >= self.woken.len() {
+        if 2 * searching(counts) as usize >= self.workers {
             return false;
         }
         self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
@@ -241,33 +248,48 @@ impl Idle {
 
     /// Whether a thread other than the calling one, which is awake, is awake too.
     pub(crate) fn is_another_awake(&self) -> bool {
-        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.woken.len()
+        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.workers
     }
 
-    /// S1 and S2. Gives whether the thread is the lookout.
-    pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> bool {
-        self.woken[thread].store(false, Ordering::Relaxed);
+    /// S1 and S2; unless somebody waits for a worker, or the thread has lost its own.
+    pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> Lain {
+        let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
-        let mut change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
-        let all_asleep = sleepers.list.len() + 1 == self.woken.len();
-        let lookout = sleepers.lookout.is_none() && (timers || !all_asleep);
-        if lookout {
-            sleepers.lookout = Some(thread);
-            sleepers.list.insert(0, thread);
-            change = change.wrapping_add(LOOKOUT);
-        } else {
-            sleepers.list.push(thread);
-        }
-        self.counts.fetch_add(change, Ordering::SeqCst);
+        let given = sleepers.permits.pass_to_waiting(thread, At::Stray);
+        let lain = match sleepers.permits.at(thread) {
+            At::Up(worker) => {
+                sleepers.permits.sleep(thread, worker);
+                let mut change = SLEEPING.wrapping_sub(searching);
+                let all_asleep = sleepers.list.len() + 1 == self.workers;
+                let lookout = sleepers.lookout.is_none() && (timers || !all_asleep);
+                if lookout {
+                    sleepers.lookout = Some(thread);
+                    sleepers.list.insert(0, thread);
+                    change = change.wrapping_add(LOOKOUT);
+                } else {
+                    sleepers.list.push(thread);
+                }
+                self.counts.fetch_add(change, Ordering::SeqCst);
+                Lain::Asleep(lookout)
+            }
+            _ => {
+                sleepers.permits.stand_by(thread);
+                self.counts.fetch_sub(searching, Ordering::SeqCst);
+                Lain::StandsBy(given)
+            }
+        };
         drop(sleepers);
         fence(Ordering::SeqCst);
-        lookout
+        lain
     }
 
     /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the list.
-    pub(crate) fn get_up(&self, thread: usize) {
+    /// Gives whether it is: it may have lost its worker.
+    pub(crate) fn get_up(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
-        let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else { return };
+        let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
+            return sleepers.permits.worker(thread).is_some();
+        };
         sleepers.list.remove(place);
         sleepers.rises += 1;
         let mut change = SEARCHING.wrapping_sub(SLEEPING);
@@ -277,16 +299,13 @@ impl Idle {
             self.counts.fetch_and(!DEEP, Ordering::SeqCst);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
+        sleepers.permits.get_up(thread);
+        true
     }
 
     /// How often a thread has left the list, if all are on it: the same number twice means that all slept meanwhile.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
-        (sleepers.list.len() == self.woken.len()).then_some(sleepers.rises)
-    }
-
-    /// Whether somebody has taken the sleeper off the list; it is searching then.
-    pub(crate) fn is_woken(&self, thread: usize) -> bool {
-        self.woken[thread].load(Ordering::Acquire)
+        (sleepers.list.len() == self.workers).then_some(sleepers.rises)
     }
 }

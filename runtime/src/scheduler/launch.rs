@@ -1,50 +1,109 @@
-//! How the threads of a host start.
+//! How the threads of a host start and end.
 
 use super::host::Host;
-use super::lend::occupy;
 use super::local::Context;
-use super::seat::{Seat, Shared};
+use super::permits::Need;
+use super::thread::CALLED;
 use crate::clock::Moment;
 use crate::random::Random;
-use crate::sync::{Arc, Deque, Ordering, lock, spawn_thread};
-use crate::table::Token;
+use crate::sync::{lock, spawn_thread};
 use std::cell::{Cell, RefCell};
+use std::io;
+
+thread_local! {
+    /// Whether this is a thread of a host.
+    static OF_A_HOST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is one of a host's, also while its process blocks.
+pub(crate) fn is_of_a_host() -> bool {
+    // Not there any more in the destructors of a thread's own variables.
+    OF_A_HOST.try_with(Cell::get).unwrap_or(false)
+}
 
 impl Host {
-    /// Starts the threads that have not been started. What was spawned before runs now.
-    pub(crate) fn start(&'static self) -> std::io::Result<()> {
+    /// Starts a thread for each worker that has had none. What was spawned before runs now.
+    pub(crate) fn start(&'static self) -> io::Result<()> {
         crate::panics::install_hook();
-        let mut deques = lock(&self.deques);
-        while let Some(deque) = deques.pop() {
-            let index = deques.len();
-            let name = format!("{}-{index}", self.config.name);
+        let mut launched = lock(&self.launched);
+        while *launched < self.workers.len() {
+            let worker = *launched;
+            let thread = self.idle.begin(worker);
             // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
-            let thread = spawn_thread(name, move || self.run_thread(index, deque))?;
-            lock(&self.running).push(thread);
+            self.start_thread(thread, Some(worker))?;
+            *launched += 1;
         }
         Ok(())
     }
 
-    fn run_thread(&'static self, index: usize, deque: Deque<Token>) {
-        let Some(user) = self.user() else { return };
-        let worker = (0..self.workers.len()).find(|&worker| self.workers[worker].take(index));
-        let worker = worker.unwrap_or_else(|| unreachable!("there are as many workers as threads"));
-        self.threads[index].worker.store(worker, Ordering::Relaxed);
-        let context = Arc::new(Shared::new(Context {
-            host: self,
-            seat: Seat::new(),
-            user,
-            index,
-            thread: &self.threads[index],
-            worker_index: worker,
-            worker: &self.workers[worker],
-            deque,
-            fair: Cell::new(0),
-            turns: Cell::new(0),
-            debtor_seen: Cell::new(Moment::about_now()),
-            streak: Cell::new(0),
-            random: RefCell::new(Random::new(self.config.seed, index as u64)),
-        }));
-        occupy(&context);
+    /// Whether not all workers have got their first thread.
+    pub(crate) fn is_paused(&self) -> bool {
+        *lock(&self.launched) < self.workers.len()
+    }
+
+    /// Starts a thread without a worker, if there is still none that could get one from a step with that need.
+    pub(crate) fn grow(&'static self, need: Need) -> io::Result<()> {
+        // One at a time: so there are never more threads on their way than may be.
+        let _growing = lock(&self.growing);
+        let Some(thread) = self.idle.reserve(need) else { return Ok(()) };
+        if self.idle.census().threads > self.workers.len() + self.config.blocking_threads {
+            self.past_bound.add_shared(1);
+        }
+        self.start_thread(thread, None)?;
+        self.idle.started(thread);
+        Ok(())
+    }
+
+    fn start_thread(&'static self, thread: usize, worker: Option<usize>) -> io::Result<()> {
+        let name = format!("{}-{thread}", self.config.name);
+        let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
+        let started = made.and_then(|_| spawn_thread(name, move || self.run_thread(thread, worker)));
+        match started {
+            Ok(handle) => {
+                let mut threads = lock(&self.running);
+                // Those that have ended are let go here, so that their number stays that of the threads.
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(handle);
+                Ok(())
+            }
+            Err(error) => {
+                self.idle.dismiss(thread);
+                Err(error)
+            }
+        }
+    }
+
+    fn run_thread(&'static self, index: usize, worker: Option<usize>) {
+        let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
+        if let (Some(user), Some(deque)) = (self.user(), thread.occupy(self)) {
+            let context = Context {
+                host: self,
+                user,
+                index,
+                thread,
+                worker_index: Cell::new(worker.unwrap_or(0)),
+                worker: Cell::new(&self.workers[worker.unwrap_or(0)]),
+                behind: Cell::new(None),
+                is_new: Cell::new(worker.is_none()),
+                deque,
+                fair: Cell::new(0),
+                turns: Cell::new(0),
+                debtor_seen: Cell::new(Moment::about_now()),
+                streak: Cell::new(0),
+                random: RefCell::new(Random::new(self.config.seed, index as u64)),
+            };
+            OF_A_HOST.set(true);
+            crate::clock::go_by(self.told);
+            crate::caller::collect_orphans();
+            crate::panics::contain_thread();
+            crate::dead_letter::set_sink(Some(self));
+            if worker.is_none() {
+                thread.call(CALLED);
+            }
+            context.user.within(|| context.enter(Context::run));
+            OF_A_HOST.set(false);
+            thread.vacate(context.deque);
+        }
+        self.idle.dismiss(index);
     }
 }

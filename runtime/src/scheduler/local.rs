@@ -1,12 +1,11 @@
 //! What is a thread's own, and how a thread finds it again from wherever its processes call.
 //!
-//! It is owned by the thread that runs processes with it, and by one thread at a time: a thread whose process blocks lends
-//! it to another one (see `lend`), and does not touch it until it has it back.
+//! It belongs to one thread of the system for that thread's life. Which worker the thread holds changes (`handoff`): it may
+//! lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that worker.
 
 use super::gate::Lane;
 use super::host::{Host, UserCode};
-use super::seat::Seat;
-use super::thread::Thread;
+use super::thread::{LOST, Thread};
 use super::timers::Action;
 use super::worker::Worker;
 use crate::caller::Caller;
@@ -22,17 +21,19 @@ use std::ptr;
 /// What is a thread's own.
 pub(crate) struct Context {
     pub(crate) host: &'static Host,
-    /// Who has it and who wants it back.
-    pub(crate) seat: Seat,
     /// The users' own code.
     pub(crate) user: Arc<UserCode>,
     /// Which of the host's threads this is.
     pub(crate) index: usize,
     /// What all may see of it.
     pub(crate) thread: &'static Thread,
-    /// Which of the host's workers it holds.
-    pub(crate) worker_index: usize,
-    pub(crate) worker: &'static Worker,
+    /// Which of the host's workers it holds, or held last.
+    pub(crate) worker_index: Cell<usize>,
+    pub(crate) worker: Cell<&'static Worker>,
+    /// The thread that it got its worker from, which may have left something behind.
+    pub(crate) behind: Cell<Option<usize>>,
+    /// Whether it has not had a worker yet.
+    pub(crate) is_new: Cell<bool>,
     pub(crate) deque: Deque<Token>,
     /// How many steps are left until the far ends come first.
     pub(crate) fair: Cell<u32>,
@@ -77,7 +78,7 @@ impl Context {
         body(self)
     }
 
-    /// Runs `body` without the context, which another thread may use meanwhile.
+    /// Runs `body` without the context: what it does counts as done from outside.
     pub(crate) fn step_out<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Return(*const Context);
         impl Drop for Return {
@@ -97,19 +98,29 @@ impl Context {
     /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
-        match self.thread.swap_run_next(token) {
+        let displaced = self.thread.swap_run_next(token);
+        if self.thread.attention() & LOST != 0 {
+            return self.push_without_worker(displaced);
+        }
+        match displaced {
             Some(displaced) => {
                 self.deque.push(displaced);
                 if let Some(thread) = self.host.idle.announce_own() {
-                    self.host.threads[thread].unpark();
+                    self.host.unpark(thread);
                 }
             }
             None => {
                 if let Some(thread) = self.host.idle.lookout_missing() {
-                    self.host.threads[thread].unpark();
+                    self.host.unpark(thread);
                 }
             }
         }
+    }
+
+    /// The same, when the thread has no worker to run it with: others do.
+    #[cold]
+    fn push_without_worker(&self, displaced: Option<Token>) {
+        displaced.into_iter().chain(self.thread.take_run_next()).for_each(|token| self.host.push_global(token));
     }
 }
 
@@ -131,7 +142,7 @@ impl Host {
     /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
     pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
         let worker = with_current(|context| {
-            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index)
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index.get())
         });
         let (key, first) = self.timers.set(worker, due, action)?;
         if first {
@@ -143,7 +154,7 @@ impl Host {
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker_index),
+            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker_index.get()),
             _ => Lane::Shared,
         })
     }

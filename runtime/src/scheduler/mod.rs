@@ -4,17 +4,19 @@
 //! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
 //! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
 //! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
-//! * [`worker`] and [`thread`]: the right to run steps, and who has it; they are two things, so that a later step of this
-//!   project can hand a worker from a blocked thread to another one;
+//! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
+//!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`]: who has which worker;
+//!   [`handoff`]: how it passes from one to the other;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
-//! * [`seat`] and [`lend`]: how a thread that waits inside a step lends its worker to another; [`launch`]: how threads start;
+//! * [`aside`]: a step blocks; [`standby`]: how a thread rests; [`launch`]: how threads start and end;
 //! * [`budget`]: what a turn may spend; [`crowd`]: what keeps mailboxes from growing without bound;
 //! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
 //! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
 //! * [`shutdown`]: how all of them go.
 
+pub(crate) mod aside;
 pub(crate) mod birth;
 mod budget;
 pub(crate) mod counters;
@@ -23,23 +25,25 @@ pub(crate) mod dispatch;
 pub(crate) mod end;
 pub(crate) mod find;
 pub(crate) mod gate;
+pub(crate) mod handoff;
 pub(crate) mod hooks;
 pub(crate) mod host;
 pub(crate) mod idle;
 mod keeper;
 pub(crate) mod launch;
-pub(crate) mod lend;
 pub(crate) mod local;
 pub(crate) mod own;
+pub(crate) mod permits;
 pub(crate) mod quiet;
 pub(crate) mod reactor;
-pub(crate) mod seat;
 mod settle;
 pub(crate) mod shutdown;
+mod standby;
 mod starting;
 pub(crate) mod step;
 mod succeed;
 pub(crate) mod thread;
+pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod values;
 pub(crate) mod wheel;

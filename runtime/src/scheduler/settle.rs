@@ -36,14 +36,10 @@ use std::time::Instant;
 const NAMED: usize = 5;
 
 impl Host {
-    fn is_paused(&self) -> bool {
-        !lock(&self.deques).is_empty()
-    }
-
     /// Waits until the host is at rest, and nothing is due.
     pub(crate) fn wait_until_idle(&'static self) -> Result<(), IdleError> {
         let name = || self.config.name.to_string();
-        if super::lend::is_of_a_host() {
+        if super::launch::is_of_a_host() {
             return Err(IdleError::Inside);
         }
         if self.is_stopped() {
@@ -58,8 +54,7 @@ impl Host {
     /// Some of those that are not at rest.
     fn busy(&'static self) -> String {
         let named = |slot: &crate::table::Slot| slot.card.names().map(|(process, entry)| format!("{process}::{entry}"));
-        let blocked: Vec<_> = lock(&self.blocked).iter().map(|blocked| blocked.slot).collect();
-        let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
+        let running = self.threads_in_use().filter_map(|(_, thread)| thread.running());
         let ready = self.slots().filter(|slot| matches!(slot.lanes.glance(), (false, false)));
         let some: Vec<String> = running.chain(ready).filter_map(named).take(NAMED).collect();
         if some.is_empty() { "none that could be named".to_string() } else { some.join(", ") }
@@ -79,9 +74,11 @@ impl Driven for Host {
         }
         let rises = self.idle.all_asleep()?;
         fence(Ordering::SeqCst);
-        let queued = self.has_work() || self.threads.iter().any(|thread| thread.has_run_next());
-        let blocked = lock(&self.blocked).iter().any(|blocked| !blocked.waiter.is_at_rest());
-        (!queued && !blocked && self.idle.all_asleep() == Some(rises)).then_some(rises)
+        let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
+        // One without a worker may be in a step, whether or not it has come to show that.
+        let without_worker = self.idle.without_worker();
+        let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
+        (!queued && !without_worker.iter().any(moves) && self.idle.all_asleep() == Some(rises)).then_some(rises)
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {
@@ -118,6 +115,6 @@ impl Driven for Host {
 
     fn fire(&'static self, now: Moment) {
         // What nobody will handle any more is this host's.
-        crate::dead_letter::while_sinking_into(self, || self.fire_timers(now));
+        crate::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
     }
 }

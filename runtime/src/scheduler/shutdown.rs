@@ -155,8 +155,7 @@ impl Host {
     }
 
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let blocked: Vec<_> = lock(&self.blocked).iter().map(|blocked| blocked.slot).collect();
-        let running = self.threads.iter().filter_map(|thread| thread.running()).chain(blocked);
+        let running = self.threads_in_use().filter_map(|(_, thread)| thread.running());
         let stuck = running.map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
             (pid, slot.card.names().map_or("?", |(process, _)| process))

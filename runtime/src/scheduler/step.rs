@@ -116,7 +116,7 @@ impl Context {
             }
         }
         self.thread.running.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
-        slot.worker.store(self.worker_index as u16, Ordering::Relaxed);
+        slot.worker.store(self.worker_index.get() as u16, Ordering::Relaxed);
         desk.feed.begin_turn(BUDGET);
         self.go_on(desk, token);
     }
@@ -208,8 +208,8 @@ impl Context {
             }
         };
         if let Some(token) = held {
-            // Something arrived: go on while the budget lasts.
-            if !desk.feed.is_spent() {
+            // Something arrived: go on while the budget lasts, and nobody waits for the worker.
+            if !desk.feed.is_spent() && self.thread.attention() == 0 {
                 return Some(token);
             }
             self.requeue(token);
@@ -346,7 +346,7 @@ impl Context {
     /// Counts a step and what it took.
     #[inline(always)]
     fn count(&self, desk: &Desk, slot: &'static Slot) {
-        let counters = &self.worker.counters;
+        let counters = &self.thread.counters;
         counters.steps.add(1);
         counters.messages.add(u64::from(desk.feed.messages));
         slot.count(desk.feed.messages);

@@ -19,37 +19,60 @@
 //! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
+use super::counters::Counters;
+use crate::oneshot::{Waiter, Watch};
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Deque, Mutex, Ordering, Stealer, ThreadHandle, current_thread, lock, unpark,
+    Arc, AtomicBool, AtomicPtr, AtomicU8, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle,
+    current_thread, lock, unpark,
 };
 use crate::table::{Slot, Token};
 use std::ptr::{self, NonNull};
+
+/// Somebody waits for a worker, or the host stops: the thread is to look, between two steps.
+pub(crate) const CALLED: u8 = 1;
+/// The thread has no worker any more, although it is in a step.
+pub(crate) const LOST: u8 = 2;
 
 /// What all may see of a thread.
 pub(crate) struct Thread {
     /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
     run_next: AtomicPtr<Slot>,
-    pub(crate) stealer: Stealer<Token>,
-    /// What it runs now, or null.
+    /// What it runs now, or null; also while that blocks.
     pub(crate) running: AtomicPtr<Slot>,
-    /// The worker it holds.
-    pub(crate) worker: AtomicUsize,
-    /// For waking it: who runs processes here now.
-    handle: Mutex<Option<ThreadHandle>>,
+    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`].
+    attention: AtomicU8,
+    /// Whether its deque is in the host's queue of those that were left behind.
+    pub(super) is_left: AtomicBool,
+    pub(crate) stealer: Stealer<Token>,
+    cold: Mutex<Cold>,
+    /// How others see it while it waits on its stack.
+    waiter: OnceLock<Arc<Waiter>>,
+    /// Written by the thread alone, which need not hold a worker then.
+    pub(crate) counters: CachePadded<Counters>,
+}
+
+/// What is seldom used.
+struct Cold {
+    /// For waking it.
+    handle: Option<ThreadHandle>,
+    /// The near end of the deque, while there is no thread.
+    deque: Option<Deque<Token>>,
 }
 
 impl Thread {
-    /// A thread to be, and the near end of its deque.
-    pub(crate) fn new() -> (Self, Deque<Token>) {
+    /// A thread to be.
+    pub(crate) fn new() -> Self {
         let deque = Deque::new_lifo();
-        let thread = Self {
+        Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
-            stealer: deque.stealer(),
             running: AtomicPtr::new(ptr::null_mut()),
-            worker: AtomicUsize::new(usize::MAX),
-            handle: Mutex::new(None),
-        };
-        (thread, deque)
+            attention: AtomicU8::new(0),
+            is_left: AtomicBool::new(false),
+            stealer: deque.stealer(),
+            cold: Mutex::new(Cold { handle: None, deque: Some(deque) }),
+            waiter: OnceLock::new(),
+            counters: CachePadded::new(Counters::default()),
+        }
     }
 
     /// Puts `token` into the run-next slot; gives the one that it displaces.
@@ -82,13 +105,45 @@ impl Thread {
         unsafe { self.running.load(Ordering::Relaxed).as_ref() }
     }
 
-    /// Says that the calling thread runs processes here from now on.
-    pub(crate) fn occupy(&self) {
-        *lock(&self.handle) = Some(current_thread());
+    /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
+    /// something.
+    #[inline(always)]
+    pub(crate) fn attention(&self) -> u8 {
+        self.attention.load(Ordering::Relaxed)
+    }
+
+    /// The thread looks now.
+    pub(crate) fn heed(&self) {
+        self.attention.store(0, Ordering::SeqCst);
+    }
+
+    /// Has the thread look: at once if it sleeps and is unparked, else when its step is over.
+    pub(crate) fn call(&self, why: u8) {
+        self.attention.fetch_or(why, Ordering::SeqCst);
+    }
+
+    /// Says that the calling thread is this one. Gives the near end of its deque.
+    pub(crate) fn occupy(&self, watch: &'static dyn Watch) -> Option<Deque<Token>> {
+        crate::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
+        let mut cold = lock(&self.cold);
+        cold.handle = Some(current_thread());
+        cold.deque.take()
+    }
+
+    /// Says that the calling thread is this one no more.
+    pub(crate) fn vacate(&self, deque: Deque<Token>) {
+        crate::oneshot::be_seen_as(None);
+        let mut cold = lock(&self.cold);
+        (cold.handle, cold.deque) = (None, Some(deque));
+    }
+
+    /// Whether it waits on its stack, and has not been woken.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
 
     pub(crate) fn unpark(&self) {
-        if let Some(handle) = &*lock(&self.handle) {
+        if let Some(handle) = &lock(&self.cold).handle {
             unpark(handle);
         }
     }

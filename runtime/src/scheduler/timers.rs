@@ -23,6 +23,12 @@
 //! What is due is fired in the order of its moments: from the wheel that is due first, up to the moment that another is. At
 //! the same moment the order is that of setting, within a wheel. A host that goes by a manual clock has one wheel only. Two
 //! threads that fire at once may overtake each other.
+//!
+//! # A million at once
+//!
+//! Nobody fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and nothing
+//! else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
+//! whatever is still due is fired by whichever worker comes by next (see `find`).
 
 use super::wheel::{Key, Wheel};
 use crate::clock::{Moment, SharedMoment, TimerKey};
@@ -36,6 +42,23 @@ use std::ptr;
 /// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share one
 /// meet seldom.
 const WHEELS: usize = 16;
+
+/// The most that a worker fires at a time. A guess: about as many as it runs steps until it looks at the clock again, so that
+/// firing and running keep pace.
+pub(crate) const FIRED: u32 = 64;
+
+/// As how many of these a look counts that has only turned a wheel by a part.
+pub(crate) const SOUGHT: u32 = 16;
+
+/// What a look for timers that are due has found.
+pub(crate) enum Due {
+    /// The first of them, taken out.
+    Fire(Action),
+    /// There may be some: a bounded part of the way to them has been done.
+    Sought,
+    /// None.
+    Nothing,
+}
 
 /// What happens when a timer is due.
 pub(crate) enum Action {
@@ -135,28 +158,24 @@ impl Timers {
         Some((shared, Key { index: key.place as u32, serial: key.serial }))
     }
 
-    /// Takes out the first that is due at `now`.
-    pub(crate) fn due(&self, now: Moment) -> Option<Action> {
-        loop {
-            // The wheel that is due first, and when another is.
-            let (mut first, mut until) = (None, now);
-            let mut earliest = Moment::NEVER;
-            for shared in &self.wheels {
-                let next = shared.next.load();
-                if next < earliest {
-                    (first, until, earliest) = (Some(shared), earliest.min(now), next);
-                } else {
-                    until = until.min(next);
-                }
-            }
-            let shared = first.filter(|_| earliest <= now)?;
-            let mut wheel = lock(&shared.wheel);
-            let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
-            shared.next.store(Moment::of_nanoseconds(wheel.next()));
-            if action.is_some() {
-                return action;
+    /// Takes out the first that is due at `now`. Does a bounded piece of work.
+    pub(crate) fn due(&self, now: Moment) -> Due {
+        // The wheel that is due first, and when another is.
+        let (mut first, mut until) = (None, now);
+        let mut earliest = Moment::NEVER;
+        for shared in &self.wheels {
+            let next = shared.next.load();
+            if next < earliest {
+                (first, until, earliest) = (Some(shared), earliest.min(now), next);
+            } else {
+                until = until.min(next);
             }
         }
+        let Some(shared) = first.filter(|_| earliest <= now) else { return Due::Nothing };
+        let mut wheel = lock(&shared.wheel);
+        let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
+        shared.next.store(Moment::of_nanoseconds(wheel.next()));
+        action.map_or(Due::Sought, Due::Fire)
     }
 
     /// R1 to R4: nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is
@@ -219,8 +238,12 @@ mod tests {
             set(Some(place as usize % 3), 25_000 + 7 * (place * 37 % 100));
         }
         let now = start.after(Duration::from_millis(35));
-        while let Some(action) = timers.due(now) {
-            action.perform();
+        loop {
+            match timers.due(now) {
+                Due::Fire(action) => action.perform(),
+                Due::Sought => {}
+                Due::Nothing => break,
+            }
         }
         let mut fired = lock(&fired).clone();
         assert_eq!((fired.len(), fired[0], fired.last()), (103, 10_000, Some(&30_000)));
@@ -259,8 +282,9 @@ mod tests {
                 let now = Moment::now();
                 while timers.next() <= now {
                     match timers.due(now) {
-                        Some(action) => action.perform(),
-                        None => _ = timers.raise(),
+                        Due::Fire(action) => action.perform(),
+                        Due::Sought => {}
+                        Due::Nothing => _ = timers.raise(),
                     }
                 }
             }

@@ -70,6 +70,11 @@ pub(super) struct Begun {
     pub(super) estate: Option<Arc<dyn Any + Send + Sync>>,
 }
 
+/// Why a child is not started again that was made by [`Child::once`], and is not temporary any more.
+#[derive(Debug, thiserror::Error)]
+#[error("it was started by a closure that can be called once; make it with `Child::new`, or leave it temporary")]
+struct OneLife;
+
 /// What is known of what a closure gives.
 struct KindOf<S>(PhantomData<S>);
 
@@ -104,6 +109,48 @@ impl<S: Spawned<Process: 'static>> Child<S> {
             start: Box::new(start),
         };
         Self { spec, started: PhantomData }
+    }
+}
+
+impl<S: Spawned<Process: 'static>> Child<S> {
+    /// A child with one life, as a session with a client has: [`temporary`](Self::temporary), so the closure is called once,
+    /// and may give away what it has.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use postroom::supervision::{Child, Supervisor};
+    /// use std::net::{TcpListener, TcpStream};
+    ///
+    /// #[process]
+    /// struct Session { stream: TcpStream }
+    ///
+    /// #[process]
+    /// impl Session {
+    ///     #[entry]
+    ///     fn serve(&mut self) {}
+    ///     #[message]
+    ///     fn client(&mut self) -> bool { self.stream.peer_addr().is_ok() }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let sessions = Supervisor::dynamic().spawn(&runtime)?;
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let _client = TcpStream::connect(listener.local_addr()?)?;
+    /// let (stream, client) = listener.accept()?;
+    /// let session = Child::once(client.to_string(), |spawn| spawn.of(Session { stream }).serve());
+    /// assert!(sessions.start(session)?.client().wait()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn once<E>(name: impl Into<Arc<str>>, start: impl FnOnce(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let mut start = Some(start);
+        let start = move |spawn| match start.take() {
+            Some(start) => start(spawn).map_err(Into::into),
+            None => Err(OneLife.into()),
+        };
+        Self::new::<Box<dyn Error + Send + Sync>>(name, start).temporary()
     }
 }
 

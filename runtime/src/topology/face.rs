@@ -7,7 +7,7 @@ use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, Inspect};
 use crate::program::this_node;
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::aside::while_blocked;
 use crate::scheduler::own::{say, with_own};
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;

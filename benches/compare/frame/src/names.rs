@@ -60,6 +60,11 @@ named!(
         Banking = "banking",
         RadixSort = "radix_sort",
         Dictionary = "dictionary",
+        ProbeIdle = "probe_idle",
+        ProbeFlood = "probe_flood",
+        ProbeBlocking = "probe_blocking",
+        ProbeLooping = "probe_looping",
+        ProbeTimers = "probe_timers",
     ]
 );
 

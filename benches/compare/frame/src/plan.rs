@@ -76,6 +76,33 @@ pub enum Workload {
     /// before the write. The keys are random below `kernel::KEYS`; the seed of a client is its number from 0
     /// (`kernel::Requests`). Operation: a request. Check: answers.
     Dictionary,
+    /// How late a message comes to a process that waits for it, while nothing else runs. A thread outside sends `size`
+    /// messages, about a millisecond apart whatever becomes of them; each carries the time it was sent at, and the
+    /// handler reads the clock. `latencies` gets these. `elapsed` is from the first message sent to the last one
+    /// handled. Operation: such a message. Check: messages handled. This and the load of the following ones are driven
+    /// by [`crate::probe`].
+    ProbeIdle,
+    /// The same while `width` processes flood each other: each sends [`crate::probe::IN_FLIGHT`] messages to random
+    /// other ones at the start, and whoever gets one sends one on to a random other one.
+    ProbeFlood,
+    /// The same while a process for each worker blocks its thread for `work` in a system call, as it stands, over and
+    /// over. Between, it lets others have their turn in the way that its system has for that.
+    ProbeBlocking,
+    /// The same while a process for each worker loops for `work` by the clock, over and over.
+    ProbeLooping,
+    /// The same while `width` timers fire all at the same moment, and again `work` after, and again. Each sends a message
+    /// to one of [`crate::probe::TIMED`] processes.
+    ProbeTimers,
+}
+
+impl Workload {
+    /// Whether it is about how late a message comes while something else goes on: these make a table of their own.
+    pub fn is_probe(self) -> bool {
+        matches!(
+            self,
+            Self::ProbeIdle | Self::ProbeFlood | Self::ProbeBlocking | Self::ProbeLooping | Self::ProbeTimers
+        )
+    }
 }
 
 /// How a message is addressed, where a system has more than one way. Only Postroom is swept over this.
@@ -127,7 +154,8 @@ pub struct Plan {
     pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
-    /// Computing for each message of `Pipeline`.
+    /// Computing for each message of `Pipeline`; how long one step of the load of a probe takes, or how far apart its
+    /// timers fire.
     pub work: Duration,
 }
 
@@ -142,6 +170,8 @@ pub struct Outcome {
     pub check: u64,
     /// Nanoseconds of single operations, for the workloads that measure these; else empty.
     pub latencies: Vec<u64>,
+    /// What the load of a probe did in that time: messages, steps, or timers that fired.
+    pub load: Option<u64>,
     /// For `IdleMemory`.
     pub bytes_per_process: Option<f64>,
 }

@@ -7,9 +7,9 @@ use crate::mailbox::lanes::Controls;
 use crate::mailbox::node::NodeBox;
 use crate::oneshot::Oneshot;
 use crate::pid::{Pid, Resident};
+use crate::scheduler::aside::while_handed_off;
 use crate::scheduler::budget::MOST_DEBT;
 use crate::scheduler::host::Host;
-use crate::scheduler::lend::while_lent;
 use crate::scheduler::local::{Context, with_current};
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Slot, Token, waiting};
@@ -337,7 +337,7 @@ pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     } else if is_over(own) || !publish(own, true) {
         false
     } else {
-        let told = while_lent(|| room.wait(Some(instant_now() + VALVE)));
+        let told = while_handed_off(|| room.wait(Some(instant_now() + VALVE)));
         if told.is_some_and(|told| told.is_none()) {
             host.valves.add_shared(1);
         }

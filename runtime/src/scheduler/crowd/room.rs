@@ -4,7 +4,7 @@ use super::hold;
 pub(crate) use super::side::Room;
 use super::side::Waiting;
 use crate::oneshot::Oneshot;
-use crate::scheduler::lend::while_blocked;
+use crate::scheduler::aside::while_blocked;
 use crate::table::Slot;
 use std::task::{Poll, Waker};
 use std::time::Instant;

@@ -62,9 +62,9 @@ fn threads_from_outside() {
     check(4, &["came in", "turned back"], || model([Lane::Shared, Lane::Shared], 1));
 }
 
-/// Without the fences E2 and C2 somebody comes in that the waiter does not see.
+/// Without the single order of E1, E2, C1 and C2 somebody comes in that the waiter does not see.
 #[test]
 #[should_panic]
-fn fault_no_fences() {
-    fault::with(Fault::NoFence, workers);
+fn fault_no_single_order() {
+    fault::with(Fault::NoSingleOrder, workers);
 }

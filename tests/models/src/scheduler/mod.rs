@@ -1,6 +1,10 @@
-//! The production modules of the sleep protocol and the gate.
+//! The production modules of the sleep protocol, the hand-off and the gate.
 
 #[path = "../../../../runtime/src/scheduler/gate.rs"]
 pub(crate) mod gate;
+#[path = "../../../../runtime/src/scheduler/handoff.rs"]
+pub(crate) mod handoff;
 #[path = "../../../../runtime/src/scheduler/idle.rs"]
 pub(crate) mod idle;
+#[path = "../../../../runtime/src/scheduler/permits.rs"]
+pub(crate) mod permits;

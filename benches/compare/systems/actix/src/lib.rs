@@ -15,6 +15,7 @@ mod compute;
 mod finish;
 mod flows;
 mod passing;
+mod probe;
 mod queens;
 mod savina;
 mod tally;
@@ -55,6 +56,11 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::Banking => savina::banking(plan),
         Workload::RadixSort => savina::radix_sort(plan),
         Workload::Dictionary => savina::dictionary(plan),
+        Workload::ProbeIdle
+        | Workload::ProbeFlood
+        | Workload::ProbeBlocking
+        | Workload::ProbeLooping
+        | Workload::ProbeTimers => probe::probe(plan),
     })
 }
 

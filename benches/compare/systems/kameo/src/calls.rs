@@ -54,7 +54,7 @@ impl Message<Begin> for Caller {
         let elapsed = start.elapsed();
         assert_eq!(measured, check, "both runs get the same answers");
         let end = self.end.take().expect("it begins once");
-        let _ = end.send(Outcome { elapsed, operations: self.calls, check, latencies, bytes_per_process: None });
+        let _ = end.send(Outcome { elapsed, operations: self.calls, check, latencies, ..Outcome::default() });
     }
 }
 
@@ -112,6 +112,6 @@ pub fn wake_latency(plan: &Plan) -> Outcome {
         operations: plan.size,
         check: latencies.len() as u64,
         latencies,
-        bytes_per_process: None,
+        ..Outcome::default()
     }
 }

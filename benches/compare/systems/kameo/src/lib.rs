@@ -10,6 +10,7 @@ mod flows;
 mod idle;
 mod meetings;
 mod passing;
+mod probe;
 mod stage;
 
 use compare_frame::{kernel, plan};
@@ -47,5 +48,10 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::Banking => banking::banking(plan),
         Workload::RadixSort => data::radix_sort(plan),
         Workload::Dictionary => data::dictionary(plan),
+        Workload::ProbeIdle
+        | Workload::ProbeFlood
+        | Workload::ProbeBlocking
+        | Workload::ProbeLooping
+        | Workload::ProbeTimers => return plan.bound.is_none().then(|| probe::probe(plan)),
     })
 }

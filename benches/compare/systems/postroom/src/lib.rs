@@ -11,6 +11,7 @@ mod compute;
 mod finish;
 mod flows;
 mod passing;
+mod probe;
 mod savina;
 mod target;
 
@@ -56,6 +57,11 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::Banking => Some(savina::banking::banking(&runtime, plan)),
         Workload::RadixSort => Some(savina::radix_sort::radix_sort(&runtime, plan)),
         Workload::Dictionary => Some(savina::dictionary::dictionary(&runtime, plan)),
+        Workload::ProbeIdle
+        | Workload::ProbeFlood
+        | Workload::ProbeBlocking
+        | Workload::ProbeLooping
+        | Workload::ProbeTimers => Some(probe::probe(&runtime, plan)),
     }
 }
 

@@ -23,6 +23,7 @@ mod compute;
 mod finish;
 mod flows;
 mod passing;
+mod probe;
 mod queens;
 mod savina;
 mod tally;
@@ -66,6 +67,11 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::Banking => in_runtime(plan, savina::banking(plan)),
         Workload::RadixSort => in_runtime(plan, savina::radix_sort(plan)),
         Workload::Dictionary => in_runtime(plan, savina::dictionary(plan)),
+        Workload::ProbeIdle
+        | Workload::ProbeFlood
+        | Workload::ProbeBlocking
+        | Workload::ProbeLooping
+        | Workload::ProbeTimers => probe::probe(plan),
     })
 }
 

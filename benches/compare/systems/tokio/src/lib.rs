@@ -1,7 +1,7 @@
 //! Bare Tokio: a process is a task, its mailbox an `mpsc` channel, a reply comes by `oneshot`. No actor layer between.
 //!
 //! One worker is the current-thread runtime, more are the multi-thread runtime; neither has a driver for time or
-//! sockets, which no workload needs. The first process of a workload is a task too, so that nothing is measured from
+//! sockets, which no workload but the probes needs. The first process of a workload is a task too, so that nothing is measured from
 //! outside.
 
 mod big;
@@ -12,6 +12,7 @@ mod data;
 mod flows;
 mod mailbox;
 mod passing;
+mod probe;
 mod savina;
 
 use std::time::Duration;
@@ -27,6 +28,9 @@ use crate::plan::{Outcome, Plan, Style, Via, Workload};
 pub fn run(plan: &Plan) -> Option<Outcome> {
     if plan.via != Via::Address || plan.style != Style::Natural {
         return None;
+    }
+    if plan.workload.is_probe() {
+        return plan.bound.is_none().then(|| probe::probe(plan));
     }
     match plan.bound {
         None => circular(plan).or_else(|| run_with(Unbounded, plan)),

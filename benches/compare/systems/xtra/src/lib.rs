@@ -31,7 +31,10 @@ use crate::plan::{Outcome, Plan, Style, Via, Workload};
 
 /// Does the plan, or `None` where it asks for what xtra has not.
 pub fn run(plan: &Plan) -> Option<Outcome> {
-    if plan.via != Via::Address || plan.style != Style::Natural || (plan.bound.is_some() && is_circular(plan.workload))
+    if plan.workload.is_probe()
+        || plan.via != Via::Address
+        || plan.style != Style::Natural
+        || (plan.bound.is_some() && is_circular(plan.workload))
     {
         return None;
     }
@@ -59,6 +62,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         (Workload::Philosophers, _) => on_runtime(workers, savina::philosophers(size, width)),
         (Workload::Banking, _) => on_runtime(workers, savina::banking(size, width)),
         (Workload::Dictionary, _) => on_runtime(workers, dictionary::dictionary(bound, size, width)),
+        _ => return None,
     })
 }
 

@@ -2,7 +2,8 @@
 
 use crate::check::{keep, reach};
 use crate::fault::{self, Fault};
-use crate::scheduler::idle::Idle;
+use crate::scheduler::handoff::Rest;
+use crate::scheduler::idle::{Idle, Lain};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, wait};
 use loom::thread;
 
@@ -143,9 +144,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, habits: Habits) -> &'static Self {
+        let idle = Idle::new(threads, threads);
+        (0..threads).for_each(|worker| _ = idle.begin(worker));
         keep(Self {
             threads,
-            idle: Idle::new(threads),
+            idle,
             global: Queue::new(),
             deques: [Queue::new(), Queue::new()],
             next: [AtomicUsize::new(0), AtomicUsize::new(0)],
@@ -205,7 +208,7 @@ impl World {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             // `Host::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
-            for thread in self.idle.rouse_all() {
+            for thread in self.idle.stop() {
                 self.parked[thread].raise();
             }
         }
@@ -290,6 +293,11 @@ impl World {
         }
     }
 
+    /// A thread lies down that has not searched. Gives whether it is the lookout.
+    pub(super) fn lie_down(&self, me: usize) -> bool {
+        self.idle.lie_down(me, false, false) == Lain::Asleep(true)
+    }
+
     /// The same for a thread that has lain down.
     pub(super) fn wake_up(&self, me: usize, lookout: bool) {
         self.rest(me, lookout);
@@ -360,7 +368,9 @@ impl World {
     /// `Context::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let lookout = self.idle.lie_down(me, searched, timers);
+        let Lain::Asleep(lookout) = self.idle.lie_down(me, searched, timers) else {
+            unreachable!("nobody waits for a worker")
+        };
         self.rest(me, lookout);
     }
 
@@ -382,9 +392,14 @@ impl World {
             let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
             let due = lookout && pending;
             let work = looks && self.has_work(me) && !idle.is_anyone_searching();
-            if unkept || due || work || self.stopped.load(Ordering::Acquire) {
-                idle.get_up(me);
-                return;
+            if unkept || due || work {
+                assert!(idle.get_up(me), "nobody takes its worker");
+            }
+            match idle.look(me) {
+                Rest::Up(worker, _) => return assert_eq!(worker, me, "nobody takes its worker"),
+                Rest::Ended => return,
+                Rest::Asleep(_) => {}
+                Rest::Standby(_) => unreachable!("nobody takes its worker"),
             }
             looks = !fault::is(LOOKS_ONCE);
             // `Context::patience`.
@@ -401,28 +416,21 @@ impl World {
                 }
                 self.parked[me].wait();
             }
-            if idle.is_woken(me) {
-                return;
-            }
-            if lookout && self.watch(me, &mut watched) {
-                return;
+            if lookout {
+                self.watch(me, &mut watched);
             }
         }
     }
 
     /// `Context::watch`: the other thread is in the same step as at the last look.
-    fn watch(&self, me: usize, watched: &mut bool) -> bool {
-        if !std::mem::replace(watched, true) {
-            return false;
-        }
-        if self.next[1 - me].load(Ordering::Relaxed) == 0 {
-            return false;
+    fn watch(&self, me: usize, watched: &mut bool) {
+        if !std::mem::replace(watched, true) || self.next[1 - me].load(Ordering::Relaxed) == 0 {
+            return;
         }
         self.idle.get_up(me);
-        let Some(job) = self.take_next(1 - me) else { return true };
+        let Some(job) = self.take_next(1 - me) else { return };
         reach("took over");
         self.next[me].store(job + 1, Ordering::Release);
-        true
     }
 }
 
@@ -439,7 +447,7 @@ pub(super) enum Begin {
 
 /// The threads work while the main one does what `outside` says.
 pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
-    let lain_down = |me| matches!(begin, Begin::LainDown).then(|| world.idle.lie_down(me, false, false));
+    let lain_down = |me| matches!(begin, Begin::LainDown).then(|| world.lie_down(me));
     let lookouts: Vec<_> = (0..world.threads).map(lain_down).collect();
     let threads: Vec<_> = (0..world.threads)
         .map(|me| {

@@ -139,9 +139,9 @@ fn a_job_behind_a_long_step_after_a_sleep() {
 fn a_job_behind_a_long_step_after_a_short_sleep() {
     check(3, &["woke a sleeper", "woke a lookout", "took over", "parked deep"], || {
         let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
-        let lookout = world.idle.lie_down(0, false, false);
+        let lookout = world.lie_down(0);
         let first = thread::spawn(move || world.wake_up(0, lookout));
-        let lookout = world.idle.lie_down(1, false, false);
+        let lookout = world.lie_down(1);
         world.push_global(0);
         world.wake_up(1, lookout);
         first.join().unwrap();

@@ -1,0 +1,189 @@
+//! What the rows `probe_…` have in common: the thread that sends the probe's messages, and the load that goes on meanwhile.
+//!
+//! The sender never waits for what it sends to be handled. So a system that stands still for a second shows that in all
+//! the messages that were sent in this second, and not in one.
+
+use crate::kernel::Random;
+use crate::plan::{Outcome, Plan, Workload};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many messages of each process of the flood are under way.
+pub const IN_FLIGHT: u64 = 10;
+
+/// How many processes the timers send to.
+pub const TIMED: u64 = 1_000;
+
+/// Between two messages to the probe.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long the system may calm down before the first message, after what was needed to start the load.
+const CALM: Duration = Duration::from_millis(100);
+
+/// How long after its last message the load goes on for a probe that has not handled all. A guess: longer than most would
+/// wait, shorter than the limit of a run.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How many messages of the flood are counted at once, so that the count costs little.
+const LOT: u64 = 64;
+
+/// What the load has done, and whether it is to end.
+#[derive(Debug)]
+pub struct Load {
+    start: Instant,
+    period: Duration,
+    done: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Load {
+    pub fn of(plan: &Plan) -> Arc<Self> {
+        Arc::new(Self {
+            start: Instant::now(),
+            period: plan.work,
+            done: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the processes of the load are to come to an end.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Counts something that a process of the load has done.
+    #[inline]
+    pub fn count(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The step of `ProbeBlocking`: a system call that takes as long as the plan says.
+    pub fn block(&self) {
+        self.count();
+        thread::sleep(self.period);
+    }
+
+    /// The step of `ProbeLooping`.
+    pub fn spin(&self) {
+        self.count();
+        let begin = Instant::now();
+        while begin.elapsed() < self.period {
+            spin_loop();
+        }
+    }
+
+    /// The next moment at which all timers fire.
+    pub fn next_round(&self) -> Instant {
+        let passed = self.start.elapsed().as_nanos() / self.period.as_nanos().max(1);
+        self.start + self.period * (passed as u32 + 1)
+    }
+
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+/// A process of the flood: whom it knows, and what it has seen.
+#[derive(Debug)]
+pub struct Flooder<A> {
+    pub load: Arc<Load>,
+    everybody: Arc<OnceLock<Vec<A>>>,
+    random: Random,
+    seen: u64,
+}
+
+impl<A> Flooder<A> {
+    /// The process of this number. It begins when `everybody` is known.
+    pub fn of(number: u64, load: &Arc<Load>, everybody: &Arc<OnceLock<Vec<A>>>) -> Self {
+        Self { load: load.clone(), everybody: everybody.clone(), random: Random::seeded(number), seen: 0 }
+    }
+
+    /// Somebody to send to.
+    #[inline]
+    pub fn other(&mut self) -> &A {
+        let everybody = self.everybody.get().expect("everybody is known");
+        &everybody[self.random.below(everybody.len() as u64) as usize]
+    }
+
+    /// A message has come: gives whom to send the next one to, if the flood is to go on.
+    #[inline]
+    pub fn hit(&mut self) -> Option<&A> {
+        self.seen += 1;
+        if self.seen.is_multiple_of(LOT) {
+            self.load.done.fetch_add(LOT, Ordering::Relaxed);
+        }
+        (!self.load.is_over()).then(|| self.other())
+    }
+}
+
+/// How much the load has done when it is well under way.
+fn under_way(plan: &Plan) -> u64 {
+    match plan.workload {
+        Workload::ProbeFlood => plan.width * IN_FLIGHT,
+        Workload::ProbeBlocking | Workload::ProbeLooping => plan.workers as u64,
+        Workload::ProbeTimers => plan.width,
+        _ => 0,
+    }
+}
+
+/// How many timers each of the [`TIMED`] processes has.
+pub fn timers_each(plan: &Plan) -> u64 {
+    plan.width / TIMED
+}
+
+/// What the probe notes.
+#[derive(Debug)]
+pub struct Notes {
+    latencies: Vec<u64>,
+    all: usize,
+    finished: mpsc::Sender<Vec<u64>>,
+}
+
+impl Notes {
+    /// Empty ones, and where they come in the end.
+    pub fn of(plan: &Plan) -> (Self, mpsc::Receiver<Vec<u64>>) {
+        let (finished, noted) = mpsc::channel();
+        let all = plan.size as usize;
+        (Self { latencies: Vec::with_capacity(all), all, finished }, noted)
+    }
+
+    /// A message has come that was sent at this time.
+    #[inline]
+    pub fn note(&mut self, sent: Instant) {
+        self.latencies.push(sent.elapsed().as_nanos() as u64);
+        if self.latencies.len() == self.all {
+            // The sender waits for it.
+            let _ = self.finished.send(std::mem::take(&mut self.latencies));
+        }
+    }
+}
+
+/// Sends the probe's messages once the load is under way, and ends the load when all have been handled. To be called on a
+/// thread that runs no processes.
+pub fn drive(plan: &Plan, load: &Load, noted: &mpsc::Receiver<Vec<u64>>, send: impl Fn(Instant)) -> Outcome {
+    while load.done() < under_way(plan) {
+        thread::sleep(PAUSE);
+    }
+    thread::sleep(CALM);
+    let (begin, before) = (Instant::now(), load.done());
+    for _ in 0..plan.size {
+        thread::sleep(PAUSE);
+        send(Instant::now());
+    }
+    let in_time = noted.recv_timeout(GRACE);
+    let (elapsed, after) = (begin.elapsed(), load.done());
+    load.over.store(true, Ordering::Relaxed);
+    let latencies = in_time.or_else(|_| noted.recv()).expect("the probe notes all its messages");
+    Outcome {
+        elapsed,
+        operations: plan.size,
+        check: latencies.len() as u64,
+        latencies,
+        load: (plan.workload != Workload::ProbeIdle).then_some(after - before),
+        ..Outcome::default()
+    }
+}

@@ -1,0 +1,94 @@
+//! What a request asks for.
+
+use crate::resp::{Words, number};
+
+/// The words after the first, understood.
+#[derive(Clone, Copy)]
+pub enum Command<'a> {
+    Ping(Option<&'a [u8]>),
+    Get(&'a [u8]),
+    Set(&'a [u8], &'a [u8]),
+    Increment(&'a [u8]),
+    GetMany(Words<'a>),
+    Delete(Words<'a>),
+    Exists(Words<'a>),
+    Expire(&'a [u8], i64),
+    TimeToLive(&'a [u8]),
+    Publish(&'a [u8], &'a [u8]),
+    Subscribe(Words<'a>),
+    /// From all channels, if it names none.
+    Unsubscribe(Words<'a>),
+    Quit,
+}
+
+/// What the client is told instead of an answer; its next request is as good as any.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum CommandError {
+    #[error("unknown command '{name}', with args beginning with: {arguments}")]
+    Unknown { name: String, arguments: String },
+    #[error("wrong number of arguments for '{0}' command")]
+    Arity(&'static str),
+    #[error("value is not an integer or out of range")]
+    NotANumber,
+    #[error("syntax error")]
+    Syntax,
+}
+
+impl<'a> Command<'a> {
+    pub fn of(request: Words<'a>) -> Result<Self, CommandError> {
+        let (name, words) = request.split_first().ok_or(CommandError::Syntax)?;
+        let is = |command: &str| name.eq_ignore_ascii_case(command.as_bytes());
+        let one = |command| words.exactly().map(|[word]: [_; 1]| word).ok_or(CommandError::Arity(command));
+        let two = |command| words.exactly::<2>().ok_or(CommandError::Arity(command));
+        let some = |command| if words.len() > 0 { Ok(words) } else { Err(CommandError::Arity(command)) };
+        Ok(match name {
+            _ if is("get") => Self::Get(one("get")?),
+            _ if is("set") => match words.exactly() {
+                Some([key, value]) => Self::Set(key, value),
+                None if words.len() > 2 => return Err(CommandError::Syntax),
+                None => return Err(CommandError::Arity("set")),
+            },
+            _ if is("incr") => Self::Increment(one("incr")?),
+            _ if is("mget") => Self::GetMany(some("mget")?),
+            _ if is("del") => Self::Delete(some("del")?),
+            _ if is("exists") => Self::Exists(some("exists")?),
+            _ if is("expire") => {
+                let [key, seconds] = two("expire")?;
+                Self::Expire(key, number(seconds).ok_or(CommandError::NotANumber)?)
+            }
+            _ if is("ttl") => Self::TimeToLive(one("ttl")?),
+            _ if is("publish") => {
+                let [channel, text] = two("publish")?;
+                Self::Publish(channel, text)
+            }
+            _ if is("subscribe") => Self::Subscribe(some("subscribe")?),
+            _ if is("unsubscribe") => Self::Unsubscribe(words),
+            _ if is("ping") => match words.len() {
+                0 => Self::Ping(None),
+                _ => Self::Ping(Some(one("ping")?)),
+            },
+            _ if is("quit") => Self::Quit,
+            _ => return Err(CommandError::unknown(name, words)),
+        })
+    }
+
+    /// Whether a client that has subscribed may ask for it.
+    pub fn is_for_subscribers(self) -> bool {
+        matches!(self, Self::Ping(_) | Self::Subscribe(_) | Self::Unsubscribe(_) | Self::Quit)
+    }
+}
+
+impl CommandError {
+    /// Quotes no more of the request than Redis does.
+    fn unknown(name: &[u8], words: Words<'_>) -> Self {
+        let quoted = |word: &[u8], most: usize| word[..word.len().min(most)].escape_ascii().to_string();
+        let mut arguments = String::new();
+        for word in words.iter() {
+            if arguments.len() >= 128 {
+                break;
+            }
+            arguments += &format!("'{}' ", quoted(word, 128 - arguments.len()));
+        }
+        Self::Unknown { name: quoted(name, 128), arguments }
+    }
+}

@@ -1,0 +1,71 @@
+//! Requests as people type them: words with spaces between, in quotes where they have spaces themselves.
+//!
+//! `"…"` knows `\n`, `\r`, `\t`, `\b`, `\a`, `\x41`, and `\` before any other byte as that byte; `'…'` knows `\'`.
+
+use std::ops::Range;
+
+/// Finds the words of a line. They stay in it, with quotes and escapes taken out: a word never becomes longer by that.
+/// `None`: a quote is open at the end, or something stands right behind one.
+pub fn split(line: &mut [u8], words: &mut Vec<Range<usize>>) -> Option<()> {
+    let mut at = 0;
+    loop {
+        while line.get(at).is_some_and(u8::is_ascii_whitespace) {
+            at += 1;
+        }
+        if at == line.len() {
+            return Some(());
+        }
+        let start = at;
+        let mut end = start;
+        while let Some(&byte) = line.get(at).filter(|byte| !byte.is_ascii_whitespace()) {
+            match byte {
+                b'"' | b'\'' => at = unquote(line, at, &mut end)?,
+                _ => {
+                    line[end] = byte;
+                    (at, end) = (at + 1, end + 1);
+                }
+            }
+        }
+        words.push(start..end);
+    }
+}
+
+/// Moves what is quoted from `at` on to `end`. Gives where the line goes on.
+fn unquote(line: &mut [u8], at: usize, end: &mut usize) -> Option<usize> {
+    let quote = line[at];
+    let mut at = at + 1;
+    loop {
+        let (byte, length) = match (line.get(at..)?, quote) {
+            ([first, rest @ ..], _) if *first == quote => {
+                return rest.first().is_none_or(u8::is_ascii_whitespace).then_some(at + 1);
+            }
+            ([b'\\', b'x', high, low, ..], b'"') if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (hexadecimal(*high) * 16 + hexadecimal(*low), 4)
+            }
+            ([b'\\', escaped, ..], b'"') => (escape(*escaped), 2),
+            ([b'\\', b'\'', ..], b'\'') => (b'\'', 2),
+            ([plain, ..], _) => (*plain, 1),
+            ([], _) => return None,
+        };
+        line[*end] = byte;
+        (at, *end) = (at + length, *end + 1);
+    }
+}
+
+fn hexadecimal(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => digit.to_ascii_lowercase() - b'a' + 10,
+    }
+}
+
+fn escape(byte: u8) -> u8 {
+    match byte {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 8,
+        b'a' => 7,
+        other => other,
+    }
+}

@@ -1,0 +1,25 @@
+//! Which shard a key is in.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
+use postroom::prelude::*;
+
+use crate::shard::Shard;
+
+#[derive(Clone)]
+pub struct Keys {
+    shards: Arc<[Address<Shard>]>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Keys {
+    pub fn over(shards: impl IntoIterator<Item = Address<Shard>>) -> Self {
+        Self { shards: shards.into_iter().collect(), hasher: DefaultHashBuilder::default() }
+    }
+
+    pub fn shard(&self, key: &[u8]) -> Address<Shard> {
+        self.shards[self.hasher.hash_one(key) as usize % self.shards.len()]
+    }
+}

@@ -1,0 +1,52 @@
+//! The listener: a process that makes a connection of each client that comes.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use postroom::prelude::*;
+use postroom::supervision::{Child, ChildError, Tree};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::connection::Connection;
+use crate::keys::Keys;
+
+/// How long it waits when the system has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a connection has to write its last replies when the server goes: its client may not read them.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[process]
+pub struct Listener {
+    keys: Keys,
+    /// The supervisor of the connections.
+    connections: Tree,
+    count: u64,
+}
+
+#[process]
+impl Listener {
+    pub fn new(keys: Keys, connections: Tree) -> Self {
+        Self { keys, connections, count: 0 }
+    }
+
+    #[entry]
+    pub async fn accept(&mut self, ctx: &mut Context<Self>, listener: TcpListener) -> Result<Infallible, ChildError> {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => self.connect(stream)?,
+                Err(error) => {
+                    eprintln!("redis: no connection: {error}");
+                    ctx.sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, stream: TcpStream) -> Result<(), ChildError> {
+        self.count += 1;
+        let connection = Connection::new(self.keys.clone());
+        let child = Child::once(self.count.to_string(), |spawn| spawn.of(connection).serve(stream));
+        self.connections.start(child.stop_within(PATIENCE)).map(drop)
+    }
+}

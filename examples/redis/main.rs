@@ -1,0 +1,104 @@
+//! A server that speaks the protocol of Redis: a process for each connection, the keys spread over processes.
+//!
+//! ```text
+//! cargo run --release --example redis               # on 127.0.0.1:6379
+//! cargo run --release --example redis -- --port 7000
+//! ```
+//!
+//! ```text
+//!            spawns              GET, SET, …, by message
+//! listener ────────▶ connections ───────────────────────▶ shards
+//!                      ▲     │
+//!                      └─────┘ PUBLISH, to the group that a channel is
+//! ```
+//!
+//! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call of one process by another.
+//! A connection answers its requests one after the other, so its client finds its own writes, whatever shards they are in.
+//! What asks for several keys is done key by key: others may come in between, which Redis rules out.
+//!
+//! It knows GET, SET (without options), DEL, INCR, MGET, EXPIRE, TTL, EXISTS, PING, SUBSCRIBE, UNSUBSCRIBE, PUBLISH and
+//! QUIT, in RESP2 and typed as lines, one or many at a time.
+//!
+//! On ctrl-c the supervisor stops what depends on others first: no connection is taken any more, each one answers what it
+//! has read, and then the shards go.
+
+use std::env;
+use std::error::Error;
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+
+use postroom::prelude::*;
+use postroom::{ChildSpawn, Interrupt};
+use tokio::net::TcpListener;
+
+use crate::keys::Keys;
+use crate::listen::Listener;
+use crate::options::Options;
+use crate::shard::Shard;
+
+mod channel;
+mod command;
+mod connection;
+mod inline;
+mod keys;
+mod listen;
+mod options;
+mod reply;
+mod resp;
+mod shard;
+
+const USAGE: &str = "usage: redis [--port N]
+
+Serves the Redis protocol on 127.0.0.1, until it is interrupted.
+
+  --port N  the port to listen on; 6379 if nothing is said, any that is free for 0
+  --help    print this";
+
+/// What ends the program: it is only told to the user.
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let (text, code) = match Options::parse(env::args_os().skip(1)) {
+        Ok(options) if options.help => (USAGE.to_string(), 0),
+        Ok(options) => match serve(options.port) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(failure) => (format!("redis: {failure}"), 1),
+        },
+        Err(error) => (format!("redis: {error}\n{USAGE}"), 2),
+    };
+    eprintln!("{text}");
+    ExitCode::from(code)
+}
+
+fn serve(port: u16) -> Result<(), Failure> {
+    let interrupt = Interrupt::catch()?;
+    let runtime = Runtime::builder().tokio().build()?;
+    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))?;
+    let address = listener.local_addr()?;
+
+    let shards = runtime.workers();
+    let tree = Supervisor::one_for_one()
+        .child("shards", move |spawn| supervise(shards).spawn(spawn))
+        .child("connections", |spawn| Supervisor::dynamic().spawn(spawn))
+        .spawn(&runtime)?;
+    let (shards, connections) = (tree.tree("shards")?, tree.tree("connections")?);
+    let shards = (0..shards.children().len()).map(|number| shards.child(&name(number)));
+    let keys = Keys::over(shards.collect::<Result<Vec<_>, _>>()?);
+    runtime.spawn(Listener::new(keys, connections)).accept(listener)?;
+
+    println!("listening on {address}");
+    interrupt.wait();
+    let report = runtime.shutdown()?;
+    if report.is_clean() { Ok(()) } else { Err(report.to_string().into()) }
+}
+
+/// The supervisor of so many shards. A connection waits for the answer before it asks again, so no more waits at a shard
+/// than there are connections.
+fn supervise(shards: usize) -> Supervisor {
+    let shard = |spawn: ChildSpawn| spawn.of(Shard::default()).mailbox(Bound::Unbounded).serve();
+    (0..shards).fold(Supervisor::one_for_one(), |supervisor, number| supervisor.child(name(number), shard))
+}
+
+fn name(shard: usize) -> String {
+    format!("shard {shard}")
+}

@@ -1,0 +1,203 @@
+//! The protocol, as a client speaks it: requests out of bytes, in whatever pieces those come.
+//!
+//! A request is an array of words, each with its length before it, `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`, or a line for people to
+//! type (see `inline`). Nothing here knows of sockets. What has been understood of a request is kept until the rest is
+//! there, so no byte is looked at twice but those of a line that has not ended; words are not copied; and nothing is
+//! reserved for what is only announced.
+
+use std::ops::Range;
+
+use crate::inline;
+
+/// The most words in a request, and the most bytes in a word, in a line and in a request: those of Redis.
+const WORDS: i64 = 1024 * 1024;
+const WORD: i64 = 512 * 1024 * 1024;
+const LINE: usize = 64 * 1024;
+const REQUEST: usize = 1024 * 1024 * 1024;
+
+/// How much is read at a time.
+const CHUNK: usize = 16 * 1024;
+
+/// After one of these nobody can say where the next request begins: the connection is of no use any more.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("too big inline request")]
+    LongLine,
+    #[error("unbalanced quotes in request")]
+    Quotes,
+    #[error("too big mbulk count string")]
+    LongCount,
+    #[error("invalid multibulk length")]
+    Count,
+    #[error("expected '$', got '{}'", .0.escape_ascii())]
+    NoWord(u8),
+    #[error("too big bulk count string")]
+    LongLength,
+    #[error("invalid bulk length")]
+    Length,
+    #[error("expected the end of a line after a bulk string")]
+    NoEnd,
+    #[error("too big request: more than {REQUEST} bytes")]
+    LongRequest,
+}
+
+/// The words of a request, at least one.
+#[derive(Clone, Copy)]
+pub struct Words<'a> {
+    bytes: &'a [u8],
+    places: &'a [Range<usize>],
+}
+
+impl<'a> Words<'a> {
+    pub fn len(self) -> usize {
+        self.places.len()
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        self.places.iter().map(move |place| &self.bytes[place.clone()])
+    }
+
+    /// The first word, and those after it.
+    pub fn split_first(self) -> Option<(&'a [u8], Self)> {
+        let (first, places) = self.places.split_first()?;
+        Some((&self.bytes[first.clone()], Self { places, ..self }))
+    }
+
+    /// All words, if there are so many.
+    pub fn exactly<const N: usize>(self) -> Option<[&'a [u8]; N]> {
+        let places: &[Range<usize>; N] = self.places.try_into().ok()?;
+        Some(places.each_ref().map(|place| &self.bytes[place.clone()]))
+    }
+}
+
+/// The requests of one client.
+#[derive(Default)]
+pub struct Requests {
+    buffer: Vec<u8>,
+    /// Where the present request begins in the buffer, and how much of it has been understood.
+    start: usize,
+    at: usize,
+    /// Its words so far, counted from its start.
+    places: Vec<Range<usize>>,
+    /// How many words are still to come, and how long the next one is, if that is known.
+    missing: usize,
+    length: Option<usize>,
+}
+
+impl Requests {
+    /// Where to put what comes next.
+    pub fn space(&mut self) -> &mut Vec<u8> {
+        if self.missing == 0 {
+            self.forget();
+        }
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        // What a large request needed is not kept for the small ones after it.
+        if self.buffer.is_empty() && self.buffer.capacity() > 4 * CHUNK {
+            self.buffer = Vec::new();
+        }
+        self.buffer.reserve(CHUNK);
+        &mut self.buffer
+    }
+
+    /// The next request, if all of it is there.
+    pub fn next(&mut self) -> Result<Option<Words<'_>>, ProtocolError> {
+        while self.missing == 0 {
+            self.forget();
+            let is_there = match self.buffer.get(self.start) {
+                None => return Ok(None),
+                Some(b'*') => self.begin()?,
+                Some(_) => self.line()?,
+            };
+            if !is_there {
+                return Ok(None);
+            }
+            if !self.places.is_empty() {
+                return Ok(Some(self.words()));
+            }
+        }
+        while self.missing > 0 {
+            if !self.word()? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.words()))
+    }
+
+    fn words(&self) -> Words<'_> {
+        Words { bytes: &self.buffer[self.start..], places: &self.places }
+    }
+
+    /// The present request is over.
+    fn forget(&mut self) {
+        self.start += self.at;
+        self.at = 0;
+        self.places.clear();
+    }
+
+    /// Takes `*2\r\n`, if it is there. A request of no words is none.
+    fn begin(&mut self) -> Result<bool, ProtocolError> {
+        let Some(count) = self.number(ProtocolError::LongCount)? else { return Ok(false) };
+        let count = count.filter(|count| *count <= WORDS).ok_or(ProtocolError::Count)?;
+        self.missing = usize::try_from(count).unwrap_or(0);
+        Ok(true)
+    }
+
+    /// Takes a line of words, if it is there.
+    fn line(&mut self) -> Result<bool, ProtocolError> {
+        let rest = &mut self.buffer[self.start..];
+        let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\n') else {
+            return if rest.len() < LINE { Ok(false) } else { Err(ProtocolError::LongLine) };
+        };
+        inline::split(&mut rest[..end], &mut self.places).ok_or(ProtocolError::Quotes)?;
+        self.at = end + 1;
+        Ok(true)
+    }
+
+    /// Takes `$3\r\nGET\r\n`, if it is there; or only its length, if only that is.
+    fn word(&mut self) -> Result<bool, ProtocolError> {
+        let length = match self.length {
+            Some(length) => length,
+            None => match self.buffer.get(self.start + self.at) {
+                None => return Ok(false),
+                Some(b'$') => {
+                    let Some(length) = self.number(ProtocolError::LongLength)? else { return Ok(false) };
+                    let length = length.filter(|length| (0..=WORD).contains(length)).ok_or(ProtocolError::Length)?;
+                    *self.length.insert(length as usize)
+                }
+                Some(other) => return Err(ProtocolError::NoWord(*other)),
+            },
+        };
+        let end = self.at + length;
+        if end > REQUEST {
+            return Err(ProtocolError::LongRequest);
+        }
+        let Some(line_end) = self.buffer.get(self.start + end..self.start + end + 2) else { return Ok(false) };
+        if line_end != b"\r\n" {
+            return Err(ProtocolError::NoEnd);
+        }
+        self.places.push(self.at..end);
+        (self.at, self.length, self.missing) = (end + 2, None, self.missing - 1);
+        Ok(true)
+    }
+
+    /// Takes the number behind a `*` or a `$`, if the end of its line is there. `Some(None)`: it is none.
+    fn number(&mut self, too_long: ProtocolError) -> Result<Option<Option<i64>>, ProtocolError> {
+        let rest = &self.buffer[self.start + self.at..];
+        let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\n') else {
+            return if rest.len() < LINE { Ok(None) } else { Err(too_long) };
+        };
+        let number = rest[1..end].strip_suffix(b"\r").and_then(number);
+        self.at += end + 1;
+        Ok(Some(number))
+    }
+}
+
+/// A whole number as the protocol writes it: no `+`, no zeros before it, no spaces.
+pub fn number(text: &[u8]) -> Option<i64> {
+    let is_plain = match text {
+        [b'0'] => true,
+        [b'-', digits @ ..] | digits => matches!(digits, [b'1'..=b'9', ..]),
+    };
+    if is_plain { str::from_utf8(text).ok()?.parse().ok() } else { None }
+}

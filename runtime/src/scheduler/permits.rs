@@ -1,0 +1,275 @@
+//! Which thread holds which worker, and what the threads without one do. Bookkeeping only: `idle` has it under its lock, and
+//! `handoff` says who may change what, and why nothing is lost by it.
+//!
+//! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change of
+//! this table. There are more threads than workers while steps block.
+
+use std::collections::VecDeque;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Nowhere: the record is free.
+    Free,
+    /// Not there yet; then in standby.
+    Starting,
+    /// It runs or searches, with that worker.
+    Up(usize),
+    /// It sleeps, with that worker.
+    Asleep(usize),
+    /// In a step, or at its end, without a worker: what it had has been taken over, or it has come back from blocking and
+    /// its process waits in line.
+    Stray,
+    /// In a step that blocks, without a worker.
+    Blocked,
+    /// Back from that, and waiting for a worker to go on with its step.
+    Waiting,
+    /// Without a worker, and with nothing to do.
+    Standby,
+    /// On its way out.
+    Ending,
+}
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: At,
+    /// Whom it got its worker from, if that one may have left something behind.
+    behind: Option<usize>,
+    /// Whether it sleeps no longer than a thread in standby lives.
+    timed: bool,
+    /// Whether its step blocks although it has a worker.
+    in_place: bool,
+}
+
+const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false };
+
+/// Why a step gives up its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It runs something that blocks.
+    Blocking,
+    /// It waits for another process, which may need a worker for that.
+    Process,
+}
+
+/// Who could get a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Successor {
+    /// One that waits for a worker in the middle of a step.
+    Waiting(usize),
+    /// One that has nothing to do.
+    Standby(usize),
+    /// A new thread would have to be started.
+    New,
+    /// There are as many threads as there may be.
+    None,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Permits {
+    places: Vec<Place>,
+    /// The last that has come is the first to go: its caches are warm, and those that idle long are few.
+    standby: Vec<usize>,
+    /// First come, first served.
+    waiting: VecDeque<usize>,
+    workers: usize,
+    /// How many threads there may be.
+    limit: usize,
+    /// How many there are.
+    threads: usize,
+    pub(crate) stopped: bool,
+}
+
+impl Permits {
+    pub(crate) fn new(workers: usize, limit: usize) -> Self {
+        Self {
+            places: Vec::new(),
+            standby: Vec::new(),
+            waiting: VecDeque::new(),
+            workers,
+            limit,
+            threads: 0,
+            stopped: false,
+        }
+    }
+
+    pub(crate) fn at(&self, thread: usize) -> At {
+        self.places.get(thread).map_or(At::Free, |place| place.at)
+    }
+
+    fn set(&mut self, thread: usize, at: At) {
+        self.places[thread].at = at;
+    }
+
+    /// The worker that it holds.
+    pub(crate) fn worker(&self, thread: usize) -> Option<usize> {
+        match self.at(thread) {
+            At::Up(worker) | At::Asleep(worker) => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// Those whose place is so.
+    pub(crate) fn those(&self, are: impl Fn(At) -> bool) -> impl Iterator<Item = usize> {
+        self.places.iter().enumerate().filter(move |(_, place)| are(place.at)).map(|(thread, _)| thread)
+    }
+
+    /// The number of the highest record in use, and one.
+    pub(crate) fn high(&self) -> usize {
+        self.places.iter().rposition(|place| place.at != At::Free).map_or(0, |last| last + 1)
+    }
+
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Whether some threads have no worker.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.threads > self.workers
+    }
+
+    /// Whether there are more threads than there should be.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.threads > self.limit
+    }
+
+    /// Whether anyone waits for a worker.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes the lowest free record for a thread that is about to start, with a worker or without.
+    pub(crate) fn admit(&mut self, worker: Option<usize>) -> usize {
+        let free = self.places.iter().position(|place| place.at == At::Free);
+        let thread = free.unwrap_or_else(|| {
+            self.places.push(NOWHERE);
+            self.places.len() - 1
+        });
+        self.places[thread] = Place { at: worker.map_or(At::Starting, At::Up), ..NOWHERE };
+        self.threads += 1;
+        thread
+    }
+
+    /// Its thread is gone, or has not come.
+    pub(crate) fn dismiss(&mut self, thread: usize) {
+        self.standby.retain(|&other| other != thread);
+        self.places[thread] = NOWHERE;
+        self.threads -= 1;
+    }
+
+    /// Who could get a worker whose step has that need.
+    pub(crate) fn successor(&self, need: Need) -> Successor {
+        if let Some(&next) = self.waiting.front() {
+            Successor::Waiting(next)
+        } else if let Some(&next) = self.standby.last() {
+            Successor::Standby(next)
+        } else if self.threads < self.limit || (need == Need::Process && self.is_last_to_run()) {
+            Successor::New
+        } else {
+            Successor::None
+        }
+    }
+
+    /// Whether all workers would be in steps that block if one more blocked in its place.
+    fn is_last_to_run(&self) -> bool {
+        let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
+        blocking + 1 >= self.workers
+    }
+
+    /// Whether its step blocks although it has a worker.
+    pub(crate) fn stay(&mut self, thread: usize, blocks: bool) {
+        self.places[thread].in_place = blocks;
+    }
+
+    /// `from`, which has a worker, gives it to the thread that waits first; and is `then` so.
+    pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
+        let At::Up(worker) = self.at(from) else { return None };
+        let next = self.waiting.pop_front()?;
+        self.set(next, At::Up(worker));
+        self.set(from, then);
+        Some(next)
+    }
+
+    /// `from`, which has a worker, gives it to a thread in standby; and is `then` so.
+    pub(crate) fn pass_to_standby(&mut self, from: usize, then: At) -> Option<usize> {
+        let At::Up(worker) = self.at(from) else { return None };
+        let next = self.standby.pop()?;
+        self.places[next].behind = Some(from);
+        self.set(next, At::Up(worker));
+        self.set(from, then);
+        Some(next)
+    }
+
+    /// `back` takes the worker of `sleeper`, which is in standby from here on. Gives the worker, and whether the sleeper must
+    /// be woken: it sleeps for longer than it may live, or it is one too many.
+    pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
+        let At::Asleep(worker) = self.at(sleeper) else { return None };
+        self.set(back, At::Up(worker));
+        self.set(sleeper, At::Standby);
+        self.standby.push(sleeper);
+        Some((worker, !self.places[sleeper].timed || self.has_surplus()))
+    }
+
+    /// Without a worker, and with nothing to do.
+    pub(crate) fn stand_by(&mut self, thread: usize) {
+        self.set(thread, At::Standby);
+        self.standby.push(thread);
+    }
+
+    /// In the line of those that wait for a worker.
+    pub(crate) fn wait(&mut self, thread: usize) {
+        self.set(thread, At::Waiting);
+        self.waiting.push_back(thread);
+    }
+
+    /// In a step without a worker, that blocks or not.
+    pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
+        self.set(thread, if blocks { At::Blocked } else { At::Stray });
+    }
+
+    /// It goes to sleep, with its worker.
+    pub(crate) fn sleep(&mut self, thread: usize, worker: usize) {
+        self.places[thread].timed = false;
+        self.set(thread, At::Asleep(worker));
+    }
+
+    /// It gets up, with its worker.
+    pub(crate) fn get_up(&mut self, thread: usize) {
+        if let At::Asleep(worker) = self.at(thread) {
+            self.set(thread, At::Up(worker));
+        }
+    }
+
+    /// How long it is going to sleep.
+    pub(crate) fn note_timed(&mut self, thread: usize, timed: bool) {
+        self.places[thread].timed = timed;
+    }
+
+    /// Whom it got its worker from, once.
+    pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
+        self.places[thread].behind.take()
+    }
+
+    /// A thread in standby goes for good. Gives whether it was.
+    pub(crate) fn retire(&mut self, thread: usize) -> bool {
+        let Some(place) = self.standby.iter().position(|&other| other == thread) else { return false };
+        self.standby.remove(place);
+        self.set(thread, At::Ending);
+        true
+    }
+
+    /// Those that wait for a worker go on without, at the end of the host.
+    pub(crate) fn let_go(&mut self) {
+        while let Some(thread) = self.waiting.pop_front() {
+            self.set(thread, At::Stray);
+        }
+    }
+
+    /// Which thread holds that worker.
+    pub(crate) fn holder(&self, worker: usize) -> Option<usize> {
+        self.those(|at| at == At::Up(worker) || at == At::Asleep(worker)).next()
+    }
+}

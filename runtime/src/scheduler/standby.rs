@@ -1,0 +1,144 @@
+//! How a thread rests: asleep with a worker, or in standby without.
+//!
+//! Both are one loop, since a sleeper may lose its worker without being woken (`handoff`, B1): it finds out when it wakes. A
+//! thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than that either while
+//! there are more threads than workers.
+
+use super::handoff::{Attended, Rest};
+use super::idle::{Lain, WATCH};
+use super::local::Context;
+use crate::clock::{Moment, forget_now, instant_now};
+use crate::sync::park;
+use std::time::Duration;
+
+impl Context {
+    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives `false`.
+    pub(super) fn sleep(&self, searched: bool) -> bool {
+        self.thread.heed();
+        let timers = self.host.next_timer() < Moment::NEVER;
+        let lain = self.host.idle.lie_down(self.index, searched, timers);
+        self.thread.counters.parks.add(1);
+        match lain {
+            Lain::Asleep(lookout) => self.rest(true, lookout),
+            Lain::StandsBy(next) => {
+                next.into_iter().for_each(|next| self.host.unpark(next));
+                self.rest(true, false)
+            }
+        }
+    }
+
+    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a worker anew, and counts as searching;
+    /// `None` if it is to end.
+    pub(super) fn attend(&self) -> Option<bool> {
+        self.thread.heed();
+        // Before it gives up its worker: so the process is not in anybody's hands when all workers sleep.
+        self.keep_for_others();
+        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
+        next.into_iter().for_each(|next| self.host.unpark(next));
+        self.host.leave_behind(self.index, self.thread);
+        self.host.announce();
+        self.rest(false, false).then_some(true)
+    }
+
+    /// Moves what is in the run-next slot to where others look.
+    pub(super) fn keep_for_others(&self) {
+        if let Some(token) = self.thread.take_run_next() {
+            self.deque.push(token);
+        }
+    }
+
+    /// S3 and S4. Gives whether the thread has a worker again; else it is to end.
+    pub(super) fn rest(&self, has_lain_down: bool, lookout: bool) -> bool {
+        let host = self.host;
+        host.quiet.tell();
+        let (mut asleep, mut until) = (has_lain_down, None);
+        let mut watched: Vec<u64> = Vec::new();
+        loop {
+            if asleep {
+                self.look_again(lookout);
+            }
+            let patience = match host.idle.look(self.index) {
+                Rest::Up(worker, behind) => {
+                    self.take_up(worker);
+                    self.behind.set(behind);
+                    return true;
+                }
+                Rest::Ended => return false,
+                Rest::Asleep(_) if lookout => self.patience(),
+                Rest::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
+                Rest::Standby(has_surplus) => {
+                    asleep = false;
+                    let now = instant_now();
+                    let until = *until.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
+                    let rest = until.map(|until| until.saturating_duration_since(now));
+                    let is_over = has_surplus || rest.is_some_and(|rest| rest.is_zero());
+                    if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
+                        return false;
+                    }
+                    // Others are still to empty its deque.
+                    if is_over { Some(host.config.keep_alive.max(PAUSE)) } else { rest }
+                }
+            };
+            park(patience);
+            forget_now();
+            if asleep && lookout && self.watch(&mut watched) {
+                // It is up, and finds that when it looks.
+            }
+        }
+    }
+
+    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others.
+    fn look_again(&self, lookout: bool) {
+        let host = self.host;
+        let unkept = !lookout && host.has_unkept_timers();
+        let due = lookout && host.next_timer() <= Moment::now();
+        // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
+        let work = host.has_work() && !host.idle.is_anyone_searching();
+        if (unkept || due || work) && !host.idle.get_up(self.index) {
+            if work {
+                host.announce();
+            }
+            if unkept || due {
+                host.wake_for_timer();
+            }
+        }
+    }
+
+    /// How long the lookout may sleep.
+    fn patience(&self) -> Option<Duration> {
+        let watch = (!self.host.idle.sleep_deep(self.index)).then_some(WATCH);
+        let next = self.host.next_timer();
+        let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
+        match (timers, watch) {
+            (Some(timers), Some(watch)) => Some(timers.min(watch)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Gets up for a process that waits in the run-next slot of a thread that has not come to a new step since the last look,
+    /// and takes it over. Gives whether there was one; it is in this thread's own run-next slot then, unless somebody was
+    /// faster.
+    fn watch(&self, watched: &mut Vec<u64>) -> bool {
+        let steps = || self.host.threads_in_use().map(|(_, thread)| thread.counters.steps.get());
+        let before = std::mem::replace(watched, steps().collect());
+        for (number, thread) in self.host.threads_in_use() {
+            let stuck = before.get(number).is_some_and(|steps| watched.get(number) == Some(steps));
+            if stuck && thread.has_run_next() && thread.running().is_some() {
+                // First: who sleeps has no process in hand (see `quiet`).
+                if !self.host.idle.get_up(self.index) {
+                    return false;
+                }
+                let Some(token) = thread.take_run_next() else { return true };
+                self.thread.counters.steals.add(1);
+                self.thread.counters.stolen.add(1);
+                // This thread sleeps, so its own slot is empty.
+                self.thread.swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// How long a thread that is one too many waits for others to empty its deque before it looks again.
+const PAUSE: Duration = Duration::from_millis(10);

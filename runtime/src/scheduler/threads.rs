@@ -1,0 +1,88 @@
+//! The records of a host's threads: made when they are first needed, never moved, used again by later threads.
+//!
+//! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest free
+//! one is used first (`permits`), and whoever looks at all goes up to the highest that is in use.
+
+use super::thread::Thread;
+use crate::sync::{CachePadded, OnceLock};
+
+/// The size of the first segment.
+const FIRST: usize = 8;
+
+/// All together hold four million threads, more than a system gives.
+const SEGMENTS: usize = 19;
+
+/// Records, or room for them.
+type Segment = Box<[OnceLock<CachePadded<Thread>>]>;
+
+/// See the module.
+pub(crate) struct Threads {
+    segments: [OnceLock<Segment>; SEGMENTS],
+}
+
+impl Threads {
+    /// None.
+    pub(crate) fn new() -> Self {
+        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+    }
+
+    /// The segment of a number, and its place there.
+    fn place(thread: usize) -> (usize, usize) {
+        let segment = (thread / FIRST + 1).ilog2() as usize;
+        (segment, thread - FIRST * ((1 << segment) - 1))
+    }
+
+    /// The record of that number, if it has been made.
+    #[inline]
+    pub(crate) fn get(&self, thread: usize) -> Option<&Thread> {
+        let (segment, place) = Self::place(thread);
+        let record = self.segments.get(segment)?.get()?.get(place)?.get()?;
+        Some(record)
+    }
+
+    /// The record of that number, which is made if it is not there; `None` for a number beyond all.
+    pub(crate) fn make(&self, thread: usize) -> Option<&Thread> {
+        let (segment, place) = Self::place(thread);
+        let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();
+        let records = self.segments.get(segment)?.get_or_init(segment_of);
+        Some(records.get(place)?.get_or_init(|| CachePadded::new(Thread::new())))
+    }
+
+    /// The records up to that number, but for those that have not been made.
+    pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Thread)> {
+        let segments = self.segments.iter().map_while(|segment| segment.get());
+        let all = segments.flat_map(|records| records.iter());
+        all.take(count).enumerate().filter_map(|(number, record)| Some((number, &**record.get()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_has_one_record_that_stays_where_it_is() {
+        let threads = Threads::new();
+        assert!(threads.get(0).is_none());
+        let made: Vec<*const Thread> =
+            (0..100).filter_map(|thread| threads.make(thread)).map(std::ptr::from_ref).collect();
+        assert_eq!(made.len(), 100);
+        for (thread, &record) in made.iter().enumerate() {
+            assert!(threads.get(thread).is_some_and(|found| std::ptr::eq(found, record)));
+            assert!(threads.make(thread).is_some_and(|found| std::ptr::eq(found, record)));
+        }
+        let found: Vec<usize> = threads
+            .first(40)
+            .map(|(number, record)| {
+                assert!(std::ptr::eq(record, made[number]));
+                number
+            })
+            .collect();
+        assert_eq!(found, (0..40).collect::<Vec<_>>());
+        assert!(threads.get(100).is_none() && threads.make(usize::MAX / 2).is_none());
+        assert_eq!(
+            (Threads::place(0), Threads::place(7), Threads::place(8), Threads::place(23), Threads::place(24)),
+            ((0, 0), (0, 7), (1, 0), (1, 15), (2, 0))
+        );
+    }
+}

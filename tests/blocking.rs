@@ -1,0 +1,257 @@
+//! Processes whose steps block: their worker runs others meanwhile.
+
+use postroom::prelude::*;
+use postroom::{BuildError, ProcessState, ThreadState, block_in_place};
+use postroom_tests::{Latch, act, eventually, soon, within};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How many threads of this program carry `name` (as the system knows it).
+fn threads_named(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks
+        .filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.starts_with(name)))
+        .count()
+}
+
+fn with_workers(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// How many run at a time, outside of what blocks.
+#[derive(Clone, Default)]
+struct Running(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl Running {
+    /// One more.
+    fn enter(&self) {
+        self.0.1.fetch_max(self.0.0.fetch_add(1, SeqCst) + 1, SeqCst);
+        // Others get the core while this step is on.
+        std::thread::yield_now();
+    }
+
+    /// One less.
+    fn leave(&self) {
+        self.0.0.fetch_sub(1, SeqCst);
+    }
+
+    fn most(&self) -> usize {
+        self.0.1.load(SeqCst)
+    }
+}
+
+/// Waits in a step until it is told to go on.
+#[process]
+struct Blocker {
+    running: Running,
+    inside: Latch,
+    go: Latch,
+}
+
+#[process]
+impl Blocker {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn block(&mut self) -> u32 {
+        self.running.enter();
+        let (inside, go, running) = (&self.inside, &self.go, self.running.clone());
+        running.leave();
+        let output = block_in_place(|| {
+            inside.open();
+            go.wait();
+            7
+        });
+        self.running.enter();
+        self.running.leave();
+        output
+    }
+}
+
+/// Adds up, and counts that it runs.
+#[process]
+struct Adder {
+    running: Running,
+    sum: u64,
+}
+
+#[process]
+impl Adder {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn add(&mut self, number: u64) -> u64 {
+        self.running.enter();
+        self.sum += number;
+        self.running.leave();
+        self.sum
+    }
+}
+
+fn blocker(runtime: &Runtime, running: &Running) -> (Address<Blocker>, Latch, Latch) {
+    let (inside, go) = (Latch::new(), Latch::new());
+    let blocker = Blocker { running: running.clone(), inside: inside.clone(), go: go.clone() };
+    (runtime.spawn(blocker).serve().unwrap(), inside, go)
+}
+
+#[test]
+fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_time() {
+    soon(|| {
+        let (runtime, running) = (with_workers(1), Running::default());
+        let (blocker, inside, go) = blocker(&runtime, &running);
+        let adders: Vec<_> =
+            (0..10).map(|_| runtime.spawn(Adder { running: running.clone(), sum: 0 }).serve().unwrap()).collect();
+        let call = std::thread::spawn(move || blocker.block().wait());
+        inside.wait();
+        for round in 1..=100 {
+            assert!(adders.iter().all(|adder| adder.add(1).wait() == Ok(round)));
+        }
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.blocked, statistics.ran_in_place, statistics.past_bound), (1, 0, 0));
+        assert_eq!(blocker.pid().info().unwrap().state, ProcessState::Blocking);
+        assert!(statistics.threads.iter().any(|thread| thread.state == ThreadState::Blocked));
+        // They keep the worker busy while the blocker comes back for it.
+        adders.iter().for_each(|adder| (0..100).for_each(|_| adder.add(1).send().unwrap()));
+        go.open();
+        assert_eq!(call.join().unwrap(), Ok(7));
+        assert!(adders.iter().all(|adder| adder.add(1).wait() == Ok(201)));
+        assert_eq!(running.most(), 1, "one worker, one step at a time");
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.blocked, statistics.overrunning), (0, 0));
+    });
+}
+
+#[test]
+fn while_all_workers_processes_block_the_others_run() {
+    soon(|| {
+        let (runtime, running) = (with_workers(2), Running::default());
+        let blockers: Vec<_> = (0..20).map(|_| blocker(&runtime, &running)).collect();
+        blockers.iter().for_each(|(blocker, ..)| blocker.block().send().unwrap());
+        blockers.iter().for_each(|(_, inside, _)| inside.wait());
+        eventually(|| runtime.statistics().blocked == 20);
+        let adder = runtime.spawn(Adder { running: running.clone(), sum: 0 }).serve().unwrap();
+        assert!((1..=100).all(|sum| adder.add(1).wait() == Ok(sum)));
+        blockers.iter().for_each(|(.., go)| go.open());
+        // Each answers only when its step is over.
+        assert!(blockers.iter().all(|(blocker, ..)| blocker.block().wait() == Ok(7)));
+        assert!(running.most() <= 2, "two workers, {} steps at once", running.most());
+        assert_eq!(runtime.statistics().ran_in_place, 0);
+    });
+}
+
+/// What it had woken and spawned before it blocks is run by others at once.
+#[test]
+fn what_waits_behind_a_step_that_blocks_runs() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let (host, heard) = (runtime.host(), Arc::new(AtomicUsize::new(0)));
+        let all = Latch::new();
+        let (hears, opens) = (heard.clone(), all.clone());
+        let spawner = act(move |_, out| {
+            for _ in 0..100 {
+                let (hears, opens) = (hears.clone(), opens.clone());
+                let child = act(move |_, out| {
+                    if hears.fetch_add(1, SeqCst) + 1 == 100 {
+                        opens.open();
+                    }
+                    out.done();
+                    Ok(())
+                });
+                host.spawn_process(child).start().unwrap();
+            }
+            block_in_place(|| opens.wait());
+            out.done();
+            Ok(())
+        });
+        let pid = runtime.spawn_process(spawner).start().unwrap();
+        pid.join().wait();
+        assert_eq!(heard.load(SeqCst), 100);
+    });
+}
+
+#[test]
+fn a_panic_inside_is_the_steps() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let process = act(|_, _| block_in_place(|| panic!("no such disk")));
+        let end = runtime.spawn_process(process).start().unwrap().join().wait();
+        assert!(matches!(&end, ExitReason::Panic(panic) if panic.to_string().contains("no such disk")), "{end}");
+        // Caught by the process itself, it goes on.
+        let caught = act(|_, out| {
+            let caught = catch_unwind(AssertUnwindSafe(|| block_in_place(|| panic!("no such disk"))));
+            assert!(caught.is_err());
+            out.done();
+            Ok(())
+        });
+        assert_eq!(runtime.spawn_process(caught).start().unwrap().join().wait(), ExitReason::Normal);
+    });
+}
+
+#[test]
+fn outside_of_a_process_it_simply_runs() {
+    let text = String::from("here");
+    assert_eq!(block_in_place(|| (std::thread::current().id(), text.len())), (std::thread::current().id(), 4));
+}
+
+#[test]
+fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_return() {
+    const BOUND: usize = 8;
+    within(Duration::from_secs(60), || {
+        let name = "bk-bound";
+        let runtime = Runtime::builder().name(name).workers(2).blocking_threads(BOUND).build().unwrap();
+        let (done, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
+        for number in 0..2_000 {
+            let (done, most) = (done.clone(), most.clone());
+            let process = act(move |_, out| {
+                block_in_place(|| std::thread::sleep(Duration::from_micros(200)));
+                if number % 50 == 0 {
+                    let threads = threads_named(name);
+                    let mut most = most.lock().unwrap();
+                    *most = threads.max(*most);
+                }
+                done.fetch_add(1, SeqCst);
+                out.done();
+                Ok(())
+            });
+            runtime.spawn_process(process).start().unwrap();
+        }
+        eventually(|| done.load(SeqCst) == 2_000);
+        let most = *most.lock().unwrap();
+        assert!(most <= 2 + BOUND, "{most} threads");
+        let statistics = runtime.statistics();
+        assert!(statistics.threads.len() <= 2 + BOUND, "{} threads", statistics.threads.len());
+        assert!(statistics.ran_in_place > 0 && statistics.past_bound == 0);
+    });
+}
+
+#[test]
+fn threads_that_have_nothing_to_do_end_after_a_while_and_the_workers_keep_theirs() {
+    soon(|| {
+        let name = "bk-idle";
+        let keep_alive = Duration::from_millis(20);
+        let runtime = Runtime::builder().name(name).workers(2).blocking_keep_alive(keep_alive).build().unwrap();
+        for _ in 0..3 {
+            let running = Running::default();
+            let blockers: Vec<_> = (0..10).map(|_| blocker(&runtime, &running)).collect();
+            blockers.iter().for_each(|(blocker, ..)| blocker.block().send().unwrap());
+            blockers.iter().for_each(|(_, inside, _)| inside.wait());
+            assert!(threads_named(name) >= 12);
+            blockers.iter().for_each(|(.., go)| go.open());
+            eventually(|| threads_named(name) == 2 && runtime.statistics().standby == 0);
+            let adder = runtime.spawn(Adder { running, sum: 0 }).serve().unwrap();
+            assert_eq!(adder.add(5).wait(), Ok(5));
+        }
+    });
+}
+
+#[test]
+fn a_bound_of_no_threads_is_refused() {
+    for came in [0, 65_537] {
+        let refused = Runtime::builder().blocking_threads(came).build();
+        assert!(matches!(refused, Err(BuildError::BlockingThreads { came: said, .. }) if said == came));
+    }
+}
