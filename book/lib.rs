@@ -33,6 +33,10 @@ pub mod links {}
 pub mod supervision {}
 #[doc = include_str!("src/pools.md")]
 pub mod pools {}
+#[doc = include_str!("src/async.md")]
+pub mod async_entries {}
+#[doc = include_str!("src/io.md")]
+pub mod io {}
 #[doc = include_str!("src/time.md")]
 pub mod time {}
 #[doc = include_str!("src/by-name.md")]
