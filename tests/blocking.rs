@@ -1,12 +1,21 @@
 //! Processes whose steps block: their worker runs others meanwhile.
 
 use postroom::prelude::*;
-use postroom::{BuildError, ProcessState, ThreadState, block_in_place};
-use postroom_tests::{Latch, act, eventually, soon, within};
+use postroom::{ProcessState, ThreadState, block_in_place};
+use postroom_tests::{Latch, act, eventually, soon};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+#[path = "blocking/asynchronous.rs"]
+mod asynchronous;
+#[path = "blocking/bound.rs"]
+mod bound;
+#[path = "blocking/stress.rs"]
+mod stress;
+#[path = "blocking/together.rs"]
+mod together;
 
 /// How many threads of this program carry `name` (as the system knows it).
 fn threads_named(name: &str) -> usize {
@@ -167,8 +176,8 @@ fn what_waits_behind_a_step_that_blocks_runs() {
             out.done();
             Ok(())
         });
-        let pid = runtime.spawn_process(spawner).start().unwrap();
-        pid.join().wait();
+        runtime.spawn_process(spawner).start().unwrap();
+        eventually(|| runtime.statistics().live == 0);
         assert_eq!(heard.load(SeqCst), 100);
     });
 }
@@ -177,17 +186,30 @@ fn what_waits_behind_a_step_that_blocks_runs() {
 fn a_panic_inside_is_the_steps() {
     soon(|| {
         let runtime = with_workers(1);
-        let process = act(|_, _| block_in_place(|| panic!("no such disk")));
-        let end = runtime.spawn_process(process).start().unwrap().join().wait();
+        let (started, caught) = (Latch::new(), Latch::new());
+        let may_start = started.clone();
+        let process = act(move |_, _| {
+            may_start.wait();
+            block_in_place(|| panic!("no such disk"))
+        });
+        let end = runtime.spawn_process(process).start().unwrap().join();
+        started.open();
+        let end = end.wait();
         assert!(matches!(&end, ExitReason::Panic(panic) if panic.to_string().contains("no such disk")), "{end}");
-        // Caught by the process itself, it goes on.
-        let caught = act(|_, out| {
+        // Caught by the process itself, it goes on, with a worker.
+        let is_caught = caught.clone();
+        let catches = act(move |_, out| {
             let caught = catch_unwind(AssertUnwindSafe(|| block_in_place(|| panic!("no such disk"))));
             assert!(caught.is_err());
-            out.done();
+            is_caught.open();
+            out.idle();
             Ok(())
         });
-        assert_eq!(runtime.spawn_process(caught).start().unwrap().join().wait(), ExitReason::Normal);
+        let catches = runtime.spawn_process(catches).start().unwrap();
+        caught.wait();
+        eventually(|| catches.info().unwrap().state == ProcessState::Idle);
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.blocked, statistics.overrunning), (0, 0));
     });
 }
 
@@ -195,37 +217,6 @@ fn a_panic_inside_is_the_steps() {
 fn outside_of_a_process_it_simply_runs() {
     let text = String::from("here");
     assert_eq!(block_in_place(|| (std::thread::current().id(), text.len())), (std::thread::current().id(), 4));
-}
-
-#[test]
-fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_return() {
-    const BOUND: usize = 8;
-    within(Duration::from_secs(60), || {
-        let name = "bk-bound";
-        let runtime = Runtime::builder().name(name).workers(2).blocking_threads(BOUND).build().unwrap();
-        let (done, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
-        for number in 0..2_000 {
-            let (done, most) = (done.clone(), most.clone());
-            let process = act(move |_, out| {
-                block_in_place(|| std::thread::sleep(Duration::from_micros(200)));
-                if number % 50 == 0 {
-                    let threads = threads_named(name);
-                    let mut most = most.lock().unwrap();
-                    *most = threads.max(*most);
-                }
-                done.fetch_add(1, SeqCst);
-                out.done();
-                Ok(())
-            });
-            runtime.spawn_process(process).start().unwrap();
-        }
-        eventually(|| done.load(SeqCst) == 2_000);
-        let most = *most.lock().unwrap();
-        assert!(most <= 2 + BOUND, "{most} threads");
-        let statistics = runtime.statistics();
-        assert!(statistics.threads.len() <= 2 + BOUND, "{} threads", statistics.threads.len());
-        assert!(statistics.ran_in_place > 0 && statistics.past_bound == 0);
-    });
 }
 
 #[test]
@@ -246,12 +237,4 @@ fn threads_that_have_nothing_to_do_end_after_a_while_and_the_workers_keep_theirs
             assert_eq!(adder.add(5).wait(), Ok(5));
         }
     });
-}
-
-#[test]
-fn a_bound_of_no_threads_is_refused() {
-    for came in [0, 65_537] {
-        let refused = Runtime::builder().blocking_threads(came).build();
-        assert!(matches!(refused, Err(BuildError::BlockingThreads { came: said, .. }) if said == came));
-    }
 }

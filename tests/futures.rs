@@ -15,6 +15,9 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+/// How long a test waits for what must come.
+const SOON: Duration = Duration::from_secs(50);
+
 type Job = Pin<Box<dyn Future<Output = usize> + Send>>;
 
 /// Awaits what it is given, in each of the ways that there are.
@@ -63,8 +66,8 @@ fn in_each_way(runtime: &Runtime, mut job: impl FnMut() -> Job) -> Vec<usize> {
     vec![
         runtime.spawn(Awaiting::default()).run(job()).unwrap().wait().unwrap(),
         runtime.spawn(Awaiting::default()).serve_beside(job()).unwrap().wait().unwrap().0,
-        serving.job(job()).wait().unwrap(),
-        serving.beside(job()).wait().unwrap(),
+        serving.job(job()).timeout(SOON).wait().unwrap(),
+        serving.beside(job()).timeout(SOON).wait().unwrap(),
     ]
 }
 
@@ -186,13 +189,13 @@ fn wakes_itself(mut times: usize) -> impl Future<Output = usize> {
 }
 
 #[test]
-fn futures_that_wake_themselves_a_million_times_are_polled_as_often_and_leave_the_worker_to_others() {
+fn futures_that_wake_themselves_again_and_again_are_polled_as_often_and_leave_the_worker_to_others() {
     watched(|| {
         let runtime = builder().workers(1).build().unwrap();
         let started = Arc::new(AtomicBool::new(false));
         let other = runtime.spawn(Awaiting::default()).serve().unwrap();
-        // A million of each way would take a while in a test that is not optimised.
-        const TIMES: usize = 250_000;
+        // A million would take a while in a test that is not optimised; the oracle is the same.
+        const TIMES: usize = 100_000;
         let ends = in_each_way(&runtime, || {
             let started = started.clone();
             started.store(false, Ordering::SeqCst);
@@ -201,7 +204,7 @@ fn futures_that_wake_themselves_a_million_times_are_polled_as_often_and_leave_th
             let told = asked.clone();
             thread::spawn(move || {
                 until(|| seen.load(Ordering::SeqCst));
-                (0..20).for_each(|_| assert!(other.ping().wait().is_ok()));
+                (0..20).for_each(|_| assert!(other.ping().timeout(SOON).wait().is_ok()));
                 told.store(true, Ordering::SeqCst);
             });
             async move {
@@ -482,6 +485,8 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
         assert!(poll_once(pin!(sink.flush())).is_pending());
         gate.open();
         runtime.block_on(sink.flush()).unwrap();
+        // The mailbox may be full still.
+        until(|| slow.sum().wait() != Err(CallError::Full));
         assert_eq!(slow.sum().wait().unwrap(), 1 + fed);
     });
 }

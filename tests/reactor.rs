@@ -144,7 +144,9 @@ impl User {
 
     #[message]
     fn wait_for_a_task(&mut self, number: u64) -> u64 {
-        Handle::current().block_on(async move { tokio::spawn(async move { number + 1 }).await.unwrap_or(0) })
+        postroom::block_in_place(|| {
+            Handle::current().block_on(async move { tokio::spawn(async move { number + 1 }).await.unwrap_or(0) })
+        })
     }
 }
 
@@ -215,6 +217,73 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
     Ok(())
 }
 
+/// Workers that fall asleep and wake all the time, on sockets, timers, messages, tasks, steps that block and steps that take
+/// long: whatever is lost hangs one of the clients.
+#[test]
+fn nothing_is_lost_between_sockets_timers_messages_and_steps_that_block() -> Outcome {
+    #[process]
+    struct Noise;
+    #[process]
+    impl Noise {
+        #[entry]
+        async fn disturb(&mut self, ctx: &mut Context<Self>, number: u64) {
+            for round in 0.. {
+                let pause = Duration::from_micros(100 * (1 + (number * 7 + round) % 30));
+                match (number + round) % 5 {
+                    0 => ctx.sleep(pause).await,
+                    1 => tokio::time::sleep(pause).await,
+                    2 => postroom::block_in_place(|| std::thread::sleep(pause)),
+                    3 => _ = tokio::spawn(tokio::task::yield_now()).await,
+                    _ => (0..pause.as_micros() as u64 * 10).for_each(|spin| _ = std::hint::black_box(spin)),
+                }
+            }
+        }
+    }
+    for workers in [1, 2, 4] {
+        let runtime = Runtime::builder().workers(workers).tokio().build()?;
+        for number in 0..6 {
+            let _noise = runtime.spawn(Noise).disturb(number)?;
+        }
+        let clients = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        clients.block_on(async {
+            let address = runtime.block_on(listen(&runtime))?;
+            let talks = (0..30_u64).map(|client| async move {
+                tokio::time::sleep(Duration::from_millis(client % 7)).await;
+                for talk in 0..4 {
+                    converse(address, &format!("c{client}-{talk}"), 10).await?;
+                    tokio::time::sleep(Duration::from_micros(300 * client)).await;
+                }
+                Outcome::Ok(())
+            });
+            let all = futures_util::future::try_join_all(talks);
+            tokio::time::timeout(3 * SOON, all).await.map_err(|_| "a client hangs")??;
+            Outcome::Ok(())
+        })?;
+        runtime.shutdown()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_task_that_never_rests_takes_nothing_from_the_processes() -> Outcome {
+    let runtime = Runtime::builder().workers(1).tokio().build()?;
+    let user = runtime.spawn(User).serve()?;
+    runtime.block_on(async {
+        for _ in 0..3 {
+            tokio::spawn(async {
+                loop {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        for number in 0..100 {
+            assert_eq!(user.spawn_task(number).await?, number + 1);
+            assert!(user.sleep(Duration::from_micros(1)).await?);
+        }
+        Ok(())
+    })
+}
+
 #[test]
 fn without_a_reactor_the_process_that_asks_for_one_panics_alone() -> Outcome {
     let runtime = Runtime::builder().workers(1).build()?;
@@ -251,8 +320,10 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
     let user = runtime.spawn(User).serve()?;
     assert_eq!(user.spawn_blocking(2).wait()?, 3);
     runtime.block_on(async {
+        // It is there when the task has not been polled yet, too.
+        let dropped = Dropped(sender);
         tokio::spawn(async move {
-            let _dropped = Dropped(sender);
+            let _dropped = dropped;
             std::future::pending::<()>().await
         });
         tokio::task::yield_now().await;

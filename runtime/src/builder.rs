@@ -175,9 +175,13 @@ impl Builder {
         self
     }
 
-    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs: a
-    /// Tokio runtime with one thread stands beside the workers, and ends with them. Processes run on the workers as ever;
-    /// that thread waits for the system, and runs what `tokio::spawn` is given. Costs that thread, and nothing in a step.
+    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs: the
+    /// host has a Tokio runtime of its own, which ends with it.
+    ///
+    /// The workers drive it: one that has nothing to do waits for the system there, and busy ones look in every so many steps,
+    /// so a socket wakes its process without a thread in between. It costs no step anything. What `tokio::spawn` is given
+    /// runs on the workers too, between two steps, with the rights that it has in any Tokio program: it should not block.
+    /// While all workers are in long steps, a thread of the runtime's own takes their place there.
     ///
     /// ```
     /// use postroom::prelude::*;

@@ -109,6 +109,7 @@ mod wait_graph;
 pub use actor::address::{Address, NarrowOf, Recipient};
 pub use actor::addressed::{Addressed, ProtocolInfo};
 pub use actor::attach::Attached;
+pub use actor::blocking::Blocking;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
 pub use actor::definition::{Actor, Declared, Handles};

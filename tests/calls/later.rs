@@ -26,10 +26,13 @@ fn a_message_may_be_sent_later_and_again_and_again() {
 fn what_was_to_be_sent_to_a_process_that_has_ended_by_then_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
-        let runtime = builder.build().unwrap();
+        let clock = postroom::Clock::manual();
+        let runtime = builder.clock(clock.clone()).build().unwrap();
         let desk = runtime.spawn(Metronome { log: Log::new(), limit: 1 }).serve().unwrap();
         desk.beat(1).send_after(Duration::from_millis(5)).unwrap();
         desk.pid().kill();
+        // The time comes when it is gone, however slow this thread is.
+        clock.advance(Duration::from_millis(5)).unwrap();
         until(|| dead.len() == 1);
         assert_eq!(dead.all(), [("calls::later::MetronomeBeat", DeadLetterReason::Ended)]);
         assert_eq!(runtime.statistics().dead_ended, 1);

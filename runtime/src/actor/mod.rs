@@ -6,6 +6,7 @@
 //! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
+//!   [`blocking`]: something in it that blocks;
 //! * [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is known;
 //! * [`addressed`]: what can be the type of an address;
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
@@ -23,6 +24,7 @@ pub(crate) mod attach;
 pub(crate) mod attachment;
 mod awaits;
 pub(crate) mod beside;
+pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;

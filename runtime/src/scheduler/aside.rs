@@ -5,15 +5,29 @@
 
 use super::handoff::{Back, HandedOff};
 use super::host::Host;
+use super::line::Ticket;
 use super::local::{Context, with_current};
 use super::permits::Need;
 use super::thread::{CALLED, LOST};
 use crate::clock::forget_now;
-use crate::sync::{Ordering, fence, lock, park};
+use crate::sync::{Ordering, fence, lock, park, yield_now};
+use std::cell::Cell;
+use std::ptr;
+use std::task::Waker;
+
+thread_local! {
+    /// The context that this thread has while something blocks in a step of it.
+    static ASIDE: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
 
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
-    in_step(Need::Process, block)
+    let aside = ASIDE.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `Context::aside`, which borrows the context.
+    match unsafe { aside.as_ref() } {
+        Some(context) => context.wait_aside(block),
+        None => in_step(Need::Process, block),
+    }
 }
 
 /// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another thread
@@ -54,65 +68,149 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
-        if context.hand_off(Need::Blocking) {
-            return Some(context.outside(block));
-        }
-        context.host.idle.has_stayed(context.index);
-        None
+        context.hand_off(Need::Room).then(|| context.outside(block, false))
     })
 }
 
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
-        Some(context) if context.hand_off(need) => context.outside(block),
+        Some(context) if context.hand_off(need) => context.outside(block, false),
         Some(context) => context.in_place(block),
+    })
+}
+
+/// What became of something that blocks in async code.
+pub(crate) enum Outcome<F, R> {
+    /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no worker.
+    Ran(R, bool),
+    /// It has not: the process is woken when there is a thread.
+    Waits(F, Place),
+}
+
+/// How a hand-off goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// Somebody else has the worker.
+    Gone,
+    /// The step blocks in its place.
+    Stays,
+    /// A thread has been started for it.
+    Grown,
+    /// Others were faster.
+    Again,
+}
+
+/// A place in the line for a thread, which is given up when this is dropped.
+pub(crate) struct Place {
+    host: &'static Host,
+    ticket: Ticket,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (was_promised, waker) = self.host.idle.leave_line(self.ticket);
+        drop(waker);
+        if was_promised {
+            self.host.serve_line();
+        }
+    }
+}
+
+/// Runs `block` in a step of async code, when there is a thread for it.
+pub(crate) fn block_async<F: FnOnce() -> R, R>(block: F, place: Option<Place>, waker: &Waker) -> Outcome<F, R> {
+    with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
+        None => Outcome::Ran(block(), true),
+        Some(context) => match context.hand_off_or_line_up(place, waker) {
+            Ok(true) => {
+                let output = context.outside(block, true);
+                Outcome::Ran(output, context.thread.attention() & LOST == 0)
+            }
+            Ok(false) => Outcome::Ran(context.in_place(block), true),
+            Err(place) => Outcome::Waits(block, place),
+        },
     })
 }
 
 impl Context {
     /// H1 and H2. Gives whether somebody else has the worker; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
-        let host = self.host;
+        let mut grown = false;
         loop {
-            match host.idle.hand_off(self.index, need) {
-                HandedOff::ToStandby(next) => {
-                    host.leave_behind(self.index, self.thread);
-                    host.unpark(next);
-                    return true;
-                }
-                HandedOff::ToWaiting(next) => {
-                    host.unpark(next);
-                    self.keep_for_others();
-                    host.leave_behind(self.index, self.thread);
-                    host.announce();
-                    return true;
-                }
-                HandedOff::HadNone => return true,
-                HandedOff::Stays => return false,
-                HandedOff::Grow => {
-                    if let Err(error) = host.grow(need) {
-                        tracing::error!(%error, host = %host.config.name, "no thread for a step that blocks could be started");
-                        return false;
-                    }
-                }
+            let handed_off = self.host.idle.hand_off(self.index, need, grown);
+            match self.pass(handed_off, need) {
+                Passed::Gone => return true,
+                Passed::Stays => return false,
+                passed => grown = passed == Passed::Grown,
             }
         }
     }
 
-    /// H3, and back.
-    fn outside<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct ComesBack<'a>(&'a Context);
-        impl Drop for ComesBack<'_> {
-            fn drop(&mut self) {
-                self.0.come_back();
+    /// The same in async code; if the step would block in its place, it has a place in the line instead.
+    fn hand_off_or_line_up(&self, place: Option<Place>, waker: &Waker) -> Result<bool, Place> {
+        let host = self.host;
+        let place = place.filter(|place| ptr::eq(place.host, host));
+        let mut grown = false;
+        loop {
+            // Cloned and dropped outside of the lock: that may run anything.
+            let ticket = place.as_ref().map(|place| place.ticket);
+            let (handed_off, _waker) = match grown {
+                true => (Ok(host.idle.hand_off(self.index, Need::Blocking, true)), None),
+                false => host.idle.hand_off_or_line_up(self.index, ticket, waker.clone()),
+            };
+            let handed_off = match handed_off {
+                Ok(handed_off) => handed_off,
+                Err(ticket) => {
+                    // Perhaps nobody will ever leave a thread.
+                    self.step_out(|| host.serve_line());
+                    return Err(place.unwrap_or(Place { host, ticket }));
+                }
+            };
+            let need = ticket.map_or(Need::Blocking, Need::Promised);
+            match self.pass(handed_off, need) {
+                passed @ (Passed::Gone | Passed::Stays) => {
+                    // Whoever is woken by that is not to run here.
+                    self.step_out(|| drop(place));
+                    return Ok(passed == Passed::Gone);
+                }
+                passed => grown = passed == Passed::Grown,
             }
         }
-        self.step_out(|| {
-            let _comes_back = ComesBack(self);
-            let output = block();
-            forget_now();
-            output
+    }
+
+    /// H2.
+    fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
+        let host = self.host;
+        match handed_off {
+            HandedOff::ToStandby(next) => {
+                host.leave_behind(self.index, self.thread);
+                host.unpark(next);
+                Passed::Gone
+            }
+            HandedOff::ToWaiting(next) => {
+                host.unpark(next);
+                self.keep_for_others();
+                host.leave_behind(self.index, self.thread);
+                host.announce();
+                Passed::Gone
+            }
+            HandedOff::HadNone => Passed::Gone,
+            HandedOff::Stays => Passed::Stays,
+            HandedOff::Grow => host.try_to_grow(need),
+        }
+    }
+
+    /// H3, and back; in async code the thread does not wait for a worker.
+    fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
+        struct ComesBack<'a>(&'a Context, bool);
+        impl Drop for ComesBack<'_> {
+            fn drop(&mut self) {
+                self.0.come_back(self.1);
+            }
+        }
+        self.aside(|| {
+            let _comes_back = ComesBack(self, is_async);
+            block()
         })
     }
 
@@ -121,17 +219,56 @@ impl Context {
         struct Stayed<'a>(&'a Context);
         impl Drop for Stayed<'_> {
             fn drop(&mut self) {
-                self.0.host.idle.has_stayed(self.0.index);
+                self.0.host.idle.stay(self.0.index, false);
             }
         }
         self.host.ran_in_place.add_shared(1);
         self.tell_in_place();
-        self.step_out(|| {
+        self.aside(|| {
             let _stayed = Stayed(self);
-            let output = block();
-            forget_now();
-            output
+            block()
         })
+    }
+
+    /// Runs something that blocks, outside of the context.
+    fn aside<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Back(*const Context);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                ASIDE.set(self.0);
+                forget_now();
+            }
+        }
+        self.step_out(|| {
+            // Those that blocked before wait for processes now.
+            self.host.serve_line();
+            let _back = Back(ASIDE.replace(self));
+            block()
+        })
+    }
+
+    /// Within something that blocks, `block` waits for another process.
+    fn wait_aside<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Waited<'a>(&'a Context, bool);
+        impl Drop for Waited<'_> {
+            fn drop(&mut self) {
+                let Self(context, was_in_place) = *self;
+                if was_in_place {
+                    context.come_back(false);
+                    context.host.idle.stay(context.index, true);
+                } else {
+                    context.host.idle.note_waits(context.index, false);
+                }
+            }
+        }
+        let was_in_place = self.host.idle.is_in_place(self.index);
+        let has_handed_off = was_in_place && self.hand_off(Need::Process);
+        if !was_in_place {
+            self.host.idle.note_waits(self.index, true);
+        }
+        let _waited = (has_handed_off || !was_in_place).then(|| Waited(self, was_in_place));
+        self.host.serve_line();
+        block()
     }
 
     /// Says so, once for each type of process.
@@ -147,10 +284,12 @@ impl Context {
         }
     }
 
-    /// B1 and B2: for a worker to go on with the step.
-    fn come_back(&self) {
+    /// B1 and B2: for a worker to go on with the step, or to leave it.
+    fn come_back(&self, is_async: bool) {
         let host = self.host;
-        let mut back = host.idle.come_back(self.index, false);
+        // What it was called for before is over: if it gets a worker, whoever waits then calls it anew.
+        self.thread.heed();
+        let mut back = host.idle.come_back(self.index, is_async);
         if let Back::Waits(others) = &back {
             for &other in others {
                 if let Some(thread) = host.threads.get(other) {
@@ -172,6 +311,7 @@ impl Context {
             Back::With(worker, displaced) => {
                 self.take_up(worker);
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
+                host.serve_line();
             }
             Back::Stray | Back::Waits(_) => self.thread.call(LOST),
         }
@@ -185,6 +325,32 @@ impl Context {
 }
 
 impl Host {
+    /// Starts a thread that the worker of a step can be handed to.
+    fn try_to_grow(&'static self, need: Need) -> Passed {
+        match self.grow(need) {
+            Ok(true) => Passed::Grown,
+            Ok(false) => {
+                // A thread that is about to end may have to be gone first.
+                yield_now();
+                Passed::Again
+            }
+            Err(error) => {
+                tracing::error!(%error, host = %self.config.name, "no thread for a step that blocks could be started");
+                Passed::Stays
+            }
+        }
+    }
+
+    /// There may be a thread more to block with: wakes those in line whose turn has come. Not for a thread in its context.
+    pub(super) fn serve_line(&self) {
+        for waker in self.idle.serve_line() {
+            // A waker may be anybody's code.
+            if let Err(panic) = crate::panics::contain(|| waker.wake()) {
+                tracing::error!(%panic, "the waker of something that blocks panicked");
+            }
+        }
+    }
+
     /// M1 to M4: `number` has been in the same step for long, and others wait. Its worker goes to another thread, and its step
     /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
     ///
@@ -196,12 +362,8 @@ impl Host {
             match self.idle.take_over(number) {
                 HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
                 HandedOff::HadNone | HandedOff::Stays => return false,
-                HandedOff::Grow => {
-                    if let Err(error) = self.grow(Need::Blocking) {
-                        tracing::error!(%error, host = %self.config.name, "no thread to take over from a stalled step could be started");
-                        return false;
-                    }
-                }
+                HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
+                HandedOff::Grow => {}
             }
         };
         thread.call(LOST);

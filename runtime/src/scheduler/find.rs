@@ -125,6 +125,7 @@ impl Context {
         self.turns.set(turn);
         if turn.is_multiple_of(CLOCK / FAIR) {
             self.keep_time();
+            self.visit_reactor();
         }
         if !self.deque.is_empty() {
             // With the fence that pushes to the own deque leave out.
@@ -187,7 +188,7 @@ impl Context {
 
     /// The same; the thread may count as searching already.
     fn search_on(&self, searching: bool) -> Option<Token> {
-        let mut searching = searching;
+        let (mut searching, mut visited) = (searching, false);
         loop {
             let over = self.host.is_stopped();
             let found = if searching && !over { self.search_awake() } else { None };
@@ -198,10 +199,22 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
+            if !visited && self.has_tasks() {
+                // Not as one that searches: others rely on it to look soon. (D6)
+                if searching && self.host.idle.stop_searching() && self.host.has_work() {
+                    self.host.announce();
+                }
+                self.visit_reactor();
+                if self.thread.attention() != 0 {
+                    return self.find_when_called();
+                }
+                (searching, visited) = (self.host.idle.start_searching(), true);
+                continue;
+            }
             if !self.sleep(searching) {
                 return None;
             }
-            searching = true;
+            (searching, visited) = (true, false);
         }
     }
 

@@ -59,8 +59,10 @@
 //! `tests/models`.
 
 use super::idle::{DEEP, Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
+use super::line::{Ticket, Worth};
 use super::permits::{At, Need, Successor};
 use crate::sync::{Ordering, lock};
+use std::task::Waker;
 
 /// What became of a worker that was to be handed off.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,34 +128,100 @@ pub(crate) struct Census {
 }
 
 impl Idle {
-    /// H1: `from` is about to block.
-    pub(crate) fn hand_off(&self, from: usize, need: Need) -> HandedOff {
+    /// H1: `from` is about to block. A thread may have been started for it.
+    pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
-        let handed_off = self.give_away(&mut sleepers, from, need, At::Blocked);
+        let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
         match handed_off {
             HandedOff::HadNone => sleepers.permits.go_without(from, true),
-            HandedOff::Stays => sleepers.permits.stay(from, true),
+            HandedOff::Stays if need != Need::Room => sleepers.permits.stay(from, true),
             _ => {}
         }
+        sleepers.permits.note_waits(from, matches!(need, Need::Process | Need::Room));
         handed_off
     }
 
-    /// A step that has blocked in its place does so no more.
-    pub(crate) fn has_stayed(&self, thread: usize) {
-        lock(&self.sleepers).permits.stay(thread, false);
+    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a ticket, and
+    /// `waker` is woken when there is a thread for it. Gives the waker that is not needed.
+    pub(crate) fn hand_off_or_line_up(
+        &self,
+        from: usize,
+        ticket: Option<Ticket>,
+        mut waker: Waker,
+    ) -> (Result<HandedOff, Ticket>, Option<Waker>) {
+        let mut sleepers = lock(&self.sleepers);
+        let need = match ticket.map(|ticket| (ticket, sleepers.permits.line.ask(ticket, &mut waker))) {
+            None | Some((_, Worth::Nothing)) => Need::Blocking,
+            Some((ticket, Worth::Promised)) => Need::Promised(ticket),
+            Some((ticket, Worth::Waits)) => return (Err(ticket), Some(waker)),
+        };
+        let handed_off = self.give_away(&mut sleepers, from, (need, false), At::Blocked);
+        sleepers.permits.note_waits(from, false);
+        match handed_off {
+            HandedOff::Stays => {
+                let ticket = sleepers.permits.line.join(waker);
+                self.count_line(&sleepers);
+                (Err(ticket), None)
+            }
+            HandedOff::HadNone => {
+                sleepers.permits.go_without(from, true);
+                (Ok(HandedOff::HadNone), Some(waker))
+            }
+            handed_off => (Ok(handed_off), Some(waker)),
+        }
+    }
+
+    /// Whoever had the ticket wants nothing any more. Gives whether a thread was promised, and a waker that is not needed.
+    pub(crate) fn leave_line(&self, ticket: Ticket) -> (bool, Option<Waker>) {
+        let mut sleepers = lock(&self.sleepers);
+        let left = sleepers.permits.line.leave(ticket);
+        self.count_line(&sleepers);
+        left
+    }
+
+    fn count_line(&self, sleepers: &Sleepers) {
+        self.lined_up.store(sleepers.permits.line.len(), Ordering::SeqCst);
+    }
+
+    /// There may be a thread more to block with: gives those in line whose turn has come, who must be woken.
+    #[must_use = "they must be woken"]
+    pub(crate) fn serve_line(&self) -> Vec<Waker> {
+        // Whoever has joined the line has counted itself under the lock, before what happened under the lock here.
+        if self.lined_up.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
+        }
+        let mut sleepers = lock(&self.sleepers);
+        let served = std::iter::from_fn(|| sleepers.permits.promise()).collect();
+        self.count_line(&sleepers);
+        served
+    }
+
+    /// Whether a step blocks in its place.
+    pub(crate) fn stay(&self, thread: usize, blocks: bool) {
+        lock(&self.sleepers).permits.stay(thread, blocks);
+    }
+
+    /// Whether the step of that thread blocks in its place.
+    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
+        lock(&self.sleepers).permits.is_in_place(thread)
+    }
+
+    /// Within what blocks a wait for another process begins, or ends.
+    pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
+        lock(&self.sleepers).permits.note_waits(thread, waits);
     }
 
     /// M1: the worker of `from`, which is stuck in a step, goes to another thread.
     pub(crate) fn take_over(&self, from: usize) -> HandedOff {
-        self.give_away(&mut lock(&self.sleepers), from, Need::Blocking, At::Stray)
+        self.give_away(&mut lock(&self.sleepers), from, (Need::Blocking, false), At::Stray)
     }
 
-    fn give_away(&self, sleepers: &mut Sleepers, from: usize, need: Need, then: At) -> HandedOff {
+    fn give_away(&self, sleepers: &mut Sleepers, from: usize, (need, grown): (Need, bool), then: At) -> HandedOff {
         let permits = &mut sleepers.permits;
         if permits.stopped || !matches!(permits.at(from), At::Up(_)) {
             return HandedOff::HadNone;
         }
-        match permits.successor(need) {
+        let handed_off = match permits.successor(need, grown) {
             Successor::Waiting(next) => {
                 permits.pass_to_waiting(from, then);
                 HandedOff::ToWaiting(next)
@@ -163,15 +231,20 @@ impl Idle {
                 self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
                 HandedOff::ToStandby(next)
             }
-            Successor::New => HandedOff::Grow,
-            Successor::None => HandedOff::Stays,
+            Successor::New => return HandedOff::Grow,
+            Successor::None => return HandedOff::Stays,
+        };
+        if let Need::Promised(ticket) = need {
+            permits.line.leave(ticket);
         }
+        handed_off
     }
 
-    /// A record for a thread that is about to be started for want of a successor; `None` if that is not so any more.
+    /// A record for a thread that is about to be started for want of a successor; `None` if that is not so any more, or not
+    /// yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
-        if sleepers.permits.stopped || sleepers.permits.successor(need) != Successor::New {
+        if !sleepers.permits.may_start(need) {
             return None;
         }
         let thread = sleepers.permits.admit(None);
@@ -264,8 +337,8 @@ impl Idle {
         }
     }
 
-    /// What a thread that has lain down or stands by has to do now.
-    pub(crate) fn look(&self, thread: usize) -> Rest {
+    /// What a thread that has lain down or stands by has to do now. The lookout's sleep has its own end.
+    pub(crate) fn look(&self, thread: usize, lookout: bool) -> Rest {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
@@ -273,7 +346,7 @@ impl Idle {
             _ if permits.stopped => Rest::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
-                permits.note_timed(thread, spare);
+                permits.note_timed(thread, spare && !lookout);
                 Rest::Asleep(spare)
             }
             _ => Rest::Standby(permits.has_surplus()),

@@ -70,6 +70,8 @@ pub(crate) struct Host {
     pub(crate) has_hooks: bool,
     /// Whether its processes run within a reactor.
     pub(crate) has_reactor: bool,
+    /// Whether its threads drive that.
+    pub(crate) has_driver: bool,
     home: OnceLock<&'static Home>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
@@ -126,6 +128,7 @@ impl Host {
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
             has_reactor: user.reactor.is_some(),
+            has_driver: user.driver().is_some(),
             user: RwLock::new(Some(Arc::new(user))),
             home: OnceLock::new(),
             handle: OnceLock::new(),

@@ -90,6 +90,8 @@ pub(crate) struct Idle {
     pub(super) sleepers: Mutex<Sleepers>,
     /// The number of the highest thread record in use, and one. Written under the lock.
     pub(super) high: AtomicUsize,
+    /// How many wait in line for a thread. Written under the lock.
+    pub(super) lined_up: AtomicUsize,
 }
 
 pub(super) struct Sleepers {
@@ -128,6 +130,7 @@ impl Idle {
             workers,
             sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), lookout: None, rises: 0, permits }),
             high: AtomicUsize::new(0),
+            lined_up: AtomicUsize::new(0),
         }
     }
 

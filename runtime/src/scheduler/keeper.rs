@@ -23,7 +23,9 @@ impl Keeper for Host {
                     Some(worker) => worker.inject.push(token),
                     None => self.global.push(token),
                 }
-                self.announce();
+                if !super::driving::is_seen_to(self) {
+                    self.announce();
+                }
             }
         });
     }

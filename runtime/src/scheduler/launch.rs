@@ -41,17 +41,18 @@ impl Host {
         *lock(&self.launched) < self.workers.len()
     }
 
-    /// Starts a thread without a worker, if there is still none that could get one from a step with that need.
-    pub(crate) fn grow(&'static self, need: Need) -> io::Result<()> {
+    /// Starts a thread without a worker, if there is still none that could get one from a step with that need. Gives whether
+    /// it has.
+    pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
-        let Some(thread) = self.idle.reserve(need) else { return Ok(()) };
+        let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
         if self.idle.census().threads > self.workers.len() + self.config.blocking_threads {
             self.past_bound.add_shared(1);
         }
         self.start_thread(thread, None)?;
         self.idle.started(thread);
-        Ok(())
+        Ok(true)
     }
 
     fn start_thread(&'static self, thread: usize, worker: Option<usize>) -> io::Result<()> {
@@ -105,5 +106,6 @@ impl Host {
             thread.vacate(context.deque);
         }
         self.idle.dismiss(index);
+        self.serve_line();
     }
 }

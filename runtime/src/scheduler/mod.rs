@@ -3,9 +3,11 @@
 //! From the bottom up:
 //! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
 //! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
-//! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
+//! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like, and
+//!   [`driving`]: how threads drive that;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
-//!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`]: who has which worker;
+//!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`] and [`line`]: who has which worker, and who
+//!   waits for a thread to block with;
 //!   [`handoff`]: how it passes from one to the other;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
@@ -22,6 +24,7 @@ mod budget;
 pub(crate) mod counters;
 pub(crate) mod crowd;
 pub(crate) mod dispatch;
+mod driving;
 pub(crate) mod end;
 pub(crate) mod find;
 pub(crate) mod gate;
@@ -31,6 +34,7 @@ pub(crate) mod host;
 pub(crate) mod idle;
 mod keeper;
 pub(crate) mod launch;
+pub(crate) mod line;
 pub(crate) mod local;
 pub(crate) mod own;
 pub(crate) mod permits;

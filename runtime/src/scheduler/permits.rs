@@ -4,6 +4,7 @@
 //! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change of
 //! this table. There are more threads than workers while steps block.
 
+use super::line::{Line, Ticket};
 use std::collections::VecDeque;
 
 /// Where a thread is.
@@ -40,17 +41,23 @@ struct Place {
     timed: bool,
     /// Whether its step blocks although it has a worker.
     in_place: bool,
+    /// Whether that which blocks waits for another process.
+    waits: bool,
 }
 
-const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false };
+const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
 
 /// Why a step gives up its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// It runs something that blocks.
     Blocking,
+    /// The same, in async code, with a thread promised.
+    Promised(Ticket),
     /// It waits for another process, which may need a worker for that.
     Process,
+    /// The same; but it can do without.
+    Room,
 }
 
 /// Who could get a worker.
@@ -77,8 +84,12 @@ pub(crate) struct Permits {
     workers: usize,
     /// How many threads there may be.
     limit: usize,
-    /// How many there are.
+    /// How many there are; some of them on their way in or out.
     threads: usize,
+    starting: usize,
+    ending: usize,
+    /// Those that wait for a thread. There are always as many in standby, on their way, or to be started, as are promised.
+    pub(crate) line: Line,
     pub(crate) stopped: bool,
 }
 
@@ -91,6 +102,9 @@ impl Permits {
             workers,
             limit,
             threads: 0,
+            starting: 0,
+            ending: 0,
+            line: Line::default(),
             stopped: false,
         }
     }
@@ -150,27 +164,71 @@ impl Permits {
         });
         self.places[thread] = Place { at: worker.map_or(At::Starting, At::Up), ..NOWHERE };
         self.threads += 1;
+        self.starting += usize::from(worker.is_none());
         thread
     }
 
     /// Its thread is gone, or has not come.
     pub(crate) fn dismiss(&mut self, thread: usize) {
         self.standby.retain(|&other| other != thread);
+        self.starting -= usize::from(self.at(thread) == At::Starting);
+        self.ending -= usize::from(self.at(thread) == At::Ending);
         self.places[thread] = NOWHERE;
         self.threads -= 1;
     }
 
-    /// Who could get a worker whose step has that need.
-    pub(crate) fn successor(&self, need: Need) -> Successor {
+    /// How many steps more may block, with a thread each to take their worker.
+    fn available(&self) -> isize {
+        let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
+        let there = count(self.standby.len() + self.starting + self.ending);
+        there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
+    }
+
+    /// Who could get the worker of a step that has that need, and for which a thread may have been started.
+    pub(crate) fn successor(&self, need: Need, grown: bool) -> Successor {
         if let Some(&next) = self.waiting.front() {
-            Successor::Waiting(next)
-        } else if let Some(&next) = self.standby.last() {
-            Successor::Standby(next)
-        } else if self.threads < self.limit || (need == Need::Process && self.is_last_to_run()) {
-            Successor::New
-        } else {
-            Successor::None
+            return Successor::Waiting(next);
         }
+        let may = grown || matches!(need, Need::Promised(_)) || self.available() > 0;
+        match self.standby.last() {
+            Some(&next) if may => Successor::Standby(next),
+            None if may => Successor::New,
+            _ if need == Need::Process && self.is_last_to_run() => Successor::New,
+            _ => Successor::None,
+        }
+    }
+
+    /// Whether a thread may be started now for a step that has that need.
+    pub(crate) fn may_start(&self, need: Need) -> bool {
+        let beyond = match need {
+            Need::Blocking | Need::Room => false,
+            // The promise was one beyond the bound if nobody comes or goes.
+            Need::Promised(_) => self.starting + self.ending == 0,
+            Need::Process => self.is_last_to_run(),
+        };
+        !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == Successor::New
+    }
+
+    /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave one,
+    /// since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
+    pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
+        let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
+        if may { self.line.promise() } else { None }
+    }
+
+    /// Whether all that block wait for processes.
+    fn all_wait(&self) -> bool {
+        self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
+    }
+
+    /// What blocks waits for another process, or does not.
+    pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
+        self.places[thread].waits = waits;
+    }
+
+    /// Whether its step blocks although it has a worker.
+    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
+        self.places[thread].in_place
     }
 
     /// Whether all workers would be in steps that block if one more blocked in its place.
@@ -215,6 +273,7 @@ impl Permits {
 
     /// Without a worker, and with nothing to do.
     pub(crate) fn stand_by(&mut self, thread: usize) {
+        self.starting -= usize::from(self.at(thread) == At::Starting);
         self.set(thread, At::Standby);
         self.standby.push(thread);
     }
@@ -253,11 +312,15 @@ impl Permits {
         self.places[thread].behind.take()
     }
 
-    /// A thread in standby goes for good. Gives whether it was.
+    /// A thread in standby goes for good. Gives whether it may: it was in standby, and is not promised.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
+        if self.has_surplus() && self.standby.len() <= self.line.promised() {
+            return false;
+        }
         let Some(place) = self.standby.iter().position(|&other| other == thread) else { return false };
         self.standby.remove(place);
         self.set(thread, At::Ending);
+        self.ending += 1;
         true
     }
 

@@ -15,13 +15,13 @@ impl Context {
     /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives `false`.
     pub(super) fn sleep(&self, searched: bool) -> bool {
         self.thread.heed();
-        let timers = self.host.next_timer() < Moment::NEVER;
+        let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let lain = self.host.idle.lie_down(self.index, searched, timers);
         self.thread.counters.parks.add(1);
         match lain {
             Lain::Asleep(lookout) => self.rest(true, lookout),
             Lain::StandsBy(next) => {
-                next.into_iter().for_each(|next| self.host.unpark(next));
+                self.pass_on(next);
                 self.rest(true, false)
             }
         }
@@ -34,10 +34,17 @@ impl Context {
         // Before it gives up its worker: so the process is not in anybody's hands when all workers sleep.
         self.keep_for_others();
         let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
-        next.into_iter().for_each(|next| self.host.unpark(next));
+        self.pass_on(next);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
         self.rest(false, false).then_some(true)
+    }
+
+    /// The thread has no worker any more: `next` has it, if there is one, and there is a thread more to block with.
+    fn pass_on(&self, next: Option<usize>) {
+        next.into_iter().for_each(|next| self.host.unpark(next));
+        // Whoever is woken by that is not to run here.
+        self.step_out(|| self.host.serve_line());
     }
 
     /// Moves what is in the run-next slot to where others look.
@@ -57,7 +64,7 @@ impl Context {
             if asleep {
                 self.look_again(lookout);
             }
-            let patience = match host.idle.look(self.index) {
+            let patience = match host.idle.look(self.index, lookout) {
                 Rest::Up(worker, behind) => {
                     self.take_up(worker);
                     self.behind.set(behind);
@@ -75,11 +82,14 @@ impl Context {
                     if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
                         return false;
                     }
-                    // Others are still to empty its deque.
-                    if is_over { Some(host.config.keep_alive.max(PAUSE)) } else { rest }
+                    // Others are still to empty its deque, or it is promised to somebody.
+                    if is_over { Some(PAUSE) } else { rest }
                 }
             };
-            park(patience);
+            match lookout && asleep {
+                true => self.park_as_lookout(patience),
+                false => park(patience),
+            }
             forget_now();
             if asleep && lookout && self.watch(&mut watched) {
                 // It is up, and finds that when it looks.
@@ -140,5 +150,5 @@ impl Context {
     }
 }
 
-/// How long a thread that is one too many waits for others to empty its deque before it looks again.
+/// How long a thread that is to end, and may not, waits before it looks again.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -27,6 +27,7 @@ use crate::sync::{
 };
 use crate::table::{Slot, Token};
 use std::ptr::{self, NonNull};
+use std::task::Waker;
 
 /// Somebody waits for a worker, or the host stops: the thread is to look, between two steps.
 pub(crate) const CALLED: u8 = 1;
@@ -43,6 +44,8 @@ pub(crate) struct Thread {
     attention: AtomicU8,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
+    /// Whether it visits the reactor, with a worker: it runs code of others there, as in a step.
+    pub(super) visiting: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
     /// How others see it while it waits on its stack.
@@ -55,6 +58,10 @@ pub(crate) struct Thread {
 struct Cold {
     /// For waking it.
     handle: Option<ThreadHandle>,
+    /// For waking it while it parks in a reactor.
+    waker: Option<Waker>,
+    /// Whether it has been unparked since it did so last.
+    unparked: bool,
     /// The near end of the deque, while there is no thread.
     deque: Option<Deque<Token>>,
 }
@@ -68,8 +75,9 @@ impl Thread {
             running: AtomicPtr::new(ptr::null_mut()),
             attention: AtomicU8::new(0),
             is_left: AtomicBool::new(false),
+            visiting: AtomicBool::new(false),
             stealer: deque.stealer(),
-            cold: Mutex::new(Cold { handle: None, deque: Some(deque) }),
+            cold: Mutex::new(Cold { handle: None, waker: None, unparked: false, deque: Some(deque) }),
             waiter: OnceLock::new(),
             counters: CachePadded::new(Counters::default()),
         }
@@ -143,8 +151,27 @@ impl Thread {
     }
 
     pub(crate) fn unpark(&self) {
-        if let Some(handle) = &lock(&self.cold).handle {
-            unpark(handle);
+        let mut cold = lock(&self.cold);
+        cold.unparked = true;
+        match (&cold.waker, &cold.handle) {
+            (Some(waker), _) => waker.wake_by_ref(),
+            (None, Some(handle)) => unpark(handle),
+            (None, None) => {}
         }
+    }
+
+    /// From here on it rests where `waker` wakes it. Gives whether it has been unparked since it did so last.
+    pub(super) fn rests_with(&self, waker: &Waker) -> bool {
+        let mut cold = lock(&self.cold);
+        if !cold.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            cold.waker = Some(waker.clone());
+        }
+        cold.unparked
+    }
+
+    /// It rests in a reactor no more.
+    pub(super) fn rests_no_more(&self) {
+        let mut cold = lock(&self.cold);
+        (cold.waker, cold.unparked) = (None, false);
     }
 }

@@ -395,7 +395,7 @@ impl World {
             if unkept || due || work {
                 assert!(idle.get_up(me), "nobody takes its worker");
             }
-            match idle.look(me) {
+            match idle.look(me, lookout) {
                 Rest::Up(worker, _) => return assert_eq!(worker, me, "nobody takes its worker"),
                 Rest::Ended => return,
                 Rest::Asleep(_) => {}
