@@ -3,10 +3,11 @@
 //! A client that reads more slowly than others publish misses what its connection's mailbox has no room for. It holds
 //! nobody up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use postroom::Actor;
 use postroom::prelude::*;
+use postroom::{Actor, JoinError};
 
 /// The name of a channel: any bytes.
 pub type Channel = Arc<[u8]>;
@@ -18,12 +19,43 @@ pub struct Published {
     pub text: Arc<[u8]>,
 }
 
-/// The group of a channel.
-pub fn group<P: Actor>(ctx: &Context<P>, channel: &[u8]) -> Group {
-    ctx.group(format!("channel {}", channel.escape_ascii()))
-}
-
 /// Gives how many clients it goes to.
 pub fn publish<P: Actor>(ctx: &Context<P>, channel: &[u8], text: &[u8]) -> usize {
     group(ctx, channel).broadcast(Published { channel: channel.into(), text: text.into() })
+}
+
+/// The channels of one client.
+#[derive(Default)]
+pub struct Channels(BTreeSet<Channel>);
+
+impl Channels {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Channel> {
+        self.0.iter()
+    }
+
+    pub fn join<P: Actor>(&mut self, ctx: &Context<P>, channel: &[u8]) -> Result<(), JoinError> {
+        if !self.0.contains(channel) {
+            group(ctx, channel).join(ctx.pid())?;
+            self.0.insert(channel.into());
+        }
+        Ok(())
+    }
+
+    pub fn leave<P: Actor>(&mut self, ctx: &Context<P>, channel: &[u8]) {
+        if self.0.remove(channel) {
+            group(ctx, channel).leave(ctx.pid());
+        }
+    }
+}
+
+fn group<P: Actor>(ctx: &Context<P>, channel: &[u8]) -> Group {
+    ctx.group(format!("channel {}", channel.escape_ascii()))
 }

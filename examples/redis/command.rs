@@ -1,23 +1,20 @@
 //! What a request asks for.
 
+use crate::batch::Operation;
 use crate::resp::{Words, number};
 
-/// The words after the first, understood.
-#[derive(Clone, Copy)]
+#[derive(Debug)]
 pub enum Command<'a> {
-    Ping(Option<&'a [u8]>),
-    Get(&'a [u8]),
-    Set(&'a [u8], &'a [u8]),
-    Increment(&'a [u8]),
+    /// What concerns one key.
+    Key(&'a [u8], Operation),
     GetMany(Words<'a>),
     Delete(Words<'a>),
     Exists(Words<'a>),
-    Expire(&'a [u8], i64),
-    TimeToLive(&'a [u8]),
     Publish(&'a [u8], &'a [u8]),
     Subscribe(Words<'a>),
     /// From all channels, if it names none.
     Unsubscribe(Words<'a>),
+    Ping(Option<&'a [u8]>),
     Quit,
 }
 
@@ -42,21 +39,22 @@ impl<'a> Command<'a> {
         let two = |command| words.exactly::<2>().ok_or(CommandError::Arity(command));
         let some = |command| if words.len() > 0 { Ok(words) } else { Err(CommandError::Arity(command)) };
         Ok(match name {
-            _ if is("get") => Self::Get(one("get")?),
+            _ if is("get") => Self::Key(one("get")?, Operation::Get),
             _ if is("set") => match words.exactly() {
-                Some([key, value]) => Self::Set(key, value),
+                Some([key, value]) => Self::Key(key, Operation::Set(value.into())),
                 None if words.len() > 2 => return Err(CommandError::Syntax),
                 None => return Err(CommandError::Arity("set")),
             },
-            _ if is("incr") => Self::Increment(one("incr")?),
+            _ if is("incr") => Self::Key(one("incr")?, Operation::Increment),
             _ if is("mget") => Self::GetMany(some("mget")?),
             _ if is("del") => Self::Delete(some("del")?),
             _ if is("exists") => Self::Exists(some("exists")?),
             _ if is("expire") => {
                 let [key, seconds] = two("expire")?;
-                Self::Expire(key, number(seconds).ok_or(CommandError::NotANumber)?)
+                let seconds = number(seconds).ok_or(CommandError::NotANumber)?;
+                Self::Key(key, Operation::Expire(seconds))
             }
-            _ if is("ttl") => Self::TimeToLive(one("ttl")?),
+            _ if is("ttl") => Self::Key(one("ttl")?, Operation::TimeToLive),
             _ if is("publish") => {
                 let [channel, text] = two("publish")?;
                 Self::Publish(channel, text)
@@ -73,7 +71,7 @@ impl<'a> Command<'a> {
     }
 
     /// Whether a client that has subscribed may ask for it.
-    pub fn is_for_subscribers(self) -> bool {
+    pub fn is_for_subscribers(&self) -> bool {
         matches!(self, Self::Ping(_) | Self::Subscribe(_) | Self::Unsubscribe(_) | Self::Quit)
     }
 }

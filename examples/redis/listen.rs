@@ -45,8 +45,11 @@ impl Listener {
 
     fn connect(&mut self, stream: TcpStream) -> Result<(), ChildError> {
         self.count += 1;
-        let connection = Connection::new(self.keys.clone());
-        let child = Child::once(self.count.to_string(), |spawn| spawn.of(connection).serve(stream));
-        self.connections.start(child.stop_within(PATIENCE)).map(drop)
+        let keys = self.keys.clone();
+        let connection = Child::once(self.count.to_string(), move |spawn| {
+            let keys = keys.present(spawn.host());
+            spawn.of(Connection::new(keys)).serve(stream)
+        });
+        self.connections.start(connection.stop_within(PATIENCE)).map(drop)
     }
 }

@@ -13,8 +13,9 @@
 //! ```
 //!
 //! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call of one process by another.
-//! A connection answers its requests one after the other, so its client finds its own writes, whatever shards they are in.
-//! What asks for several keys is done key by key: others may come in between, which Redis rules out.
+//! A connection does what it is asked one after the other, so its client finds its own writes, whatever shards they are in.
+//! What comes together and is for one shard goes there together. What asks for several keys is done key by key: others may
+//! come in between, which Redis rules out.
 //!
 //! It knows GET, SET (without options), DEL, INCR, MGET, EXPIRE, TTL, EXISTS, PING, SUBSCRIBE, UNSUBSCRIBE, PUBLISH and
 //! QUIT, in RESP2 and typed as lines, one or many at a time.
@@ -36,6 +37,8 @@ use crate::listen::Listener;
 use crate::options::Options;
 use crate::shard::Shard;
 
+mod answer;
+mod batch;
 mod channel;
 mod command;
 mod connection;
@@ -58,15 +61,18 @@ Serves the Redis protocol on 127.0.0.1, until it is interrupted.
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let (text, code) = match Options::parse(env::args_os().skip(1)) {
-        Ok(options) if options.help => (USAGE.to_string(), 0),
+    let (complaint, code) = match Options::parse(env::args_os().skip(1)) {
+        Ok(options) if options.help => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
         Ok(options) => match serve(options.port) {
             Ok(()) => return ExitCode::SUCCESS,
-            Err(failure) => (format!("redis: {failure}"), 1),
+            Err(failure) => (failure.to_string(), 1),
         },
-        Err(error) => (format!("redis: {error}\n{USAGE}"), 2),
+        Err(error) => (format!("{error}\n{USAGE}"), 2),
     };
-    eprintln!("{text}");
+    eprintln!("redis: {complaint}");
     ExitCode::from(code)
 }
 
@@ -76,15 +82,14 @@ fn serve(port: u16) -> Result<(), Failure> {
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))?;
     let address = listener.local_addr()?;
 
-    let shards = runtime.workers();
+    let count = runtime.workers();
     let tree = Supervisor::one_for_one()
-        .child("shards", move |spawn| supervise(shards).spawn(spawn))
+        .child("shards", move |spawn| supervise(count).spawn(spawn))
         .child("connections", |spawn| Supervisor::dynamic().spawn(spawn))
         .spawn(&runtime)?;
     let (shards, connections) = (tree.tree("shards")?, tree.tree("connections")?);
-    let shards = (0..shards.children().len()).map(|number| shards.child(&name(number)));
-    let keys = Keys::over(shards.collect::<Result<Vec<_>, _>>()?);
-    runtime.spawn(Listener::new(keys, connections)).accept(listener)?;
+    let shards = (0..count).map(|number| shards.child(&name(number))).collect::<Result<Vec<_>, _>>()?;
+    runtime.spawn(Listener::new(Keys::over(shards), connections)).accept(listener)?;
 
     println!("listening on {address}");
     interrupt.wait();

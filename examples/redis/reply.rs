@@ -1,9 +1,8 @@
 //! The protocol, as the server speaks it: replies into bytes.
 
 use std::fmt::Display;
-use std::io::Write;
 
-/// The replies to one client that have not been written yet. A reply cannot fail: memory takes what is put there.
+/// The replies to one client that have not been written yet.
 #[derive(Default)]
 pub struct Replies {
     pub bytes: Vec<u8>,
@@ -12,30 +11,30 @@ pub struct Replies {
 impl Replies {
     /// `+OK`
     pub fn simple(&mut self, text: &str) {
-        self.line(b'+', text);
+        self.line(b'+', text.as_bytes());
     }
 
     /// `-ERR …`. What a client said may be quoted in it; the end of a line is none of that.
     pub fn error(&mut self, error: impl Display) {
         let text = format!("ERR {error}").replace(['\r', '\n'], " ");
-        self.line(b'-', text);
+        self.line(b'-', text.as_bytes());
     }
 
     /// `:1`
     pub fn integer(&mut self, number: i64) {
-        self.line(b':', number);
+        self.line(b':', itoa::Buffer::new().format(number).as_bytes());
     }
 
     /// `$5`, and the bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.line(b'$', bytes.len());
+        self.line(b'$', itoa::Buffer::new().format(bytes.len()).as_bytes());
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
     }
 
     /// `$-1`: there is none.
     pub fn null(&mut self) {
-        self.line(b'$', -1);
+        self.line(b'$', b"-1");
     }
 
     /// A bulk string, if there is one.
@@ -48,12 +47,12 @@ impl Replies {
 
     /// `*2`: the next so many replies are one.
     pub fn array(&mut self, length: usize) {
-        self.line(b'*', length);
+        self.line(b'*', itoa::Buffer::new().format(length).as_bytes());
     }
 
-    fn line(&mut self, kind: u8, text: impl Display) {
+    fn line(&mut self, kind: u8, text: &[u8]) {
         self.bytes.push(kind);
-        let written = write!(self.bytes, "{text}\r\n");
-        debug_assert!(written.is_ok(), "writing to memory does not fail");
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(b"\r\n");
     }
 }

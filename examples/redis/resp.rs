@@ -42,7 +42,7 @@ pub enum ProtocolError {
 }
 
 /// The words of a request, at least one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     bytes: &'a [u8],
     places: &'a [Range<usize>],
@@ -195,9 +195,19 @@ impl Requests {
 
 /// A whole number as the protocol writes it: no `+`, no zeros before it, no spaces.
 pub fn number(text: &[u8]) -> Option<i64> {
-    let is_plain = match text {
-        [b'0'] => true,
-        [b'-', digits @ ..] | digits => matches!(digits, [b'1'..=b'9', ..]),
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
     };
-    if is_plain { str::from_utf8(text).ok()?.parse().ok() } else { None }
+    match digits {
+        [] => return None,
+        [b'0', rest @ ..] if is_negative || !rest.is_empty() => return None,
+        _ => {}
+    }
+    // Counted below zero, where there is one number more.
+    let negative = digits.iter().try_fold(0_i64, |number, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_sub(i64::from(digit))
+    })?;
+    if is_negative { Some(negative) } else { negative.checked_neg() }
 }

@@ -9,30 +9,9 @@ use hashbrown::HashMap;
 use postroom::Timer;
 use postroom::prelude::*;
 
+use crate::batch::{Batch, Key, Operation, Value};
+use crate::reply::Replies;
 use crate::resp::number;
-
-pub type Key = Box<[u8]>;
-/// Shared with the replies that it is in, which never change it.
-pub type Value = Arc<[u8]>;
-
-/// Why a key stays as it is.
-#[derive(Debug, PartialEq, thiserror::Error)]
-pub enum ShardError {
-    #[error("value is not an integer or out of range")]
-    NotANumber,
-    #[error("increment or decrement would overflow")]
-    Overflow,
-    #[error("invalid expire time in 'expire' command")]
-    EndOfTime,
-}
-
-/// How long a key has to live.
-#[derive(Debug, PartialEq)]
-pub enum TimeToLive {
-    Missing,
-    Unlimited,
-    Limited(Duration),
-}
 
 #[process]
 #[derive(Default)]
@@ -57,29 +36,36 @@ impl Drop for End {
     }
 }
 
+/// Why a key stays as it is.
+#[derive(Debug, thiserror::Error)]
+enum Unchanged {
+    #[error("value is not an integer or out of range")]
+    NotANumber,
+    #[error("increment or decrement would overflow")]
+    Overflow,
+    #[error("invalid expire time in 'expire' command")]
+    EndOfTime,
+}
+
 #[process]
 impl Shard {
     #[entry]
     pub fn serve(&mut self) {}
 
+    /// Does what is to be done, until there is enough to be written to the client.
+    #[message]
+    pub fn perform(&mut self, ctx: &mut Context<Self>, mut batch: Batch) -> Batch {
+        while !batch.is_full()
+            && let Some((key, operation)) = batch.operations.pop_front()
+        {
+            self.answer(ctx, key, operation, &mut batch.replies);
+        }
+        batch
+    }
+
     #[message]
     pub fn get(&self, key: Key) -> Option<Value> {
         self.entries.get(&key).map(|entry| entry.value.clone())
-    }
-
-    #[message]
-    pub fn set(&mut self, key: Key, value: Value) {
-        self.entries.insert(key, Entry { value, end: None });
-    }
-
-    /// Adds one to a number. One that is not there is 0.
-    #[message]
-    pub fn increment(&mut self, key: Key) -> Result<i64, ShardError> {
-        let entry = self.entries.entry(key).or_insert_with(|| Entry { value: Arc::from(*b"0"), end: None });
-        let before = number(&entry.value).ok_or(ShardError::NotANumber)?;
-        let after = before.checked_add(1).ok_or(ShardError::Overflow)?;
-        entry.value = after.to_string().into_bytes().into();
-        Ok(after)
     }
 
     /// Whether there was one.
@@ -93,32 +79,6 @@ impl Shard {
         self.entries.contains_key(&key)
     }
 
-    /// Has a key end in so many seconds; at once if there are none. Gives whether there is such a key.
-    #[message]
-    pub fn expire(&mut self, ctx: &mut Context<Self>, key: Key, seconds: i64) -> Result<bool, ShardError> {
-        let Some(entry) = self.entries.get_mut(&key) else { return Ok(false) };
-        let Some(seconds) = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0) else {
-            return Ok(self.delete(key));
-        };
-        let left = Duration::from_secs(seconds);
-        let at = ctx.now().checked_add(left).ok_or(ShardError::EndOfTime)?;
-        entry.end = match ctx.address().lapse(key).send_after(left) {
-            Ok(timer) => Some(End { at, timer }),
-            // Nobody keeps the time any more: the server shuts down.
-            Err(_) => None,
-        };
-        Ok(true)
-    }
-
-    #[message]
-    pub fn time_to_live(&self, ctx: &mut Context<Self>, key: Key) -> TimeToLive {
-        match self.entries.get(&key) {
-            None => TimeToLive::Missing,
-            Some(Entry { end: None, .. }) => TimeToLive::Unlimited,
-            Some(Entry { end: Some(end), .. }) => TimeToLive::Limited(end.at.saturating_duration_since(ctx.now())),
-        }
-    }
-
     /// The time of a key is over, unless it was given another one when this was already on its way.
     #[message]
     fn lapse(&mut self, ctx: &mut Context<Self>, key: Key) {
@@ -126,5 +86,51 @@ impl Shard {
         if self.entries.get(&key).and_then(|entry| entry.end.as_ref()).is_some_and(is_over) {
             self.entries.remove(&key);
         }
+    }
+
+    fn answer(&mut self, ctx: &Context<Self>, key: Key, operation: Operation, replies: &mut Replies) {
+        match operation {
+            Operation::Get => replies.bulk_or_null(self.entries.get(&key).map(|entry| &*entry.value)),
+            Operation::Set(value) => {
+                self.entries.insert(key, Entry { value, end: None });
+                replies.simple("OK");
+            }
+            Operation::Increment => match self.increment(key) {
+                Ok(number) => replies.integer(number),
+                Err(error) => replies.error(error),
+            },
+            Operation::Expire(seconds) => match self.expire(ctx, key, seconds) {
+                Ok(is_there) => replies.integer(i64::from(is_there)),
+                Err(error) => replies.error(error),
+            },
+            Operation::TimeToLive => replies.integer(match self.entries.get(&key).map(|entry| &entry.end) {
+                None => -2,
+                Some(None) => -1,
+                Some(Some(end)) => (end.at.saturating_duration_since(ctx.now()).as_secs_f64() + 0.5) as i64,
+            }),
+        }
+    }
+
+    /// Adds one to a number. One that is not there is 0.
+    fn increment(&mut self, key: Key) -> Result<i64, Unchanged> {
+        let entry = self.entries.entry(key).or_insert_with(|| Entry { value: Arc::from(*b"0"), end: None });
+        let before = number(&entry.value).ok_or(Unchanged::NotANumber)?;
+        let after = before.checked_add(1).ok_or(Unchanged::Overflow)?;
+        entry.value = itoa::Buffer::new().format(after).as_bytes().into();
+        Ok(after)
+    }
+
+    /// Has a key end in so many seconds; at once if there are none. Gives whether there is such a key.
+    fn expire(&mut self, ctx: &Context<Self>, key: Key, seconds: i64) -> Result<bool, Unchanged> {
+        let Some(entry) = self.entries.get_mut(&key) else { return Ok(false) };
+        let Some(seconds) = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0) else {
+            return Ok(self.delete(key));
+        };
+        let left = Duration::from_secs(seconds);
+        let at = ctx.now().checked_add(left).ok_or(Unchanged::EndOfTime)?;
+        let timer = ctx.address().lapse(key).send_after(left);
+        // It is refused only where nobody keeps the time any more: when the server goes.
+        entry.end = timer.ok().map(|timer| End { at, timer });
+        Ok(true)
     }
 }

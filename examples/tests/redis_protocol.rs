@@ -2,6 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+#[expect(dead_code, reason = "a batch is the server's affair")]
+#[path = "../redis/batch.rs"]
+mod batch;
 #[expect(dead_code, reason = "the server reads what is only made here")]
 #[path = "../redis/command.rs"]
 mod command;

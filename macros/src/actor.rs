@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::deliver::Whose;
 use crate::method::Method;
 use crate::naming::local;
-use crate::subject::{place, respan};
+use crate::subject::{kept_away, place, respan};
 use crate::{client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -17,7 +17,13 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let (parameters, arguments, clause) = subject.generics.split_for_impl();
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
-    let (ctx, signal) = (local("ctx"), local("signal"));
+    let (ctx, signal, errand) = (local("ctx"), local("signal"), local("errand"));
+    // Not asked to be `Send` where it is never made.
+    let away = if may_be_away(block) {
+        kept_away(&private, &quote!(self, #ctx, #errand), subject.ident.span())
+    } else {
+        quote!(#private::never_away(self, #ctx, #errand))
+    };
 
     let infos = block.entries.iter().map(|entry| entries::info(entry, subject));
     let messages = block.messages.iter().map(|message| {
@@ -73,6 +79,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
         impl #parameters #krate::Actor for #ty #clause {
             type Client = #client;
             type Entries = #points #arguments;
+            type Placement = <Self as #private::Declared>::Placement;
 
             const ENTRIES: &'static [#private::EntryInfo] = &[#(#infos),*];
             const MESSAGES: &'static [&'static str] = &[#(#messages),*];
@@ -130,6 +137,14 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 #(#signal_arms)*
                 ::core::result::Result::Err(#signal)
             }
+
+            fn away(
+                self,
+                #ctx: #krate::Context<Self>,
+                #errand: #private::Errand,
+            ) -> #private::Kept<'static, #private::Finished<Self>> {
+                #away
+            }
         }
     }
 }
@@ -153,16 +168,22 @@ fn listed(block: &Block) -> TokenStream {
     each.collect()
 }
 
+/// The methods that have a future to keep.
+fn asyncs(block: &Block) -> impl Iterator<Item = &Method> {
+    let entries = block.entries.iter().map(|entry| &entry.method);
+    let messages = block.messages.iter().map(|message| &message.method);
+    let signals = block.signals.iter().map(|signal| &signal.method);
+    entries.chain(messages).chain(signals).filter(|method| method.is_async)
+}
+
+/// Whether the struct may ever be in a future: what `ASYNC` comes to if all conditions hold.
+fn may_be_away(block: &Block) -> bool {
+    !block.protocols.is_empty() || asyncs(block).next().is_some()
+}
+
 /// Whether any method has a future to keep, conditional ones counted where they are there.
 fn any_async(block: &Block) -> TokenStream {
-    let methods = block
-        .entries
-        .iter()
-        .map(|entry| &entry.method)
-        .chain(block.messages.iter().map(|message| &message.method))
-        .chain(block.signals.iter().map(|signal| &signal.method))
-        .filter(|method| method.is_async);
-    let conditions: Vec<Option<TokenStream>> = methods.map(Method::present).collect();
+    let conditions: Vec<Option<TokenStream>> = asyncs(block).map(Method::present).collect();
     if conditions.iter().any(Option::is_none) {
         return quote!(true);
     }

@@ -37,6 +37,7 @@ fn expand<'a>(
     let krate = &options.krate;
     let name = options.name.map_or_else(|| ident.unraw().to_string(), |name| name.value());
     let ends_on_error = options.ends_on_error;
+    let placement = if options.pinned { quote!(OnItsThread) } else { quote!(OnWorkers) };
     let (parameters, arguments, clause) = generics.split_for_impl();
     let cfgs: Vec<&Attribute> = attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     // Of a generic type nothing is known here about its parameters; there the first `spawn` says that a half is missing.
@@ -60,6 +61,7 @@ fn expand<'a>(
         impl #parameters #krate::__private::Declared for #ident #arguments #clause {
             const NAME: &'static str = #name;
             const ENDS_ON_ERROR: bool = #ends_on_error;
+            type Placement = #krate::__private::#placement;
         }
         #check
     }

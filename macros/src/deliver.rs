@@ -6,7 +6,7 @@ use crate::message::Message;
 use crate::method::Method;
 use crate::naming::local;
 use crate::output::describe;
-use crate::subject::Subject;
+use crate::subject::{Subject, kept};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
@@ -84,8 +84,9 @@ pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> 
         return body;
     }
     // At the method's name: that is where a value that cannot wait is reported.
-    let boxed = quote_spanned!(name.span().resolved_at(Span::call_site())=> ::std::boxed::Box::pin(async move #body));
-    quote!(#private::Delivery::Pending(#boxed))
+    let at = name.span().resolved_at(Span::call_site());
+    let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
+    quote!(#private::Delivery::Pending(#kept))
 }
 
 /// The statement that hands the signal to one signal method or passes it on.
@@ -103,8 +104,8 @@ pub(crate) fn signal(method: &Method, subject: &Subject) -> Option<TokenStream> 
     let done = quote!(#private::Delivery::Done);
     let handled = if method.is_async {
         let at = name.span().resolved_at(Span::call_site());
-        let boxed = quote_spanned!(at=> ::std::boxed::Box::pin(async move { #call.await; #done }));
-        quote!(#private::Delivery::Pending(#boxed))
+        let kept = kept(&private, &quote!(Self), &quote_spanned!(at=> async move { #call.await; #done }), at);
+        quote!(#private::Delivery::Pending(#kept))
     } else {
         quote!({ #call; #done })
     };

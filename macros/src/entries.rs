@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::generics::names_lifetime;
 use crate::naming::local;
 use crate::output::{Output, describe};
-use crate::subject::Subject;
+use crate::subject::{Subject, kept};
 use crate::text::text;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -192,17 +192,16 @@ fn future(entry: &Entry, subject: &Subject) -> Option<TokenStream> {
         Output::Never => quote!(let #out: #ok = <#process>::#name(&mut #this, #passed #(#names),*).await;),
         _ => quote!(let #out = <#process>::#name(&mut #this, #passed #(#names),*).await;),
     };
-    let boxed = quote_spanned!(at=> ::std::boxed::Box::pin(async move { #awaited (#this, #ctx, #result) }));
+    let body = quote_spanned!(at=> async move { #awaited (#this, #ctx, #result) });
+    let kept = kept(&private, process, &body, name.span());
     Some(quote! {
         #(#cfgs)*
         fn #future_name(
             mut #this: #process,
             #mutable #ctx: #krate::Context<#process>,
             #inputs
-        ) -> ::core::pin::Pin<::std::boxed::Box<dyn ::core::future::Future<
-            Output = (#process, #krate::Context<#process>, #private::Wire<#ok, #error>)
-        > + ::core::marker::Send>> {
-            #boxed
+        ) -> #private::EntryFuture<#process, #ok, #error> {
+            #kept
         }
     })
 }

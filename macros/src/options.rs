@@ -76,21 +76,24 @@ pub(crate) struct Declaration {
     pub(crate) krate: Path,
     pub(crate) name: Option<LitStr>,
     pub(crate) ends_on_error: bool,
+    /// It has a thread of its own.
+    pub(crate) pinned: bool,
 }
 
 impl Declaration {
     pub(crate) fn read(tokens: TokenStream, faults: &mut Faults) -> Self {
-        let mut out = Self { krate: default_crate(), name: None, ends_on_error: false };
+        let mut out = Self { krate: default_crate(), name: None, ends_on_error: false, pinned: false };
         for setting in settings(tokens, faults) {
             match setting.key.to_string().as_str() {
                 "crate" => out.krate = path(&setting, out.krate, faults),
                 "name" => out.name = name(&setting, faults),
                 "on_error" => out.ends_on_error = ends_on_error(&setting, faults),
+                "pinned" => out.pinned = pinned(&setting, faults),
                 "protocols" => {
                     let what = "the option `protocols` belongs to `#[process]` on the `impl`";
                     faults.on(&setting.key, what, "move `protocols(…)` to the `impl`'s `#[process]`");
                 }
-                _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error"], faults),
+                _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error", "pinned"], faults),
             }
         }
         out
@@ -109,6 +112,18 @@ fn name(setting: &Setting, faults: &mut Faults) -> Option<LitStr> {
             None
         }
     }
+}
+
+/// Bare: there is nothing to say of it.
+fn pinned(setting: &Setting, faults: &mut Faults) -> bool {
+    let (key, value) = (&setting.key, &setting.value);
+    let written = match (value, &setting.list) {
+        (None, None) => return true,
+        (Some(value), _) => quote!(#key #value),
+        (None, Some(_)) => quote_spanned!(setting.end=> #key ()),
+    };
+    faults.on(written, "`pinned` stands alone: a process has a thread of its own, or it has not", "write `pinned`");
+    true
 }
 
 fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
@@ -147,6 +162,10 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, faults: &mut Fault
             key @ ("name" | "on_error") => {
                 let what = format!("the option `{key}` belongs to `#[process]` on the struct");
                 faults.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
+            }
+            "pinned" => {
+                let what = "the option `pinned` belongs to `#[process]` on the struct";
+                faults.on(&setting.key, what, "move `pinned` to the struct's `#[process]`");
             }
             "protocols" if of_protocol => {
                 let what = "the option `protocols` belongs to the type's own `impl`";

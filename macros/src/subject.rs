@@ -3,7 +3,7 @@
 use crate::fault::Faults;
 use crate::text::text;
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     Attribute, GenericArgument, GenericParam, Generics, Ident, ItemImpl, Path, PathArguments, Type, WherePredicate,
     parse_quote,
@@ -65,6 +65,34 @@ impl Subject {
         let krate = &self.krate;
         quote!(#krate::__private)
     }
+}
+
+/// The expression that keeps a future of the process: on its thread if the process is pinned, and else asked to be `Send`. All
+/// of it stands at one place, for what the compiler says of a future that is not.
+pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenStream, at: Span) -> TokenStream {
+    let at = at.resolved_at(Span::call_site());
+    let place = place_of(private, process, at);
+    quote_spanned! {at=> {
+        #[allow(unused_imports)]
+        use #private::{OfFaulty as _, OfMobile as _, OfPinned as _};
+        (&&#place).keeper().hold_only_what_is_send_or_write_process_pinned(#future)
+    }}
+}
+
+/// The same for the struct with its context, inside the future of an async method.
+pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> TokenStream {
+    let at = at.resolved_at(Span::call_site());
+    let place = place_of(private, &quote!(Self), at);
+    quote_spanned! {at=> {
+        #[allow(unused_imports)]
+        use #private::{OfAll as _, OfPinned as _};
+        (&#place).keeper().let_the_state_be_send_or_write_process_pinned(#what)
+    }}
+}
+
+/// What stands for the process among those that keep futures.
+fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStream {
+    quote_spanned!(at=> #private::Place::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
 /// That the struct has its `#[process]`, asked in one place: what is generated under this condition takes it for granted,

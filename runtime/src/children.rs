@@ -2,7 +2,7 @@
 //! pool does, and what may come back through it.
 
 use crate::actor::address::Address;
-use crate::actor::definition::Actor;
+use crate::actor::definition::{Actor, Mobile};
 use crate::actor::kind::KindOf;
 use crate::actor::spawn::{Running, Spawn, SpawnProcess};
 use crate::pid::Pid;
@@ -48,15 +48,33 @@ impl ChildSpawn {
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
     #[track_caller]
-    pub fn of<P: Actor>(self, process: P) -> Spawn<P> {
+    pub fn of<P>(self, process: P) -> Spawn<P>
+    where
+        P: Mobile, // What is not `Send` is `#[process(pinned)]`, and spawned by `of_pinned`.
+    {
         let spawn = Spawn::new(self.host.scheduler(), Location::caller(), process).guarded(self.guardian);
+        if self.bound { spawn.monitored().owned() } else { spawn }
+    }
+
+    /// Spawns a process with a thread of its own, on which `make` makes its state; each time it is started again that is
+    /// another thread. See [`Host::spawn_pinned`].
+    #[track_caller]
+    pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
+        let spawn = Spawn::pinned(self.host.scheduler(), Location::caller(), make).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
-    pub fn process<P: Process>(self, process: P) -> SpawnProcess<P> {
+    pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
         let spawn = SpawnProcess::new(self.host.scheduler(), Location::caller(), process).guarded(self.guardian);
+        if self.bound { spawn.monitored().owned() } else { spawn }
+    }
+
+    /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
+    #[track_caller]
+    pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
+        let spawn = SpawnProcess::pinned(self.host.scheduler(), Location::caller(), make).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 

@@ -249,6 +249,11 @@ pub enum SpawnError {
         /// How deep.
         depth: usize,
     },
+    /// The system gives no thread for a pinned process.
+    #[error(
+        "no thread could be started for the process, which is pinned to one: {0}; let fewer of them live at a time"
+    )]
+    Thread(String),
 }
 
 /// A text that can be no name.

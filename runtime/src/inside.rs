@@ -2,7 +2,7 @@
 
 use crate::actor::address::Address;
 use crate::actor::context::Context;
-use crate::actor::definition::Actor;
+use crate::actor::definition::{Actor, Mobile};
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::process::Process;
 use crate::runtime::Host;
@@ -26,8 +26,20 @@ impl<P: Actor> Context<P> {
     /// # Panics
     /// In a machine that is driven by hand.
     #[track_caller]
-    pub fn spawn<Q: Actor>(&self, process: Q) -> Spawn<Q> {
+    pub fn spawn<Q>(&self, process: Q) -> Spawn<Q>
+    where
+        Q: Mobile, // What is not `Send` is `#[process(pinned)]`, and spawned by `spawn_pinned`.
+    {
         self.host_or_panic().spawn(process)
+    }
+
+    /// Spawns a process with a thread of its own on the same host. See [`Host::spawn_pinned`].
+    ///
+    /// # Panics
+    /// In a machine that is driven by hand.
+    #[track_caller]
+    pub fn spawn_pinned<Q: Actor>(&self, make: impl FnOnce() -> Q + Send + 'static) -> Spawn<Q> {
+        self.host_or_panic().spawn_pinned(make)
     }
 
     /// Spawns a process that is a hand-written [`Process`]. See [`SpawnProcess`].
@@ -35,8 +47,17 @@ impl<P: Actor> Context<P> {
     /// # Panics
     /// In a machine that is driven by hand.
     #[track_caller]
-    pub fn spawn_process<Q: Process>(&self, process: Q) -> SpawnProcess<Q> {
+    pub fn spawn_process<Q: Process + Send>(&self, process: Q) -> SpawnProcess<Q> {
         self.host_or_panic().spawn_process(process)
+    }
+
+    /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
+    ///
+    /// # Panics
+    /// In a machine that is driven by hand.
+    #[track_caller]
+    pub fn spawn_process_pinned<Q: Process>(&self, make: impl FnOnce() -> Q + Send + 'static) -> SpawnProcess<Q> {
+        self.host_or_panic().spawn_process_pinned(make)
     }
 
     #[track_caller]

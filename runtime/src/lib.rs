@@ -57,6 +57,7 @@ compile_error!("postroom packs addresses and tags into one word, and needs a 64-
 compile_error!("postroom contains panics in processes by unwinding; build without `panic = \"abort\"`");
 
 mod actor;
+mod anchored;
 mod arena;
 mod at_work;
 mod blocks;
@@ -115,7 +116,7 @@ pub use actor::attach::Attached;
 pub use actor::blocking::Blocking;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
-pub use actor::definition::{Actor, Declared, Handles};
+pub use actor::definition::{Actor, Declared, Handles, Mobile};
 pub use actor::entry::{EntryInfo, InputInfo};
 pub use actor::interval::{Interval, Missed};
 pub use actor::later::Timer;
@@ -185,18 +186,22 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::actor::addressed::{Addressed, End, Link, ProtocolInfo};
-    pub use crate::actor::definition::{Actor, Declared, Delivery, Handles, no_such_entry};
+    pub use crate::actor::definition::{Actor, Declared, Delivery, Errand, Handles, no_such_entry};
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, InitOutcome, InputInfo,
-        InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
+        InputInfo, InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+    };
+    pub use crate::actor::placement::{
+        Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,
     };
     pub use crate::actor::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
     pub use crate::actor::reply::{Asked, open};
     pub use crate::actor::seed::SpawnCore;
+    pub use crate::actor::serving::never_away;
     pub use crate::errors::EntryError;
     pub use crate::mail::Mail;
 

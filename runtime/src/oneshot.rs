@@ -1,7 +1,7 @@
 //! One value, handed over once, to a thread that blocks or a task that awaits.
 
 use crate::clock::instant_now;
-use crate::sync::{Arc, AtomicU8, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
+use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -106,12 +106,19 @@ pub(crate) trait Watch: Sync {
 pub(crate) struct Waiter {
     /// The innermost `block_on` that it is in.
     innermost: Mutex<Option<Arc<Unpark>>>,
+    /// How often it was about to rest.
+    rests: AtomicU64,
     watch: &'static dyn Watch,
 }
 
 impl Waiter {
     pub(crate) fn new(watch: &'static dyn Watch) -> Arc<Self> {
-        Arc::new(Self { innermost: Mutex::new(None), watch })
+        Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
+    }
+
+    /// A number that is another one when it rests again: two looks that find it at rest, and this the same, were at one rest.
+    pub(crate) fn rests(&self) -> u64 {
+        self.rests.load(Ordering::SeqCst)
     }
 
     /// Whether it waits, and has not been woken.
@@ -164,6 +171,9 @@ pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Optio
         let rest = deadline.map(|deadline| deadline.saturating_duration_since(instant_now()));
         if rest == Some(Duration::ZERO) {
             return None;
+        }
+        if let Some(waiter) = &seen.0 {
+            waiter.rests.fetch_add(1, Ordering::SeqCst);
         }
         // Fails if it has been woken during the poll, perhaps while the poll waited itself and used up that wake.
         let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();

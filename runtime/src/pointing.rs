@@ -144,8 +144,26 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
 }
 
 impl Pid {
-    /// The process that answers for the PID: itself, or whom it points on to if it does and someone is there.
-    pub(crate) fn resolve(self) -> Option<Self> {
+    /// The process that the PID means now: itself, or the one that it points on to, if someone is there.
+    ///
+    /// To send to that one spares the look behind the PID. It is good for one life: a send comes back when that is over, and
+    /// then this is asked again.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    ///
+    /// # #[process] struct Shop;
+    /// # #[process]
+    /// # impl Shop { #[entry] fn serve(&mut self) {} #[message] fn price(&mut self) -> u32 { 20 } }
+    /// let runtime = Runtime::new()?;
+    /// let tree = Supervisor::one_for_one().child("shop", |spawn| spawn.of(Shop).serve()).spawn(&runtime)?;
+    /// let child: Address<Shop> = tree.child("shop")?;
+    /// let life = child.pid().resolve().ok_or("the shop is closed")?;
+    /// assert!(child.pid().is_pointing() && !life.is_pointing());
+    /// assert_eq!(runtime.address::<Shop>(life)?.price().wait()?, 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn resolve(self) -> Option<Self> {
         let mut pid = self;
         for _ in 0..=DEPTH {
             if !points_on_here(pid) {

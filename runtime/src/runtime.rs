@@ -4,7 +4,7 @@ use crate::actor::active::outside;
 use crate::actor::address::{Address, Recipient};
 use crate::actor::addressed::Addressed;
 use crate::actor::call::send;
-use crate::actor::definition::Actor;
+use crate::actor::definition::{Actor, Mobile};
 use crate::actor::entry::Inputs;
 use crate::actor::spawn::{Spawn, SpawnProcess};
 use crate::actor::target::SendTo;
@@ -23,7 +23,7 @@ use crate::relay::{Receiver, deliver};
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::birth::current_host;
 use crate::scheduler::host::Host as Scheduler;
-use crate::sync::{OnceLock, PoisonError, RwLock};
+use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::upgrades::{Cause, Upgrades};
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -121,14 +121,59 @@ impl Host {
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
     #[track_caller]
-    pub fn spawn<P: Actor>(self, process: P) -> Spawn<P> {
+    pub fn spawn<P>(self, process: P) -> Spawn<P>
+    where
+        P: Mobile, // What is not `Send` is `#[process(pinned)]`, and spawned by `spawn_pinned`.
+    {
         Spawn::new(self.0.scheduler, Location::caller(), process)
+    }
+
+    /// Spawns a process with a thread of its own, on which `make` makes its state: all its steps, its `close` and its drop
+    /// run there, and it holds no worker. For what must stay on one thread (a user interface, a C library, thread-local
+    /// state), and for what is not `Send`, which asks for `#[process(pinned)]`. See [`Spawn`]; the entry waits until the
+    /// process has started.
+    ///
+    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps, and what it sends wakes a worker likewise.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::rc::Rc;
+    /// use std::cell::RefCell;
+    ///
+    /// #[process(pinned)]
+    /// struct Window { lines: Rc<RefCell<Vec<String>>> }
+    ///
+    /// #[process]
+    /// impl Window {
+    ///     #[entry]
+    ///     fn open(&mut self, title: String) { self.lines.borrow_mut().push(title); }
+    ///     #[message]
+    ///     fn show(&mut self, line: String) -> usize {
+    ///         self.lines.borrow_mut().push(line);
+    ///         self.lines.borrow().len()
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let window = runtime.spawn_pinned(|| Window { lines: Rc::default() }).open("Log".into())?;
+    /// assert_eq!(window.show("begun".into()).wait()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
+        Spawn::pinned(self.0.scheduler, Location::caller(), make)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
-    pub fn spawn_process<P: Process>(self, process: P) -> SpawnProcess<P> {
+    pub fn spawn_process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
         SpawnProcess::new(self.0.scheduler, Location::caller(), process)
+    }
+
+    /// Spawns a hand-written [`Process`] with a thread of its own, as [`Host::spawn_pinned`] does.
+    #[track_caller]
+    pub fn spawn_process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
+        SpawnProcess::pinned(self.0.scheduler, Location::caller(), make)
     }
 
     /// Sends a message: of any type to a PID, which is checked at delivery; of a type that it has a method for to an
@@ -159,16 +204,25 @@ impl Host {
     }
 
     /// From here on processes of type `P` can be started under the type's name; each begins as `P::default()`.
-    pub fn register<P: Actor + Default>(self) {
+    pub fn register<P: Mobile + Default>(self) {
         self.register_with(P::NAME, P::default);
     }
 
     /// From here on processes of type `P` can be started under `name`; each begins as what `make` gives.
-    pub fn register_with<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+    pub fn register_with<P: Mobile>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         self.0.registry.add(name.into(), move |host, place, entry, inputs| {
             // Checked before anything is made.
             let start = P::start_by_name(entry, inputs)?;
             Spawn::new(host, place, make()).start_at(start)
+        });
+    }
+
+    /// The same for processes with a thread of their own, on which each is made: see [`Host::spawn_pinned`].
+    pub fn register_pinned<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+        let make = Arc::new(make);
+        self.0.registry.add(name.into(), move |host, place, entry, inputs| {
+            let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());
+            Spawn::pinned(host, place, move || make()).start_at(start)
         });
     }
 

@@ -7,6 +7,7 @@ use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::permits::At;
+use crate::scheduler::pinned::Post;
 use crate::scheduler::thread::Thread;
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::waiting::waits_for;
@@ -29,6 +30,8 @@ pub struct Statistics {
     pub overrunning: usize,
     /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
     pub standby: usize,
+    /// Threads of pinned processes, those included that come and go.
+    pub pinned: usize,
     /// How often a step blocked with its worker, because there were as many threads as there may be.
     pub ran_in_place: u64,
     /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
@@ -173,6 +176,8 @@ pub enum ThreadState {
     Overrunning,
     /// It has nothing to do, and no worker.
     Standby,
+    /// It is a pinned process's own, and needs no worker.
+    Pinned,
 }
 
 /// What is known of a process.
@@ -272,6 +277,7 @@ impl Host {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.totals();
         let census = host.idle.census();
+        let pinned = host.posts.all();
         let (names, named_addresses) = host.names.count();
         let (groups, topics) = (self.groups().counts(), self.topics().counts());
         let directories = [
@@ -284,11 +290,13 @@ impl Host {
             threads: host
                 .threads
                 .first(usize::MAX)
-                .map(|(number, thread)| thread_statistics(host, number, thread))
+                .map(|(number, thread)| thread_statistics(host.idle.at(number), thread))
+                .chain(pinned.iter().map(|post| pinned_statistics(post)))
                 .collect(),
             blocked: census.blocked + census.waiting,
             overrunning: census.strays,
             standby: census.standby,
+            pinned: host.posts.count(),
             ran_in_place: host.ran_in_place.get(),
             past_bound: host.past_bound.get(),
             spawned,
@@ -301,7 +309,7 @@ impl Host {
             holds: host.holds.get(),
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
-            late: host.home().late.load(Ordering::Relaxed),
+            late: host.home().late.load(Ordering::Relaxed) + pinned.iter().map(|post| post.late()).sum::<u64>(),
             global_queue: host.global.len(),
             timers: host.timers.len(),
             names,
@@ -342,8 +350,8 @@ fn queue(thread: &Thread) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
 
-fn thread_statistics(host: &'static Scheduler, number: usize, thread: &Thread) -> ThreadStatistics {
-    let (at, counters) = (host.idle.at(number), &thread.counters);
+fn thread_statistics(at: At, thread: &Thread) -> ThreadStatistics {
+    let counters = &thread.counters;
     let (state, worker) = match at {
         At::Free | At::Ending => (ThreadState::Ended, None),
         At::Up(worker) => (ThreadState::Running, Some(worker)),
@@ -371,6 +379,12 @@ fn thread_statistics(host: &'static Scheduler, number: usize, thread: &Thread) -
     }
 }
 
+/// That of a pinned process's thread.
+fn pinned_statistics(post: &Post) -> ThreadStatistics {
+    let state = if post.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
+    ThreadStatistics { state, ..thread_statistics(At::Free, &post.thread) }
+}
+
 fn pid_of(slot: &'static Slot) -> Option<Pid> {
     let home = slot.home()?;
     Some(Pid::new(home.node, home.host, slot.index(), slot.living()?))
@@ -382,11 +396,14 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let host = Host::of(pid)?.scheduler();
     let (process, entry) = slot.card.names()?;
     let (idle, waits) = slot.lanes.glance();
+    let is_it = |running: &'static Slot| ptr::eq(running, slot);
     let mut threads = host.threads_in_use();
-    let runs = threads.find(|(_, thread)| thread.running().is_some_and(|running| ptr::eq(running, slot)));
+    let runs = threads.find(|(_, thread)| thread.running().is_some_and(is_it));
     let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
+    let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.home()));
+    let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
     let held = crate::scheduler::crowd::hold::held_at(slot);
-    let state = match (runs.is_some(), idle, waits) {
+    let state = match (runs, idle, waits) {
         _ if blocks => ProcessState::Blocking,
         (true, ..) => ProcessState::Running,
         (_, false, _) if held.is_some() => held.map_or(ProcessState::Ready, |at| ProcessState::Held { at }),
@@ -405,7 +422,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         names: MEMBERSHIPS.names(pid),
         parent: slot.card.parent(pid.node()),
         place: slot.card.place(),
-        worker: Some(worker).filter(|&worker| worker < host.workers.len()),
+        worker: Some(worker).filter(|&worker| worker < host.workers.len() && !is_pinned),
         steps,
         messages,
         mailbox: slot.lanes.depth(),

@@ -150,7 +150,8 @@ fn a_promise_that_is_not_taken_up_is_passed_on() {
             eventually(|| first.inside.load(SeqCst) == 1);
             let (leaves, stays) = (second.spawn(&runtime), third.spawn(&runtime));
             let pid = leaves.address().pid();
-            (second.go.open(), third.go.open());
+            second.go.open();
+            third.go.open();
             first.go.open();
             // At any moment of that.
             pid.kill();

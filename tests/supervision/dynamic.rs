@@ -71,6 +71,40 @@ fn one_that_ends_for_good_is_forgotten_and_its_name_is_free() {
 }
 
 #[test]
+fn a_child_with_one_life_gives_away_what_it_has_and_is_not_started_again() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        // A worker is no `Clone`: it can be moved once.
+        let own = Worker { name: "a", log: log.clone(), sum: 40 };
+        let a = tree.start(Child::once("a", move |spawn| spawn.of(own).serve())).unwrap();
+        assert_eq!(a.add(2).wait(), Ok(42));
+        crash(a);
+        eventually(|| tree.children().is_empty());
+        assert!(a.add(1).wait().is_err());
+
+        // What cannot start has had its life.
+        let own = Worker { name: "b", log: log.clone(), sum: 0 };
+        tree.start(Child::once("b", move |spawn| spawn.of(own).try_serve(false))).unwrap();
+        eventually(|| tree.children().is_empty());
+    });
+}
+
+#[test]
+fn a_child_with_one_life_that_is_to_have_more_says_why_it_has_not() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = Worker { name: "a", log, sum: 0 };
+        let child = Child::once("a", move |spawn| spawn.of(own).serve()).permanent();
+        let tree = eager(Supervisor::one_for_one()).intensity(1, Duration::MAX).add(child).spawn(&runtime).unwrap();
+        let end = tree.join();
+        crash(tree.child("a").unwrap());
+        let reason = end.wait().to_string();
+        assert!(reason.contains("closure that can be called once"), "{reason}");
+    });
+}
+
+#[test]
 fn a_thousand_children_are_told_to_end_at_once_and_all_end() {
     #[process]
     struct Slow;

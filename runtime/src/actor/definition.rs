@@ -2,16 +2,15 @@
 
 use super::addressed::{Addressed, ProtocolInfo};
 use super::context::Context;
-use super::entry::{CheckedInputs, EntryInfo, Inputs, Start};
+use super::entry::{CheckedInputs, EntryInfo, Finished, Inputs, Start};
+use super::placement::{Anywhere, Kept};
 use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
 use crate::mail::Mail;
 use crate::pid::Pid;
-use crate::process::unknown_entry;
-use std::future::Future;
+use crate::process::{Event, unknown_entry};
 use std::marker::PhantomData;
-use std::pin::Pin;
 
 /// The struct's half of `#[process]`.
 #[diagnostic::on_unimplemented(
@@ -24,6 +23,8 @@ pub trait Declared {
     const NAME: &'static str;
     /// Whether an `Err` of a message that was sent, not called, ends the process.
     const ENDS_ON_ERROR: bool;
+    /// Which threads may run it.
+    type Placement;
 }
 
 /// A struct with `#[process]`: what addresses, contexts and spawns are typed by. The macro implements it.
@@ -32,11 +33,13 @@ pub trait Declared {
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
-pub trait Actor: Declared + Sized + Send + 'static {
+pub trait Actor: Declared + Sized + 'static {
     /// What `Address<Self>` derefs to: a method for each message.
     type Client: Copy + Send + Sync + 'static;
     /// What `Spawn<Self>` derefs to: a method for each entry.
     type Entries;
+    /// Which threads may run it: that of its [`Declared`].
+    type Placement;
     /// The entries, in the order of the source.
     const ENTRIES: &'static [EntryInfo];
     /// The message methods of its own.
@@ -64,7 +67,17 @@ pub trait Actor: Declared + Sized + Send + 'static {
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Delivery<'a>;
     /// Hands a signal to its method; one without a method comes back. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
+    /// The struct with its context inside the future of an async method. For generated code.
+    fn away(self, ctx: Context<Self>, errand: Errand) -> Kept<'static, Finished<Self>>;
 }
+
+/// A process that may go from thread to thread: one without `#[process(pinned)]`, whose state is `Send`. What
+/// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
+///
+/// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Mobile>(process: P)`.
+pub trait Mobile: Actor<Placement: Anywhere> + Send {}
+
+impl<P: Actor<Placement: Anywhere> + Send> Mobile for P {}
 
 #[diagnostic::do_not_recommend]
 impl<P: Actor> Addressed for P {
@@ -105,8 +118,12 @@ pub enum Delivery<'a> {
     /// It was handled, and its error ends the process.
     Failed(ProcessError),
     /// Its method is async.
-    Pending(Pin<Box<dyn Future<Output = Delivery<'static>> + Send + 'a>>),
+    Pending(Kept<'a, Delivery<'static>>),
 }
+
+/// What an async method is for. For generated code.
+#[derive(Debug)]
+pub struct Errand(pub(crate) Event);
 
 /// For generated code.
 impl Inputs {

@@ -1,13 +1,12 @@
 //! How an entry is started by its name.
 
 use super::context::Context;
+use super::placement::Kept;
 use crate::errors::{EntryError, InitError, ProcessError, describe};
 use crate::payload::{Payload, Payloads};
 use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
 
 /// An entry of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +41,18 @@ impl fmt::Display for InputInfo {
     }
 }
 
-/// What a future gives back.
-pub(crate) enum Finished<P> {
+/// What a future gives back. For generated code.
+pub enum Finished<P> {
     /// An async method is over.
     Method(P, Context<P>, Option<ProcessError>),
     /// An async entry is over: its result, and what its error says if it is one.
     Entry(P, Context<P>, Payload, Option<String>),
 }
 
-pub(crate) type Pending<P> = Pin<Box<dyn Future<Output = Finished<P>> + Send>>;
+pub(crate) type Pending<P> = Kept<'static, Finished<P>>;
 
 /// What an async entry's future gives back: the struct, its context, and the result.
-pub type EntryFuture<P, T, E> = Pin<Box<dyn Future<Output = (P, Context<P>, Wire<T, E>)> + Send>>;
+pub type EntryFuture<P, T, E> = Kept<'static, (P, Context<P>, Wire<T, E>)>;
 
 /// An entry with its inputs, ready to start. For generated code.
 pub struct Start<P> {
@@ -69,7 +68,7 @@ pub(crate) enum Begin<P> {
     Future(Box<dyn FnOnce(P, Context<P>) -> Pending<P> + Send>),
 }
 
-impl<P: Send + 'static> Start<P> {
+impl<P: 'static> Start<P> {
     /// A sync entry.
     pub fn sync(
         index: usize,
@@ -88,9 +87,7 @@ impl<P: Send + 'static> Start<P> {
 }
 
 /// Turns an entry's future into what a machine polls.
-pub(crate) fn pending<P: Send + 'static, T: Send + 'static, E: Send + 'static>(
-    future: EntryFuture<P, T, E>,
-) -> Pending<P> {
+pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(async move {
         let (process, context, Wire { result, error }) = future.await;
         Finished::Entry(process, context, Payload::new(result), error)

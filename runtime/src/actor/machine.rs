@@ -7,16 +7,16 @@
 
 use super::active::{self, Seat};
 use super::context::Context;
-use super::definition::{Actor, Delivery, names};
+use super::definition::{Actor, Errand, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
 use super::handover::Handover;
 use super::kind::{async_entry, traps_exits};
-use super::serving::{Served, bring, deliver, finish, serve, serve_mail_only};
+use super::serving::{bring, serve, serve_mail_only};
 use super::waits::Waits;
 use super::waker;
 use crate::clock::Moment;
 use crate::errors::{InitError, ProcessError, StepError};
-use crate::exit::{ExitReason, Signal};
+use crate::exit::ExitReason;
 use crate::payload::Payloads;
 use crate::pid::Pid;
 use crate::process::handover::{Refusal, Upgrade};
@@ -184,8 +184,8 @@ impl<P: Actor> Machine<P> {
                             return Ok(());
                         }
                     }
-                    if let Some(served) = serve(process, context, events)?.then_away() {
-                        Self::send_away(state, served);
+                    if let Some(errand) = serve(process, context, events)?.then_away() {
+                        Self::send_away(state, errand);
                         continue;
                     }
                     if let Some(reason) = active::take_end() {
@@ -267,26 +267,12 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Takes the struct into a future for an async method.
-    fn send_away(state: &mut State<P>, for_what: Served) {
-        let State::Serving(mut process, mut context) = state.take() else {
+    fn send_away(state: &mut State<P>, errand: Errand) {
+        let State::Serving(process, context) = state.take() else {
             return;
         };
         let deadline = active::deadline();
-        let future = Box::pin(async move {
-            let delivery = match for_what {
-                Served::Message(package) => deliver(&mut process, &mut context, package),
-                Served::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
-                    if let Signal::Cancel(cancel) = signal {
-                        active::with(|waits| waits.end = Some(cancel.reason));
-                    }
-                    Delivery::Done
-                }),
-                Served::All => Delivery::Done,
-            };
-            let failed = finish(delivery).await;
-            Finished::Method(process, context, failed)
-        });
-        *state = State::Away(future, deadline);
+        *state = State::Away(process.away(context, errand), deadline);
     }
 
     /// Brings a future what it waits for, and polls it.

@@ -7,7 +7,8 @@
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
 //!   [`blocking`]: something in it that blocks;
-//! * [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its entry is known;
+//! * [`placement`]: which threads may run it; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its
+//!   entry is known;
 //! * [`addressed`]: what can be the type of an address;
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
@@ -38,6 +39,7 @@ pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;
+pub(crate) mod placement;
 pub(crate) mod protocol;
 pub(crate) mod reply;
 pub(crate) mod seed;

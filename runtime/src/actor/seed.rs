@@ -1,6 +1,10 @@
 //! What a spawn consists of before its entry is known.
 
-use crate::scheduler::birth::Options;
+use super::context::Context;
+use super::entry::Pending;
+use crate::errors::{InitError, SpawnError};
+use crate::pid::Pid;
+use crate::scheduler::birth::{Birth, Options};
 use crate::scheduler::host::Host;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -9,7 +13,29 @@ use std::panic::Location;
 pub struct SpawnCore<P> {
     pub(crate) host: &'static Host,
     pub(crate) place: &'static Location<'static>,
-    pub(crate) process: Cell<Option<P>>,
+    pub(crate) source: Cell<Option<Source<P>>>,
     /// Made when there are any.
     pub(crate) options: RefCell<Option<Box<Options>>>,
 }
+
+/// Where the state of the process comes from.
+pub(crate) enum Source<P> {
+    /// It is here; and how it starts, which only whoever knows that it may change threads can say.
+    Here(P, Begins<P>),
+    /// It is made on a thread of its own.
+    Pinned(Box<dyn FnOnce() -> P + Send>),
+}
+
+/// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is none.
+pub(crate) struct Begins<P> {
+    /// Starts it at a sync entry.
+    pub(crate) at_sync: fn(&'static Host, Birth, P, &mut BeginSync<'_, P>) -> Result<Pid, SpawnError>,
+    /// Starts it at an async entry.
+    pub(crate) at_future: fn(&'static Host, Birth, P, &mut BeginFuture<'_, P>) -> Result<Pid, SpawnError>,
+}
+
+/// Runs a sync entry, once.
+pub(crate) type BeginSync<'a, P> = dyn FnMut(&mut P, &mut Context<P>) -> Result<(), InitError> + 'a;
+
+/// Makes the future of an async entry, once.
+pub(crate) type BeginFuture<'a, P> = dyn FnMut(P, Context<P>) -> Pending<P> + 'a;

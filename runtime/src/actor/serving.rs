@@ -4,7 +4,9 @@
 use super::active;
 use super::attachment::Inbound;
 use super::context::{Context, run_continuation};
-use super::definition::{Actor, Delivery};
+use super::definition::{Actor, Delivery, Errand};
+use super::entry::Finished;
+use super::placement::{Kept, NotPinned, Pinned};
 use super::waits;
 use crate::errors::ProcessError;
 use crate::exit::{Cancel, ExitReason, Signal};
@@ -17,17 +19,15 @@ use crate::process::{Event, Events};
 /// How far serving came.
 pub(super) enum Served {
     All,
-    /// A message with an async method.
-    Message(Package),
-    /// A signal that may have an async method.
-    Signal(Signal),
+    /// Up to a message with an async method, or a signal that may have one.
+    Away(Errand),
 }
 
 impl Served {
-    pub(super) fn then_away(self) -> Option<Self> {
+    pub(super) fn then_away(self) -> Option<Errand> {
         match self {
             Self::All => None,
-            other => Some(other),
+            Self::Away(errand) => Some(errand),
         }
     }
 }
@@ -148,7 +148,7 @@ fn serve_package<P: Actor>(
     let mail = Mail::of(package, &mut content);
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {
-        Some(package) if is_async => Ok(Some(Served::Message(package))),
+        Some(package) if is_async => Ok(Some(Served::Away(Errand(Event::Message(package))))),
         Some(package) => match deliver(process, context, package) {
             Delivery::Failed(error) => Err(error),
             _ => Ok(None),
@@ -184,7 +184,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
         }
         while let Some(signal) = active::peek(|waits| waits.signals.pop_front()).flatten() {
             if P::ASYNC {
-                return Some(Served::Signal(signal));
+                return Some(Served::Away(Errand(Event::Signal(signal))));
             }
             if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
                 active::with(|waits| waits.end = Some(cancel.reason));
@@ -273,4 +273,52 @@ pub(super) async fn finish(mut delivery: Delivery<'_>) -> Option<ProcessError> {
             Delivery::Pending(future) => future.await,
         };
     }
+}
+
+/// What the macro makes of [`Actor::away`]. As with the other futures, one name says what is to be done.
+impl Pinned {
+    /// Keeps a struct with its context, inside the future of an async method, on one thread.
+    pub fn let_the_state_be_send_or_write_process_pinned<P: Actor>(
+        self,
+        process: P,
+        context: Context<P>,
+        errand: Errand,
+    ) -> Kept<'static, Finished<P>> {
+        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
+    }
+}
+
+impl NotPinned {
+    /// Keeps a struct with its context inside the future of an async method.
+    pub fn let_the_state_be_send_or_write_process_pinned<P: Actor + Send>(
+        self,
+        process: P,
+        context: Context<P>,
+        errand: Errand,
+    ) -> Kept<'static, Finished<P>> {
+        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
+    }
+}
+
+/// The struct with its context inside the future of an async method.
+async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Finished<P> {
+    let (mut process, mut context) = (process, context);
+    let delivery = match errand.0 {
+        Event::Message(package) => deliver(&mut process, &mut context, package),
+        Event::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
+            if let Signal::Cancel(cancel) = signal {
+                active::with(|waits| waits.end = Some(cancel.reason));
+            }
+            Delivery::Done
+        }),
+        // No method is for it.
+        Event::Completed { .. } => Delivery::Done,
+    };
+    let failed = finish(delivery).await;
+    Finished::Method(process, context, failed)
+}
+
+/// The same for a struct without async methods, which is never asked. For generated code.
+pub fn never_away<P: Actor>(_: P, _: Context<P>, _: Errand) -> Kept<'static, Finished<P>> {
+    unreachable!("`{}` has no async method", P::NAME)
 }

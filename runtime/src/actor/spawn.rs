@@ -2,13 +2,13 @@
 
 use super::address::Address;
 use super::context::Context;
-use super::definition::Actor;
-use super::entry::{EntryFuture, Start, pending};
+use super::definition::{Actor, Mobile};
+use super::entry::{Begin, EntryFuture, Pending, Start, pending};
 use super::existing::Wanted;
 use super::kind::KindOf;
 use super::machine::Machine;
 use super::outcome::Ending;
-use super::seed::SpawnCore;
+use super::seed::{Begins, Source, SpawnCore};
 use crate::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;
@@ -23,6 +23,7 @@ use crate::process::kind::KindOfProcess;
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::birth::{Birth, First, Options};
 use crate::scheduler::host::Host;
+use crate::scheduler::pinned::note_entry;
 use crate::sync::Arc;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
@@ -45,9 +46,26 @@ pub struct Spawn<P: Actor> {
 }
 
 impl<P: Actor> Spawn<P> {
-    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self {
-        let (process, options) = (Cell::new(Some(process)), RefCell::default());
-        Self { entries: P::entries(SpawnCore { host, place, process, options }) }
+    /// One whose state is here.
+    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self
+    where
+        P: Mobile,
+    {
+        Self::of(host, place, Source::Here(process, Begins::on_workers()))
+    }
+
+    /// One whose state is made on a thread of its own.
+    pub(crate) fn pinned(
+        host: &'static Host,
+        place: &'static Location<'static>,
+        make: impl FnOnce() -> P + Send + 'static,
+    ) -> Self {
+        Self::of(host, place, Source::Pinned(Box::new(make)))
+    }
+
+    fn of(host: &'static Host, place: &'static Location<'static>, source: Source<P>) -> Self {
+        let (source, options) = (Cell::new(Some(source)), RefCell::default());
+        Self { entries: P::entries(SpawnCore { host, place, source, options }) }
     }
 
     fn option(mut self, set: impl FnOnce(&mut Options)) -> Self {
@@ -148,20 +166,20 @@ impl<P: Actor> SpawnCore<P> {
         Birth { kind: KindOf::<P>::KIND, entry: &P::ENTRIES[entry].name, place: self.place, options, result }
     }
 
-    fn take(&self) -> Result<P, SpawnError> {
-        self.process.take().ok_or(SpawnError::Used)
+    fn take(&self) -> Result<Source<P>, SpawnError> {
+        self.source.take().ok_or(SpawnError::Used)
     }
 
     /// Starts at sync entry number `entry`.
     pub fn start_sync(
         &self,
         entry: usize,
-        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Address<P>, SpawnError> {
         let wanted = Wanted::of(self.options.borrow().as_deref(), KindOf::<P>::KIND);
         let pid = match wanted {
-            None => self.spawn_sync(entry, begin)?,
-            wanted => Wanted::or_spawn(wanted, self.host, || self.spawn_sync(entry, begin))?,
+            None => self.spawn_sync(entry, None, begin)?,
+            wanted => Wanted::or_spawn(wanted, self.host, || self.spawn_sync(entry, None, begin))?,
         };
         Ok(Address::new(pid))
     }
@@ -170,29 +188,75 @@ impl<P: Actor> SpawnCore<P> {
     fn spawn_sync(
         &self,
         entry: usize,
-        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
+        result: Option<Arc<dyn EndWaiter>>,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        let machine = Machine::new(self.take()?);
-        self.host.spawn(self.birth(entry, None), machine, |machine, ctx| machine.start_sync(ctx, begin))
+        match self.take()? {
+            Source::Here(process, begins) => {
+                let mut begin = Some(begin);
+                (begins.at_sync)(self.host, self.birth(entry, result), process, &mut |process, context| {
+                    begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
+                })
+            }
+            Source::Pinned(make) => {
+                let birth = self.birth(entry, result);
+                self.host.spawn_pinned(birth, || Machine::new(make()), |machine, ctx| machine.start_sync(ctx, begin))
+            }
+        }
     }
 
     /// Starts at async entry number `entry`.
     pub fn start_async<T: Send + 'static, E: Send + 'static>(
         &self,
         entry: usize,
-        begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E>,
+        begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E> + Send + 'static,
     ) -> Result<Running<P, T, E>, SpawnError> {
-        let machine = Machine::new(self.take()?);
         let ending = Arc::new(Ending(Oneshot::new()));
-        let birth = self.birth(entry, Some(ending.clone()));
         let begin = |process, context| pending(begin(process, context));
-        let pid = self.host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, begin))?;
+        let pid = self.spawn_future(entry, Some(ending.clone()), begin)?;
         Ok(Running { pid, ending, process: PhantomData, result: PhantomData })
     }
 
+    fn spawn_future(
+        &self,
+        entry: usize,
+        result: Option<Arc<dyn EndWaiter>>,
+        begin: impl FnOnce(P, Context<P>) -> Pending<P> + Send + 'static,
+    ) -> Result<Pid, SpawnError> {
+        match self.take()? {
+            Source::Here(process, begins) => {
+                let mut begin = Some(begin);
+                (begins.at_future)(self.host, self.birth(entry, result), process, &mut |process, context| {
+                    let Some(begin) = begin.take() else { unreachable!("a process starts once") };
+                    begin(process, context)
+                })
+            }
+            Source::Pinned(make) => {
+                let birth = self.birth(entry, result);
+                self.host.spawn_pinned(birth, || Machine::new(make()), |machine, ctx| machine.start_future(ctx, begin))
+            }
+        }
+    }
+
     fn start(&self, start: Start<P>) -> Result<Pid, SpawnError> {
-        let machine = Machine::new(self.take()?);
-        self.host.spawn(self.birth(start.index, None), machine, |machine, ctx| machine.start(ctx, start))
+        match start.begin {
+            Begin::Sync(begin) => self.spawn_sync(start.index, None, begin),
+            Begin::Future(begin) => self.spawn_future(start.index, None, begin),
+        }
+    }
+}
+
+impl<P: Mobile> Begins<P> {
+    /// How a process starts that any worker may run.
+    fn on_workers() -> Self {
+        Self {
+            at_sync: |host, birth, process, begin| {
+                host.spawn(birth, Machine::new(process), |machine, ctx| machine.start_sync(ctx, begin))
+            },
+            at_future: |host, birth, process, begin| {
+                host.spawn(birth, Machine::new(process), |machine, ctx| machine.start_future(ctx, begin))
+            },
+        }
     }
 }
 
@@ -267,13 +331,40 @@ impl<P, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
 pub struct SpawnProcess<P: Process> {
     host: &'static Host,
     place: &'static Location<'static>,
-    process: P,
+    source: SourceByHand<P>,
     options: Option<Box<Options>>,
 }
 
+/// Where the state of a hand-written process comes from.
+enum SourceByHand<P> {
+    /// It is here, and what starts it.
+    Here(P, BeginByHand<P>),
+    /// It is made on a thread of its own.
+    Pinned(Box<dyn FnOnce() -> P + Send>),
+}
+
+/// Spawns a hand-written process at an entry, with its inputs.
+type BeginByHand<P> = fn(&'static Host, Birth, P, &str, Payloads) -> Result<Pid, SpawnError>;
+
 impl<P: Process> SpawnProcess<P> {
-    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self {
-        Self { host, place, process, options: None }
+    /// One whose state is here.
+    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self
+    where
+        P: Send,
+    {
+        let begin: BeginByHand<P> = |host, birth, process, entry, input| {
+            host.spawn(birth, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
+        };
+        Self { host, place, source: SourceByHand::Here(process, begin), options: None }
+    }
+
+    /// One whose state is made on a thread of its own.
+    pub(crate) fn pinned(
+        host: &'static Host,
+        place: &'static Location<'static>,
+        make: impl FnOnce() -> P + Send + 'static,
+    ) -> Self {
+        Self { host, place, source: SourceByHand::Pinned(Box::new(make)), options: None }
     }
 
     /// As [`Spawn::named`].
@@ -343,8 +434,7 @@ impl<P: Process> SpawnProcess<P> {
     /// # Errors
     /// See [`SpawnError`].
     pub fn start(self) -> Result<Pid, SpawnError> {
-        let entry = self.process.entries().first().copied().unwrap_or("main");
-        self.start_at(entry, Payloads::new())
+        self.spawn(None, Payloads::new())
     }
 
     /// Starts at `entry`.
@@ -352,6 +442,10 @@ impl<P: Process> SpawnProcess<P> {
     /// # Errors
     /// See [`SpawnError`].
     pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
+        self.spawn(Some(entry), input)
+    }
+
+    fn spawn(self, entry: Option<&str>, input: Payloads) -> Result<Pid, SpawnError> {
         let wanted = Wanted::of(self.options.as_deref(), KindOfProcess::<P>::KIND);
         Wanted::or_spawn(wanted, self.host, || self.begin(entry, input, None))
     }
@@ -362,8 +456,7 @@ impl<P: Process> SpawnProcess<P> {
     /// # Errors
     /// See [`SpawnError`].
     pub fn run<T: Send + 'static>(self) -> Result<Running<P, T>, SpawnError> {
-        let entry = self.process.entries().first().copied().unwrap_or("main");
-        self.run_at(entry, Payloads::new())
+        self.begin_running(None, Payloads::new())
     }
 
     /// Starts at `entry` a process that will be [`done_with`](crate::StepOutput::done_with) a `T`.
@@ -371,18 +464,55 @@ impl<P: Process> SpawnProcess<P> {
     /// # Errors
     /// See [`SpawnError`].
     pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
+        self.begin_running(Some(entry), input)
+    }
+
+    fn begin_running<T: Send + 'static>(
+        self,
+        entry: Option<&str>,
+        input: Payloads,
+    ) -> Result<Running<P, T>, SpawnError> {
         let ending = Arc::new(Ending(Oneshot::new()));
         let pid = self.begin(entry, input, Some(ending.clone()))?;
         Ok(Running { pid, ending, process: PhantomData, result: PhantomData })
     }
 
-    fn begin(self, entry: &str, input: Payloads, result: Option<Arc<dyn EndWaiter>>) -> Result<Pid, SpawnError> {
-        const UNKNOWN: &&str = &"?";
-        let Self { host, place, process, options } = self;
-        let known = process.entries().iter().find(|known| **known == entry);
-        let birth = Birth { kind: KindOfProcess::<P>::KIND, entry: known.unwrap_or(UNKNOWN), place, options, result };
-        host.spawn(birth, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
+    /// Starts at `entry`, or at the first one.
+    fn begin(
+        self,
+        entry: Option<&str>,
+        input: Payloads,
+        result: Option<Arc<dyn EndWaiter>>,
+    ) -> Result<Pid, SpawnError> {
+        let Self { host, place, source, options } = self;
+        let birth = |entry| Birth { kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        match source {
+            SourceByHand::Here(process, begin) => {
+                let (name, known) = entry_of(&process, entry);
+                begin(host, birth(known), process, name, input)
+            }
+            SourceByHand::Pinned(make) => {
+                let entry = entry.map(str::to_owned);
+                host.spawn_pinned(birth(UNKNOWN), make, move |process, ctx| {
+                    let (name, known) = entry_of(process, entry.as_deref());
+                    if let Some(pid) = ctx.pid() {
+                        note_entry(pid, known);
+                    }
+                    process.init(ctx, name, input).map(|()| First::Step)
+                })
+            }
+        }
     }
+}
+
+/// The entry of a hand-written process that knows none of that name.
+const UNKNOWN: &&str = &"?";
+
+/// The name to start at, and the entry that it is.
+fn entry_of<'a, P: Process>(process: &P, asked: Option<&'a str>) -> (&'a str, &'static &'static str) {
+    let has = process.entries();
+    let name = asked.unwrap_or_else(|| has.first().copied().unwrap_or("main"));
+    (name, has.iter().find(|known| **known == name).unwrap_or(UNKNOWN))
 }
 
 impl<P: Actor> fmt::Debug for Spawn<P> {

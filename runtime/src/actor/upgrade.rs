@@ -16,7 +16,7 @@
 use super::active::{self, Seat};
 use super::address::Address;
 use super::context::{Context, carry_over};
-use super::definition::{Actor, Declared};
+use super::definition::{Actor, Declared, Mobile};
 use super::handover::Handover;
 use super::kind::{KindOf, async_entry};
 use super::machine::Machine;
@@ -96,7 +96,7 @@ fn registered(has: &[&'static str]) -> String {
 /// What the closure of an upgrade gives: the new state, or a `Result` with it.
 pub trait Successive {
     /// The new definition.
-    type Process: Actor;
+    type Process: Mobile;
     /// Why it could not be made.
     type Error: fmt::Display + Send + 'static;
 
@@ -104,7 +104,7 @@ pub trait Successive {
     fn into_result(self) -> Result<Self::Process, Self::Error>;
 }
 
-impl<P: Actor> Successive for P {
+impl<P: Mobile> Successive for P {
     type Process = P;
     type Error = Infallible;
 
@@ -113,7 +113,7 @@ impl<P: Actor> Successive for P {
     }
 }
 
-impl<P: Actor, E: fmt::Display + Send + 'static> Successive for Result<P, E> {
+impl<P: Mobile, E: fmt::Display + Send + 'static> Successive for Result<P, E> {
     type Process = P;
     type Error = E;
 
@@ -180,7 +180,11 @@ fn wish<P: Actor, S: Successive>(
 }
 
 /// The new definition, with what the old one waited for.
-fn successor<P: Actor, N: Actor, E: Send + 'static>(new: N, mut seat: Seat, asker: Option<Arc<Asker<E>>>) -> Successor {
+fn successor<P: Actor, N: Mobile, E: Send + 'static>(
+    new: N,
+    mut seat: Seat,
+    asker: Option<Arc<Asker<E>>>,
+) -> Successor {
     if let Some(waits) = &mut seat.waits
         && let Some(continuations) = waits.continuations.take()
     {

@@ -9,11 +9,11 @@ use std::ptr::NonNull;
 /// The process, in a block of memory of its own.
 pub(crate) struct Body(NonNull<dyn Process>);
 
-// SAFETY: it owns the process, which is `Send`.
+// SAFETY: it owns the process, which `new` asks to be `Send`.
 unsafe impl Send for Body {}
 
 impl Body {
-    pub(crate) fn new<P: Process>(process: P) -> Self {
+    pub(crate) fn new<P: Process + Send>(process: P) -> Self {
         let place = blocks::take(Layout::new::<P>()).cast::<P>();
         // SAFETY: taken with the layout of `P`, and nobody else's.
         unsafe { place.write(process) };

@@ -71,7 +71,7 @@ pub(crate) struct Successor {
 
 impl Successor {
     /// A hand-written one, which nobody waits for.
-    pub(crate) fn by_hand<P: Process>(process: P) -> Self {
+    pub(crate) fn by_hand<P: Process + Send>(process: P) -> Self {
         Self { body: Body::new(process), kind: KindOfProcess::<P>::KIND, done: None }
     }
 }

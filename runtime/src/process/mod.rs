@@ -2,7 +2,7 @@
 //!
 //! * [`event`]: what a step receives;
 //! * [`output`]: what a step hands out, and what it wants to be next;
-//! * [`body`]: where its state lies;
+//! * [`body`]: where its state lies; [`settled`]: one that stays on its thread;
 //! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
 //! * [`control`]: what the runtime itself says to a process, through its control lane;
 //! * [`guardian`]: who looks after a process, and takes what it leaves.
@@ -14,6 +14,7 @@ pub(crate) mod guardian;
 pub(crate) mod handover;
 pub(crate) mod kind;
 pub(crate) mod output;
+mod settled;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;
@@ -36,7 +37,7 @@ use std::marker::PhantomData;
 /// 3. `close`, once, whatever happened; then the state is dropped, and then whoever waits for the end is told.
 ///
 /// A panic in any of them ends this process alone.
-pub trait Process: Send + 'static {
+pub trait Process: 'static {
     /// The names that `init` can be called with. The first is the default one.
     fn entries(&self) -> &'static [&'static str] {
         &["main"]
@@ -93,7 +94,7 @@ impl StepOutput<'_> {
     /// Another definition takes this process's place, under the same PID, with its mailbox, names, links, monitors and
     /// outstanding tags. The old one is closed and dropped, the new one is not initialised: it takes its next step. From
     /// then on `info` and [`Host::address`](crate::Host::address) know the process by its new type.
-    pub fn upgrade(&mut self, process: impl Process) {
+    pub fn upgrade(&mut self, process: impl Process + Send) {
         self.set(Status::Upgrade(Box::new(Successor::by_hand(process))));
     }
 }

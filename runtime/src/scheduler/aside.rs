@@ -68,6 +68,9 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
+        if context.post.is_some() {
+            return Some(context.alone(block));
+        }
         context.hand_off(Need::Room).then(|| context.outside(block, false))
     })
 }
@@ -75,6 +78,7 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
+        Some(context) if context.post.is_some() => context.alone(block),
         Some(context) if context.hand_off(need) => context.outside(block, false),
         Some(context) => context.in_place(block),
     })
@@ -121,6 +125,7 @@ impl Drop for Place {
 pub(crate) fn block_async<F: FnOnce() -> R, R>(block: F, place: Option<Place>, waker: &Waker) -> Outcome<F, R> {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => Outcome::Ran(block(), true),
+        Some(context) if context.post.is_some() => Outcome::Ran(context.alone(block), true),
         Some(context) => match context.hand_off_or_line_up(place, waker) {
             Ok(true) => {
                 let output = context.outside(block, true);
@@ -211,6 +216,15 @@ impl Context {
         self.aside(|| {
             let _comes_back = ComesBack(self, is_async);
             block()
+        })
+    }
+
+    /// Blocks the thread of a pinned process, which has no worker.
+    fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
+        self.step_out(|| {
+            let output = block();
+            forget_now();
+            output
         })
     }
 

@@ -19,7 +19,7 @@ use crate::process::guardian::Guardian;
 use crate::process::{InitContext, Process};
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::extras::Values;
-use crate::table::{ProcessKind, TABLE, Token};
+use crate::table::{Home, ProcessKind, TABLE, Token};
 use std::any::Any;
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -104,13 +104,97 @@ pub(crate) enum First {
     Rest,
 }
 
+/// A process that is about to come, as far as it depends on where it runs. One of `close` and `into_body` is the last.
+pub(super) trait Newborn {
+    /// Where the tokens of its slot go.
+    fn home(&self) -> &'static Home;
+    /// Runs its start.
+    fn start(&mut self, env: &Environment) -> Result<First, SpawnError>;
+    /// Whether it traps exits; it has started.
+    fn traps_exits(&self) -> bool;
+    /// Closes and drops one that does not come into being. Gives its panic.
+    fn close(self, reason: &ExitReason) -> Option<ExitReason>;
+    /// What runs from now on.
+    fn into_body(self) -> Body;
+    /// Queues it for its first step.
+    fn queue(host: &'static Host, token: Token);
+}
+
+/// What a start runs in.
+#[derive(Clone)]
+pub(super) struct Environment {
+    pub(super) host: &'static Host,
+    pub(super) pid: Pid,
+    pub(super) parent: Option<Pid>,
+    /// What it hands on to those that it spawns.
+    pub(super) values: Option<Values>,
+    /// How many starts it is inside of.
+    pub(super) depth: usize,
+}
+
+/// A process that any worker may run: it starts on the thread that spawns it.
+struct Here<P, F> {
+    host: &'static Host,
+    process: P,
+    start: Option<F>,
+}
+
+impl<P, F> Newborn for Here<P, F>
+where
+    P: Process + Send,
+    F: FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
+{
+    #[inline]
+    fn home(&self) -> &'static Home {
+        self.host.home()
+    }
+
+    #[inline]
+    fn start(&mut self, env: &Environment) -> Result<First, SpawnError> {
+        let Some(start) = self.start.take() else { return Err(SpawnError::Used) };
+        Ok(start(&mut self.process, &mut InitContext::of(env.pid, env.parent))?)
+    }
+
+    #[inline]
+    fn traps_exits(&self) -> bool {
+        self.process.traps_exits()
+    }
+
+    fn close(self, reason: &ExitReason) -> Option<ExitReason> {
+        super::end::close(Body::new(self.process), reason)
+    }
+
+    #[inline]
+    fn into_body(self) -> Body {
+        Body::new(self.process)
+    }
+
+    #[inline]
+    fn queue(host: &'static Host, token: Token) {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, host) => context.push_next(token),
+            _ => host.push_global(token),
+        });
+    }
+}
+
 impl Host {
     /// Spawns `process` with what `start` makes of it.
-    pub(crate) fn spawn<P: Process>(
+    #[inline]
+    pub(crate) fn spawn<P: Process + Send>(
         &'static self,
         birth: Birth,
-        mut process: P,
+        process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
+    ) -> Result<Pid, SpawnError> {
+        self.bear(birth, || Here { host: self, process, start: Some(start) })
+    }
+
+    /// Brings a process into being, which `newborn` gives when nothing that is known beforehand refuses it.
+    pub(super) fn bear<N: Newborn>(
+        &'static self,
+        birth: Birth,
+        newborn: impl FnOnce() -> N,
     ) -> Result<Pid, SpawnError> {
         let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
@@ -130,7 +214,8 @@ impl Host {
         let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
         pool::spend(COST);
         self.write_card(&mut token, &birth, parent);
-        let pid = token.open(self.home());
+        let mut newborn = newborn();
+        let pid = token.open(newborn.home());
         if let Some(mailbox) = mailbox {
             super::crowd::watch::limit(token.slot(), pid.generation(), mailbox);
         }
@@ -148,47 +233,39 @@ impl Host {
         }
         let name = birth.options.as_ref().and_then(|options| options.name.as_ref());
         let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
-        let inside = Inside::enter(self, pid, values.clone());
+        let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
+        let inside = Inside::enter(&env);
         let begun = self.admit(&token, pid, name).and_then(|()| {
-            let start = || start(&mut process, &mut InitContext::of(pid, parent));
-            let outcome = crate::panics::contain(|| self.within_reactor(start));
-            let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
-            outcome.map_err(|error| {
+            let outcome = crate::panics::contain(|| newborn.start(&env));
+            let outcome = outcome.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
+            outcome.inspect_err(|_| {
                 if self.has_hooks {
                     self.with_user(|user| user.hooks.undo(&self.describe(&token, pid)));
                 }
-                SpawnError::from(error)
             })
         });
         let first = match begun {
             Ok(first) => first,
             Err(error) => {
-                self.bury_unborn(token, pid, Body::new(process), &error);
+                self.bury_unborn(token, pid, |reason| newborn.close(reason), &error);
                 return Err(error);
             }
         };
         drop(inside);
-        self.keep_extras(&mut token, pid, birth, values);
-        if process.traps_exits() {
+        self.keep_extras(&mut token, pid, birth, env.values);
+        if newborn.traps_exits() {
             token.make_extras().bonds().trap(true);
         }
         if bound.asked().is_some() {
             bind(bound, &mut token, pid);
         }
-        *token.body() = Some(Body::new(process));
-        self.begin(token, first);
-        Ok(pid)
-    }
-
-    /// Lays the token down, or queues the process for its first step.
-    #[inline]
-    fn begin(&'static self, token: Token, first: First) {
+        *token.body() = Some(newborn.into_body());
+        // Laid down, or queued for its first step.
         let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
-        let Some(token) = token else { return };
-        with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => context.push_next(token),
-            _ => self.push_global(token),
-        });
+        if let Some(token) = token {
+            N::queue(self, token);
+        }
+        Ok(pid)
     }
 
     fn write_card(&self, token: &mut Token, birth: &Birth, parent: Option<Pid>) {
@@ -239,10 +316,16 @@ impl Host {
     }
 
     /// Takes back all that had happened for a process that does not start.
-    fn bury_unborn(&'static self, mut token: Token, pid: Pid, process: Body, error: &SpawnError) {
+    fn bury_unborn(
+        &'static self,
+        mut token: Token,
+        pid: Pid,
+        close: impl FnOnce(&ExitReason) -> Option<ExitReason>,
+        error: &SpawnError,
+    ) {
         let reason = ExitReason::error(error.to_string());
         token.close();
-        if let Some(panic) = super::end::close(process, &reason) {
+        if let Some(panic) = close(&reason) {
             tracing::error!(%panic, "the close of a process that did not start panicked");
         }
         MEMBERSHIPS.end(pid, &reason);
@@ -285,7 +368,7 @@ fn bind(bound: Bound, token: &mut Token, child: Pid) {
 }
 
 /// While one lives, this thread starts a process: what is spawned meanwhile is its child, and on its host.
-struct Inside {
+pub(super) struct Inside {
     outer: Starting,
     /// What the thread had to hand on, if that or this process's is anything.
     values: Option<Option<Values>>,
@@ -294,11 +377,10 @@ struct Inside {
 }
 
 impl Inside {
-    fn enter(host: &'static Host, pid: Pid, values: Option<Values>) -> Self {
-        let outer = STARTING.get();
-        STARTING.set(Starting { depth: outer.depth + 1, process: Some((host, pid)) });
-        let values = (values.is_some() || HAS_VALUES.get()).then(|| replace_values(values));
-        Self { outer, values, told: go_by(host.told) }
+    pub(super) fn enter(env: &Environment) -> Self {
+        let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
+        let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));
+        Self { outer, values, told: go_by(env.host.told) }
     }
 }
 

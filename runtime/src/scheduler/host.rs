@@ -8,6 +8,7 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
+use super::pinned::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
@@ -21,11 +22,11 @@ use crate::names::Names;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue,
+    lock,
 };
 use crate::table::{Home, Slot, Token};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
-use std::ptr;
 use std::time::Duration;
 
 /// What a host is built with.
@@ -82,6 +83,8 @@ pub(crate) struct Host {
     pub(crate) threads: Threads,
     /// Threads without a worker whose deque has something, by their numbers: each once.
     pub(crate) left: SegQueue<usize>,
+    /// Those of the pinned processes.
+    pub(crate) posts: Posts,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
@@ -136,6 +139,7 @@ impl Host {
             workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
             threads,
             left: SegQueue::new(),
+            posts: Posts::default(),
             idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
@@ -209,6 +213,20 @@ impl Host {
     /// The threads that there may be, with their numbers.
     pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Thread)> {
         self.threads.first(self.idle.high())
+    }
+
+    /// What all the threads run now, those of the pinned processes included.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = &'static Slot> {
+        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.running());
+        self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
+    }
+
+    /// Keeps the handle of a thread that has been started.
+    pub(crate) fn keep_thread(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.running);
+        // Those that have ended are let go here, so that their number stays that of the threads.
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
     }
 
     /// Wakes that thread.
@@ -293,10 +311,10 @@ impl Host {
 
     /// The slots of the processes that live on this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
-        let home = ptr::from_ref(self.home());
+        let home = self.home();
         crate::table::TABLE
             .slots()
-            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| ptr::eq(other, home)))
+            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
     }
 
     /// How many threads sleep, run or search: for statistics, stale at once.

@@ -4,10 +4,8 @@ use super::host::Host;
 use super::local::Context;
 use super::permits::Need;
 use super::thread::CALLED;
-use crate::clock::Moment;
-use crate::random::Random;
 use crate::sync::{lock, spawn_thread};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 
 thread_local! {
@@ -33,6 +31,8 @@ impl Host {
             self.start_thread(thread, Some(worker))?;
             *launched += 1;
         }
+        drop(launched);
+        self.posts.resume();
         Ok(())
     }
 
@@ -61,10 +61,7 @@ impl Host {
         let started = made.and_then(|_| spawn_thread(name, move || self.run_thread(thread, worker)));
         match started {
             Ok(handle) => {
-                let mut threads = lock(&self.running);
-                // Those that have ended are let go here, so that their number stays that of the threads.
-                threads.retain(|thread| !thread.is_finished());
-                threads.push(handle);
+                self.keep_thread(handle);
                 Ok(())
             }
             Err(error) => {
@@ -77,35 +74,25 @@ impl Host {
     fn run_thread(&'static self, index: usize, worker: Option<usize>) {
         let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
         if let (Some(user), Some(deque)) = (self.user(), thread.occupy(self)) {
-            let context = Context {
-                host: self,
-                user,
-                index,
-                thread,
-                worker_index: Cell::new(worker.unwrap_or(0)),
-                worker: Cell::new(&self.workers[worker.unwrap_or(0)]),
-                behind: Cell::new(None),
-                is_new: Cell::new(worker.is_none()),
-                deque,
-                fair: Cell::new(0),
-                turns: Cell::new(0),
-                debtor_seen: Cell::new(Moment::about_now()),
-                streak: Cell::new(0),
-                random: RefCell::new(Random::new(self.config.seed, index as u64)),
-            };
-            OF_A_HOST.set(true);
-            crate::clock::go_by(self.told);
-            crate::caller::collect_orphans();
-            crate::panics::contain_thread();
-            crate::dead_letter::set_sink(Some(self));
+            let context = Context::new(self, user, (index, thread), worker, deque);
             if worker.is_none() {
                 thread.call(CALLED);
             }
-            context.user.within(|| context.enter(Context::run));
-            OF_A_HOST.set(false);
+            self.inhabit(&context, Context::run);
             thread.vacate(context.deque);
         }
         self.idle.dismiss(index);
         self.serve_line();
+    }
+
+    /// Runs `body` on a thread of the host, for as long as the thread is that.
+    pub(super) fn inhabit(&'static self, context: &Context, body: impl FnOnce(&Context)) {
+        OF_A_HOST.set(true);
+        crate::clock::go_by(self.told);
+        crate::caller::collect_orphans();
+        crate::panics::contain_thread();
+        crate::dead_letter::set_sink(Some(self));
+        context.user.within(|| context.enter(body));
+        OF_A_HOST.set(false);
     }
 }

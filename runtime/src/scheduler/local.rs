@@ -5,6 +5,7 @@
 
 use super::gate::Lane;
 use super::host::{Host, UserCode};
+use super::pinned::Post;
 use super::thread::{LOST, Thread};
 use super::timers::Action;
 use super::worker::Worker;
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) behind: Cell<Option<usize>>,
     /// Whether it has not had a worker yet.
     pub(crate) is_new: Cell<bool>,
+    /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
+    pub(crate) post: Option<&'static Post>,
     pub(crate) deque: Deque<Token>,
     /// How many steps are left until the far ends come first.
     pub(crate) fair: Cell<u32>,
@@ -65,6 +68,33 @@ pub(crate) fn current_pid() -> Option<Pid> {
 }
 
 impl Context {
+    /// That of a thread with this number and record, which begins with that worker or without one.
+    pub(super) fn new(
+        host: &'static Host,
+        user: Arc<UserCode>,
+        (index, thread): (usize, &'static Thread),
+        worker: Option<usize>,
+        deque: Deque<Token>,
+    ) -> Self {
+        Self {
+            host,
+            user,
+            index,
+            thread,
+            worker_index: Cell::new(worker.unwrap_or(0)),
+            worker: Cell::new(&host.workers[worker.unwrap_or(0)]),
+            behind: Cell::new(None),
+            is_new: Cell::new(worker.is_none()),
+            post: None,
+            deque,
+            fair: Cell::new(0),
+            turns: Cell::new(0),
+            debtor_seen: Cell::new(Moment::about_now()),
+            streak: Cell::new(0),
+            random: RefCell::new(Random::new(host.config.seed, index as u64)),
+        }
+    }
+
     /// Runs `body` with this as the calling thread's context.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
         struct Leave;

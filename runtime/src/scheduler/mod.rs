@@ -38,6 +38,7 @@ pub(crate) mod line;
 pub(crate) mod local;
 pub(crate) mod own;
 pub(crate) mod permits;
+pub(crate) mod pinned;
 pub(crate) mod quiet;
 pub(crate) mod reactor;
 mod settle;

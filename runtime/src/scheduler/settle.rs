@@ -54,7 +54,7 @@ impl Host {
     /// Some of those that are not at rest.
     fn busy(&'static self) -> String {
         let named = |slot: &crate::table::Slot| slot.card.names().map(|(process, entry)| format!("{process}::{entry}"));
-        let running = self.threads_in_use().filter_map(|(_, thread)| thread.running());
+        let running = self.at_work();
         let ready = self.slots().filter(|slot| matches!(slot.lanes.glance(), (false, false)));
         let some: Vec<String> = running.chain(ready).filter_map(named).take(NAMED).collect();
         if some.is_empty() { "none that could be named".to_string() } else { some.join(", ") }
@@ -72,13 +72,15 @@ impl Driven for Host {
         if self.is_stopped() {
             return Some(u64::MAX);
         }
-        let rises = self.idle.all_asleep()?;
+        let (rises, posts) = (self.idle.all_asleep()?, self.posts.at_rest()?);
         fence(Ordering::SeqCst);
         let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
         // One without a worker may be in a step, whether or not it has come to show that.
         let without_worker = self.idle.without_worker();
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
-        (!queued && !without_worker.iter().any(moves) && self.idle.all_asleep() == Some(rises)).then_some(rises)
+        let moved = queued || without_worker.iter().any(moves);
+        let again = !moved && self.posts.at_rest() == Some(posts) && self.idle.all_asleep() == Some(rises);
+        again.then_some(rises.wrapping_add(posts))
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {

@@ -155,8 +155,7 @@ impl Host {
     }
 
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let running = self.threads_in_use().filter_map(|(_, thread)| thread.running());
-        let stuck = running.map(|slot| {
+        let stuck = self.at_work().map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
             (pid, slot.card.names().map_or("?", |(process, _)| process))
         });

@@ -130,6 +130,11 @@ impl Context {
         if crowd::hold::is_held_debt(token.slot().debt.load(Ordering::Relaxed)) {
             return self.stay_held(token);
         }
+        if self.post.is_some() {
+            // There are no turns of others to let pass: what it owes is levelled by its being held.
+            token.slot().debt.store(0, Ordering::Relaxed);
+            return Some(token);
+        }
         if !self.stands_back(&mut token) {
             return Some(token);
         }
@@ -233,7 +238,11 @@ impl Context {
 
     /// Puts the process at the end of the line.
     fn requeue(&self, token: Token) {
-        self.host.push_global(token);
+        match self.post {
+            // No others run here.
+            Some(_) => token.wake(),
+            None => self.host.push_global(token),
+        }
     }
 
     #[cold]

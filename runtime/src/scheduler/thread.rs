@@ -150,6 +150,16 @@ impl Thread {
         self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
 
+    /// How often it has come to rest on its stack, if it waits there and has not been woken.
+    pub(crate) fn at_rest(&self) -> Option<u64> {
+        self.is_at_rest().then(|| self.rests())
+    }
+
+    /// How often it has come to rest on its stack.
+    pub(crate) fn rests(&self) -> u64 {
+        self.waiter.get().map_or(0, |waiter| waiter.rests())
+    }
+
     pub(crate) fn unpark(&self) {
         let mut cold = lock(&self.cold);
         cold.unparked = true;

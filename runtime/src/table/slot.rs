@@ -94,13 +94,27 @@ pub(crate) struct Home {
     pub(crate) host: u16,
     /// Both in the form in which they are in a PID.
     place: NonZeroU64,
+    /// Names the host among all that there are, also for a home beside its own.
+    of: usize,
     /// Completions and signals that came too late for anyone.
     pub(crate) late: AtomicU64,
 }
 
 impl Home {
     pub(crate) fn new(keeper: &'static dyn Keeper, node: NodeId, host: u16) -> Self {
-        Self { keeper, node, host, place: Pid::new(node, host, 0, 0).place(), late: AtomicU64::new(0) }
+        let (place, of) = (Pid::new(node, host, 0, 0).place(), ptr::from_ref(keeper).addr());
+        Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
+    }
+
+    /// One of the same host, whose slots another one keeps.
+    pub(crate) fn beside(home: &Self, keeper: &'static dyn Keeper) -> Self {
+        let Self { node, host, place, of, .. } = *home;
+        Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
+    }
+
+    /// Whether both are of one host.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.of == other.of
     }
 }
 

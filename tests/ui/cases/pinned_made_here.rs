@@ -1,0 +1,20 @@
+use postroom::prelude::*;
+use std::rc::Rc;
+
+#[process(pinned)]
+struct Window {
+    title: Rc<str>,
+}
+
+#[process]
+impl Window {
+    #[entry]
+    fn open(&mut self) {}
+}
+
+fn start(runtime: &Runtime) {
+    let window = Window { title: "Log".into() };
+    let _ = runtime.spawn_pinned(move || window).open();
+}
+
+fn main() {}

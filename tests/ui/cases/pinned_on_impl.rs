@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+#[process]
+struct Window;
+
+#[process(pinned)]
+impl Window {
+    #[entry]
+    fn open(&mut self) {}
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use postroom::prelude::*;
+
+struct Job;
+
+fn start(runtime: &Runtime) {
+    let _ = runtime.spawn(Job);
+}
+
+fn main() {}

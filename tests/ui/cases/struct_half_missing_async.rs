@@ -1,0 +1,17 @@
+use postroom::prelude::*;
+
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    async fn run(&mut self) {}
+
+    #[message]
+    async fn wait(&mut self) {}
+
+    #[signal]
+    async fn on_cancel(&mut self, _cancel: Cancel) {}
+}
+
+fn main() {}
