@@ -152,7 +152,8 @@ where
     #[inline]
     fn start(&mut self, env: &Environment) -> Result<First, SpawnError> {
         let Some(start) = self.start.take() else { return Err(SpawnError::Used) };
-        Ok(start(&mut self.process, &mut InitContext::of(env.pid, env.parent))?)
+        let process = &mut self.process;
+        Ok(self.host.within_reactor(|| start(process, &mut InitContext::of(env.pid, env.parent)))?)
     }
 
     #[inline]
