@@ -72,26 +72,14 @@ impl Context {
     pub(crate) fn run(&self) {
         let mut desk = Desk::new(&self.thread.turn);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
-            self.recover(&mut desk, panic);
-        }
-    }
-
-    /// Runs one turn of a process, on a thread that it has to itself.
-    pub(super) fn run_turn(&self, desk: &mut Desk, token: Token) {
-        if let Err(panic) = crate::panics::contain(|| self.turn(desk, token)) {
-            self.recover(desk, panic);
-        }
-    }
-
-    /// Ends the process that panicked.
-    fn recover(&self, desk: &mut Desk, panic: Panic) {
-        if let Err(panic) = self.panicked_anew(desk, panic) {
-            // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
-            // that was running, not the worker.
-            tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
-            // Whatever is on the desk belongs to that process.
-            let _panic = crate::panics::contain(|| *desk = Desk::new(&self.thread.turn));
-            self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+            if let Err(panic) = self.panicked_anew(&mut desk, panic) {
+                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
+                // that was running, not the worker.
+                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
+                // Whatever is on the desk belongs to that process.
+                let _panic = crate::panics::contain(|| desk = Desk::new(&self.thread.turn));
+                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+            }
         }
     }
 
@@ -123,6 +111,10 @@ impl Context {
     /// The next process, after a look at what `handoff` and the monitor have to say.
     #[cold]
     fn find_when_called(&self) -> Option<Token> {
+        if let Some(post) = self.post {
+            // Always so on the thread of a pinned process: there is one that it may run.
+            return self.next_turn(post);
+        }
         if self.thread.take_tick() {
             // Far ends come first.
             self.fair.set(pool::spent().saturating_sub(FAIR));

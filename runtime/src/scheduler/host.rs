@@ -9,7 +9,7 @@ use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
 use super::monitor::Monitor;
-use super::pinned::Posts;
+use super::post::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};

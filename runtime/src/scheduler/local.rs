@@ -5,7 +5,7 @@
 
 use super::gate::Lane;
 use super::host::{Host, UserCode};
-use super::pinned::Post;
+use super::post::Post;
 use super::thread::{LOST, Thread};
 use super::timers::Action;
 use super::worker::Worker;
