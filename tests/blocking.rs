@@ -183,6 +183,35 @@ fn what_waits_behind_a_step_that_blocks_runs() {
     });
 }
 
+/// The only worker always has something to run: whoever comes back is called for between two of those steps.
+#[test]
+fn one_that_comes_back_gets_a_worker_that_never_rests() {
+    soon(|| {
+        let (runtime, running) = (with_workers(1), Running::default());
+        let stop = Latch::new();
+        for _ in 0..3 {
+            let stops = stop.clone();
+            let busy = act(move |_, out| {
+                if stops.is_open() {
+                    out.done();
+                } else {
+                    out.go_on();
+                }
+                Ok(())
+            });
+            runtime.spawn_process(busy).start().unwrap();
+        }
+        for _ in 0..50 {
+            let (blocker, inside, go) = blocker(&runtime, &running);
+            let call = std::thread::spawn(move || blocker.block().wait());
+            inside.wait();
+            go.open();
+            assert_eq!(call.join().unwrap(), Ok(7));
+        }
+        stop.open();
+    });
+}
+
 #[test]
 fn a_panic_inside_is_the_steps() {
     soon(|| {

@@ -390,3 +390,66 @@ impl Host {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
+
+    /// A process whose steps are that.
+    struct Steps<F>(F);
+
+    impl<F: FnMut(&mut Events<'_>) + Send + 'static> Process for Steps<F> {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            (self.0)(events);
+            out.idle();
+            Ok(())
+        }
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            yield_now();
+        }
+    }
+
+    #[test]
+    fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
+        let runtime = Runtime::builder().workers(1).build().expect("it starts");
+        let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let counted = Arc::new(AtomicUsize::new(0));
+        let wake = Arc::new(AtomicBool::new(false));
+        let (counts, wakes) = (counted.clone(), wake.clone());
+        let counter = Steps(move |events: &mut Events<'_>| {
+            while events.next().is_some() {
+                counts.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let counter = runtime.spawn_process(counter).start().expect("it starts");
+        let (host, is_inside, is_over) = (runtime.host(), inside.clone(), over.clone());
+        let hog = Steps(move |_: &mut Events<'_>| {
+            host.send(counter, ()).expect("it lives");
+            is_inside.store(true, Ordering::SeqCst);
+            until(|| wakes.load(Ordering::SeqCst));
+            // By now it has no worker.
+            host.send(counter, ()).expect("it lives");
+            until(|| is_over.load(Ordering::SeqCst));
+        });
+        let hog = runtime.spawn_process(hog).start().expect("it starts");
+        until(|| inside.load(Ordering::SeqCst));
+        let scheduler = runtime.host().scheduler();
+        assert!(counted.load(Ordering::SeqCst) == 0, "it waits behind the step");
+        assert!(scheduler.take_over(0));
+        assert!(!scheduler.take_over(0), "it has no worker any more");
+        until(|| counted.load(Ordering::SeqCst) == 1);
+        wake.store(true, Ordering::SeqCst);
+        until(|| counted.load(Ordering::SeqCst) == 2);
+        assert_eq!((runtime.statistics().overrunning, runtime.statistics().blocked), (1, 0));
+        over.store(true, Ordering::SeqCst);
+        until(|| {
+            let statistics = runtime.statistics();
+            (statistics.overrunning, statistics.standby) == (0, 1)
+        });
+        assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
+    }
+}

@@ -44,8 +44,10 @@
 //! *No work is missed* (see `idle`): the standby thread of H1 and M1 searches, and has seen nothing of the queues before. A
 //! sleeper that B1 displaces may be between S1 and S3: it still does S3, and as it cannot get up, it announces what it sees,
 //! for others. So does one that gives its worker away where it wanted to sleep. If nobody sleeps then, all workers run, and
-//! each does S1 after P3. What T leaves in its deque was its own work, announced without a fence: so A4, and H2 towards one
-//! that waited, have the fence. A stray that knows itself to be one puts what it wakes into the global queue; one that does
+//! each does S1 after P3. What T leaves in its deque was its own work, announced without a fence: so H2 towards one that
+//! waited has the fence, since somebody may lie down between H1 and H2; and A4, for a stray, which may have queued something
+//! before it knew. (Who gives its worker to one that waits has put its work where others look before it took the lock, under
+//! which they lie down after it.) A stray that knows itself to be one puts what it wakes into the global queue; one that does
 //! not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not seen: the monitor,
 //! which looks again as long as there are strays, finds it.
 //!

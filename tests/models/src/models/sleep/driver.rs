@@ -38,14 +38,14 @@ pub(super) const MOVED_BY_HAND: Fault = Fault::Driver(4);
 const THREADS: usize = 2;
 
 /// Jobs in the order that they came; one thread pushes, anyone takes.
-struct Queue {
+pub(in crate::models) struct Queue {
     jobs: [AtomicUsize; 2],
     pushed: AtomicUsize,
     taken: AtomicUsize,
 }
 
 impl Queue {
-    fn new() -> Self {
+    pub(in crate::models) fn new() -> Self {
         Self {
             jobs: [AtomicUsize::new(0), AtomicUsize::new(0)],
             pushed: AtomicUsize::new(0),
@@ -53,17 +53,17 @@ impl Queue {
         }
     }
 
-    fn push(&self, job: usize) {
+    pub(in crate::models) fn push(&self, job: usize) {
         let place = self.pushed.load(Ordering::Relaxed);
         self.jobs[place].store(job, Ordering::Relaxed);
         self.pushed.store(place + 1, Ordering::Release);
     }
 
-    fn is_empty(&self) -> bool {
+    pub(in crate::models) fn is_empty(&self) -> bool {
         self.taken.load(Ordering::Relaxed) >= self.pushed.load(Ordering::Relaxed)
     }
 
-    fn pop(&self) -> Option<usize> {
+    pub(in crate::models) fn pop(&self) -> Option<usize> {
         let place = self.taken.load(Ordering::Relaxed);
         if place >= self.pushed.load(Ordering::Acquire) {
             return None;
@@ -74,22 +74,22 @@ impl Queue {
 }
 
 /// What a thread parks on, and a job waits for: a flag that is taken by the one who waited.
-struct Flag {
+pub(in crate::models) struct Flag {
     raised: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Flag {
-    fn new() -> Self {
+    pub(in crate::models) fn new() -> Self {
         Self { raised: Mutex::new(false), changed: Condvar::new() }
     }
 
-    fn raise(&self) {
+    pub(in crate::models) fn raise(&self) {
         *lock(&self.raised) = true;
         self.changed.notify_one();
     }
 
-    fn wait(&self) {
+    pub(in crate::models) fn wait(&self) {
         let mut raised = lock(&self.raised);
         while !*raised {
             raised = wait(&self.changed, raised);

@@ -15,7 +15,7 @@
 //!
 //! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
 
-mod driver;
+pub(in crate::models) mod driver;
 
 use self::driver::*;
 use crate::check::{check, reach};
