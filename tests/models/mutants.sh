@@ -91,7 +91,6 @@ mutant lie-down-without-fence      $idle sleep '/fn lie_down/,/^    \}/ s/fence\
 mutant stop-searching-not-fenced   $idle sleep '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant rouse-does-not-say-so       $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.get_up\(thread\);//'
 mutant monitor-rests-blindly        $idle sleep 's/let rests = sleepers\.list\.len\(\) == self\.workers;/let rests = true;/'
-mutant monitor-does-not-say-so      $idle sleep 's/self\.monitor_rests\.store\(rests, /self.monitor_rests.store(false, /'
 mutant taken-over-blindly           $handoff takeover 's/if !is_in_step\(\)/if is_in_step() \&\& false/'
 mutant rouse-keeps-the-lookout     $handoff sleep '/fn take_sleeper/,/^    \}/ s/sleepers\.lookout = None;//'
 mutant nobody-is-the-lookout       $idle sleep 's/let lookout = sleepers\.lookout\.is_none\(\).*$/let lookout = false;/'
