@@ -7,7 +7,7 @@ use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::permits::At;
-use crate::scheduler::pinned::Post;
+use crate::scheduler::post::Post;
 use crate::scheduler::thread::Thread;
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::waiting::waits_for;

@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 ///
 /// `#[process]` writes this for a struct; writing it by hand is as good. The life of a process:
 ///
-/// 1. `init`, once, on the thread of the spawner. Messages that arrive meanwhile wait. If it fails, the spawner gets the
+/// 1. `init`, once, on the thread of the spawner (or on its own, if it is pinned: see [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If it fails, the spawner gets the
 ///    error and nothing else happens but `close`.
 /// 2. `step`, each time something has arrived (and, harmlessly, sometimes when nothing has), on any worker.
 /// 3. `close`, once, whatever happened; then the state is dropped, and then whoever waits for the end is told.

@@ -9,7 +9,7 @@ use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
 use super::monitor::Monitor;
-use super::pinned::Posts;
+use super::post::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
@@ -302,32 +302,40 @@ impl Host {
         }
     }
 
-    /// Fires all that is due at `now`, however long that takes.
+    /// Fires all that is due at `now`, however long that takes, in order: for whoever fires alone.
     pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
-            self.fire_timers(now);
+            self.fire(self.timers.due(now));
         }
     }
 
     /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it again.
     #[cold]
     pub(crate) fn fire_timers(&self, now: Moment) {
+        let worker = self.current_worker();
         let mut left = FIRED;
         while left > 0 && self.timers.next() <= now {
-            match self.timers.due(now) {
-                Due::Fire(action) => {
-                    left -= 1;
-                    // It may clone or drop a user's message.
-                    if let Err(panic) = crate::panics::contain(|| action.perform()) {
-                        tracing::error!(%panic, "what a timer did panicked");
-                    }
+            left = left.saturating_sub(self.fire(self.timers.due_beside_others(worker, now)));
+        }
+    }
+
+    /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
+    fn fire(&self, due: Due) -> u32 {
+        match due {
+            Due::Fire(action) => {
+                // It may clone or drop a user's message.
+                if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                    tracing::error!(%panic, "what a timer did panicked");
                 }
-                Due::Sought => left = left.saturating_sub(SOUGHT),
-                Due::Nothing => {
-                    if self.timers.raise() {
-                        self.wake_for_timer();
-                    }
+                1
+            }
+            Due::Sought => SOUGHT,
+            Due::Taken => FIRED,
+            Due::Nothing => {
+                if self.timers.raise() {
+                    self.wake_for_timer();
                 }
+                0
             }
         }
     }

@@ -40,7 +40,7 @@
 //! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
 //! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
-//! the fence, which it does every [`FAIR`](super::find) steps as long as its deque is not empty. What lies behind a step that
+//! the fence, which it does whenever it has spent [`FAIR`](super::find), as long as its deque is not empty. What lies behind a step that
 //! does not end meanwhile is announced by the [`monitor`](super::monitor) at its next tick. (A fence costs 20 cycles, on each
 //! message that finds the run-next slot taken.)
 //!

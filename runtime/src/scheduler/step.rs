@@ -242,7 +242,7 @@ impl Context {
     /// Puts the process at the end of the line.
     fn requeue(&self, token: Token) {
         match self.post {
-            // No others run here.
+            // No others run on its thread.
             Some(_) => token.wake(),
             None => self.host.push_global(token),
         }
