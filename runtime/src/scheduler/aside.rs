@@ -415,7 +415,9 @@ mod tests {
 
     #[test]
     fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
-        let runtime = Runtime::builder().workers(1).build().expect("it starts");
+        // Nobody else takes it over.
+        let builder = Runtime::builder().workers(1).stall_limit(std::time::Duration::MAX);
+        let runtime = builder.build().expect("it starts");
         let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let counted = Arc::new(AtomicUsize::new(0));
         let wake = Arc::new(AtomicBool::new(false));

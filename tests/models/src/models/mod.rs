@@ -9,6 +9,7 @@ mod life;
 mod mailbox;
 mod memberships;
 mod sleep;
+mod takeover;
 mod token;
 mod wait_graph;
 mod wake;
