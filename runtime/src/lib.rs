@@ -37,9 +37,9 @@
 //! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a [`Supervisor`](supervision::Supervisor) starts
 //!   again what has ended, and its children's addresses stay valid.
 //! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one address.
-//! * Wait and block: whatever is a future is awaited; what blocks stands in [`Context::blocking`] or [`block_in_place`], and what
-//!   must stay on one thread in a process of [`Host::spawn_pinned`]; [`Context::attach`] has a stream's items come as messages;
-//!   [`Builder::stall_limit`] and [`Stall`] are about steps that do not end.
+//! * Wait and block: whatever is a future is awaited; what blocks stands in [`Context::blocking`] or [`block_in_place`];
+//!   [`Host::spawn_pinned`] gives a process a thread of its own, and lets its state be not `Send`; [`Context::attach`] has a
+//!   stream's items come as messages; [`Builder::stall_limit`] and [`Stall`] are about steps that do not end.
 //! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
 //! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
 //! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
