@@ -61,49 +61,49 @@ impl<P: Process> SpawnProcess<P> {
         Self { host, place, source: SourceByHand::Pinned(Box::new(make)), options: None }
     }
 
-    /// As [`Spawn::named`].
+    /// As [`Spawn::named`](crate::Spawn::named).
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().name = Some(name.into());
         self
     }
 
-    /// As [`Spawn::linked`].
+    /// As [`Spawn::linked`](crate::Spawn::linked).
     pub fn linked(mut self) -> Self {
         self.options.get_or_insert_default().bound.linked = true;
         self
     }
 
-    /// As [`Spawn::monitored`].
+    /// As [`Spawn::monitored`](crate::Spawn::monitored).
     pub fn monitored(mut self) -> Self {
         self.options.get_or_insert_default().bound.monitored = true;
         self
     }
 
-    /// As [`Spawn::owned`].
+    /// As [`Spawn::owned`](crate::Spawn::owned).
     pub fn owned(mut self) -> Self {
         self.options.get_or_insert_default().bound.owned = true;
         self
     }
 
-    /// As [`Spawn::or_existing`], for [`start`](Self::start) and [`start_at`](Self::start_at).
+    /// As [`Spawn::or_existing`](crate::Spawn::or_existing), for [`start`](Self::start) and [`start_at`](Self::start_at).
     pub fn or_existing(mut self) -> Self {
         self.options.get_or_insert_default().or_existing = true;
         self
     }
 
-    /// As [`Spawn::label`].
+    /// As [`Spawn::label`](crate::Spawn::label).
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().label = Some(label.into());
         self
     }
 
-    /// As [`Spawn::mailbox`].
+    /// As [`Spawn::mailbox`](crate::Spawn::mailbox).
     pub fn mailbox(mut self, bound: Bound) -> Self {
         self.options.get_or_insert_default().mailbox = Some(bound);
         self
     }
 
-    /// As [`Spawn::value`].
+    /// As [`Spawn::value`](crate::Spawn::value).
     pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.options.get_or_insert_default().values.insert(TypeId::of::<T>(), Arc::new(value));
         self
