@@ -18,15 +18,16 @@ mod stress;
 mod together;
 
 /// How many threads of this program carry `name` (as the system knows it).
+/// Without the one that looks for stalls.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    tasks
-        .filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.starts_with(name)))
-        .count()
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|comm| comm.strip_prefix(name).is_some_and(|rest| !rest.starts_with("-m"))).count()
 }
 
+/// What is counted here is what steps do that say that they block: nobody takes a worker from one that does not.
 fn with_workers(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
+    Runtime::builder().workers(workers).stall_limit(Duration::MAX).build().unwrap()
 }
 
 /// How many run at a time, outside of what blocks.
@@ -179,6 +180,35 @@ fn what_waits_behind_a_step_that_blocks_runs() {
         runtime.spawn_process(spawner).start().unwrap();
         eventually(|| runtime.statistics().live == 0);
         assert_eq!(heard.load(SeqCst), 100);
+    });
+}
+
+/// The only worker always has something to run: whoever comes back is called for between two of those steps.
+#[test]
+fn one_that_comes_back_gets_a_worker_that_never_rests() {
+    soon(|| {
+        let (runtime, running) = (with_workers(1), Running::default());
+        let stop = Latch::new();
+        for _ in 0..3 {
+            let stops = stop.clone();
+            let busy = act(move |_, out| {
+                if stops.is_open() {
+                    out.done();
+                } else {
+                    out.go_on();
+                }
+                Ok(())
+            });
+            runtime.spawn_process(busy).start().unwrap();
+        }
+        for _ in 0..50 {
+            let (blocker, inside, go) = blocker(&runtime, &running);
+            let call = std::thread::spawn(move || blocker.block().wait());
+            inside.wait();
+            go.open();
+            assert_eq!(call.join().unwrap(), Ok(7));
+        }
+        stop.open();
     });
 }
 

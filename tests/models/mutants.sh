@@ -33,6 +33,7 @@ lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/id
 ear=table/ear.rs bond=topology/bond.rs
 members=memberships.rs
 graph=wait_graph.rs ticket=ticket.rs
+permits=scheduler/permits.rs handoff=scheduler/handoff.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -88,20 +89,37 @@ mutant post-does-not-schedule      $slot life 's/home\.keeper\.wake\(Token\(self
 mutant announce-without-fence      $idle sleep '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant lie-down-without-fence      $idle sleep '/fn lie_down/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant stop-searching-not-fenced   $idle sleep '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant rouse-does-not-say-so       $idle sleep 's/self\.woken\[thread\]\.store\(true, Ordering::Release\);//'
+mutant rouse-does-not-say-so       $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.get_up\(thread\);//'
 mutant deep-is-not-said             $idle sleep 's/fetch_or\(DEEP/fetch_or(0 * DEEP/'
-mutant rouse-keeps-the-lookout     $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.lookout = None;//'
+mutant rouse-keeps-the-lookout     $handoff sleep '/fn take_sleeper/,/^    \}/ s/sleepers\.lookout = None;//'
 mutant nobody-is-the-lookout       $idle sleep 's/let lookout = sleepers\.lookout\.is_none\(\).*$/let lookout = false;/'
 mutant timer-wakes-nobody          $idle sleep '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
 mutant timer-forgets-the-lookout   $idle sleep '/fn timer_set/,/^    \}/ s/return Some\(lookout\)/return None.filter(|_: \&usize| lookout == 0)/'
 mutant searcher-not-counted        $idle sleep '/fn get_up/,/^    \}/ s/SEARCHING\.wrapping_sub\(SLEEPING\)/0_u32.wrapping_sub(SLEEPING)/'
 
-mutant count-without-fence         $gate gate '/fn count/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant close-without-fence         $gate gate '/fn close/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant count-is-not-in-order       $gate gate '/fn count/,/^    \}/ s/fence_for_models\(\);//'
+mutant close-is-not-in-order       $gate gate '/fn close/,/^    \}/ s/fence_for_models\(\);//'
 mutant entered-is-added-first      $gate gate '/fn totals/,/^    \}/ { s/let left = (.*)tally\.left/let LATER = \1tally.entered/; s/let entered = (.*)tally\.entered/let left = \1tally.left/; s/LATER/entered/ }'
 mutant leave-wakes-nobody          $gate gate 's/self\.left\.notify_all\(\);//'
 mutant leave-wakes-without-lock    $gate gate 's/let _waiting = lock\(\&self\.waiting\);//'
 mutant enter-ignores-the-close     $gate gate 's/let open = !self\.is_closed\(\);/let open = true;/'
+
+mutant receiver-does-not-search    $handoff handoff '/fn give_away/,/^    \}/ s/self\.counts\.fetch_add\(SEARCHING, Ordering::SeqCst\);//'
+mutant line-is-not-joined          $permits handoff '/fn wait\(/,/^    \}/ s/self\.waiting\.push_back\(thread\);//'
+mutant lie-down-ignores-the-line   $idle handoff 's/let given = sleepers\.permits\.pass_to_waiting\(thread, At::Stray\);/let given = None;/'
+mutant called-keeps-its-worker     $handoff handoff '/fn attend/,/^    \}/ s/match permits\.pass_to_waiting\(thread, At::Standby\)/match None::<usize>/'
+mutant given-worker-is-kept        $permits handoff '/fn pass_to_waiting/,/^    \}/ s/self\.set\(from, then\);//'
+mutant handed-off-worker-is-kept   $permits handoff '/fn pass_to_standby/,/^    \}/ s/self\.set\(from, then\);//'
+mutant nobody-is-behind            $permits handoff 's/self\.places\[next\]\.behind = Some\(from\);//'
+mutant sleeper-is-not-displaced    $permits handoff '/fn displace/,/^    \}/ s/self\.set\(sleeper, At::Standby\);//'
+mutant sleeper-stays-on-the-list   $handoff handoff '/fn take_sleeper/,/^    \}/ s/sleepers\.list\.pop\(\)/sleepers.list.last().copied()/'
+mutant displaced-gets-up           $idle handoff 's/return sleepers\.permits\.worker\(thread\)\.is_some\(\);/return true;/'
+mutant stop-forgets-the-line       $handoff handoff '/fn stop\(/,/^    \}/ s/sleepers\.permits\.let_go\(\);//'
+mutant stop-is-not-seen            $handoff handoff '/fn come_back/,/^    \}/ s/if !sleepers\.permits\.stopped/if true/'
+mutant taken-over-is-no-stray      $handoff handoff '/fn take_over/,/^    \}/ s/At::Stray/At::Blocked/'
+mutant stray-keeps-its-place       $handoff handoff '/fn attend/,/^    \}/ s/At::Stray => \{/At::Stray if false => {/'
+mutant line-of-nobody              $handoff handoff 's/if self\.lined_up\.load\(Ordering::SeqCst\) == 0/if true/'
+mutant promise-is-not-kept         $handoff handoff 's/Some\(\(ticket, Worth::Promised\)\) => Need::Promised\(ticket\)/Some((_, Worth::Promised)) => Need::Blocking/'
 
 mutant bond-is-not-answered        $bond bonds '/impl Drop for Bond/,/^}/ s/back\.tell\(/if false { return; } let _ = (back, /'
 mutant bond-is-answered-twice      $bond bonds '/fn open/,/^    \}/ s/self\.said\.take\(\)/self.said.clone()/'

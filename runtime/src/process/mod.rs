@@ -1,7 +1,7 @@
 //! What a user implements: [`Process`], by hand or through `#[process]`.
 //!
 //! * [`event`]: what a step receives;
-//! * [`output`]: what a step hands out, and what it wants to be next;
+//! * [`output`]: what a step hands out, and what it wants to be next; [`turn`]: what it may spend;
 //! * [`body`]: where its state lies; [`settled`]: one that stays on its thread;
 //! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
 //! * [`control`]: what the runtime itself says to a process, through its control lane;
@@ -15,6 +15,7 @@ pub(crate) mod handover;
 pub(crate) mod kind;
 pub(crate) mod output;
 mod settled;
+pub(crate) mod turn;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;

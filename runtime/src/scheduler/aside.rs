@@ -324,6 +324,7 @@ impl Context {
         match back {
             Back::With(worker, displaced) => {
                 self.take_up(worker);
+                host.rouse_monitor();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
             }
@@ -369,11 +370,11 @@ impl Host {
     /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
     ///
     /// For whoever looks again as long as there are strays.
-    #[allow(dead_code, reason = "the monitor's")]
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {
-            match self.idle.take_over(number) {
+            let is_in_step = || thread.running().is_some() || thread.is_visiting();
+            match self.idle.take_over(number, is_in_step) {
                 HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
                 HandedOff::HadNone | HandedOff::Stays => return false,
                 HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
@@ -382,12 +383,73 @@ impl Host {
         };
         thread.call(LOST);
         fence(Ordering::SeqCst);
-        if let Some(token) = thread.take_run_next() {
-            self.push_global(token);
-        }
+        self.move_run_next(thread, next);
         self.leave_behind(number, thread);
         self.unpark(next);
         self.announce();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
+
+    /// A process whose steps are that.
+    struct Steps<F>(F);
+
+    impl<F: FnMut(&mut Events<'_>) + Send + 'static> Process for Steps<F> {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            (self.0)(events);
+            out.idle();
+            Ok(())
+        }
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            yield_now();
+        }
+    }
+
+    #[test]
+    fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
+        let runtime = Runtime::builder().workers(1).build().expect("it starts");
+        let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let counted = Arc::new(AtomicUsize::new(0));
+        let wake = Arc::new(AtomicBool::new(false));
+        let (counts, wakes) = (counted.clone(), wake.clone());
+        let counter = Steps(move |events: &mut Events<'_>| {
+            while events.next().is_some() {
+                counts.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let counter = runtime.spawn_process(counter).start().expect("it starts");
+        let (host, is_inside, is_over) = (runtime.host(), inside.clone(), over.clone());
+        let hog = Steps(move |_: &mut Events<'_>| {
+            host.send(counter, ()).expect("it lives");
+            is_inside.store(true, Ordering::SeqCst);
+            until(|| wakes.load(Ordering::SeqCst));
+            // By now it has no worker.
+            host.send(counter, ()).expect("it lives");
+            until(|| is_over.load(Ordering::SeqCst));
+        });
+        let hog = runtime.spawn_process(hog).start().expect("it starts");
+        until(|| inside.load(Ordering::SeqCst));
+        let scheduler = runtime.host().scheduler();
+        assert!(counted.load(Ordering::SeqCst) == 0, "it waits behind the step");
+        assert!(scheduler.take_over(0));
+        assert!(!scheduler.take_over(0), "it has no worker any more");
+        until(|| counted.load(Ordering::SeqCst) == 1);
+        wake.store(true, Ordering::SeqCst);
+        until(|| counted.load(Ordering::SeqCst) == 2);
+        assert_eq!((runtime.statistics().overrunning, runtime.statistics().blocked), (1, 0));
+        over.store(true, Ordering::SeqCst);
+        until(|| {
+            let statistics = runtime.statistics();
+            (statistics.overrunning, statistics.standby) == (0, 1)
+        });
+        assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
     }
 }

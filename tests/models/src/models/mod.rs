@@ -1,7 +1,9 @@
 //! The models, one file for each protocol.
 
 mod bonds;
+mod driving;
 mod gate;
+mod handoff;
 mod hold;
 mod life;
 mod mailbox;

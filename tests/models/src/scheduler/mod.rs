@@ -6,5 +6,7 @@ pub(crate) mod gate;
 pub(crate) mod handoff;
 #[path = "../../../../runtime/src/scheduler/idle.rs"]
 pub(crate) mod idle;
+#[path = "../../../../runtime/src/scheduler/line.rs"]
+pub(crate) mod line;
 #[path = "../../../../runtime/src/scheduler/permits.rs"]
 pub(crate) mod permits;

@@ -1,0 +1,483 @@
+//! Threads that hand their workers on: the steps of `scheduler/{aside,standby,find}.rs`, named beside each.
+
+use super::super::sleep::driver::{Flag, Queue};
+use crate::check::{keep, reach};
+use crate::fault::{self, Fault};
+use crate::scheduler::handoff::{Attended, Back, HandedOff, Rest};
+use crate::scheduler::idle::{Idle, Lain};
+use crate::scheduler::permits::Need;
+use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
+use std::cell::Cell;
+
+/// H2: whoever got a worker from a thread that blocks does not look at what that was to run next.
+pub(super) const NO_LOOK_BEHIND: Fault = Fault::Driver(0);
+/// H2: one that blocks, and has given its worker to one that waited, keeps what it was to run next.
+pub(super) const KEEPS_RUN_NEXT: Fault = Fault::Driver(1);
+/// H2: it puts that into its deque, and tells nobody.
+pub(super) const LEAVES_IN_SILENCE: Fault = Fault::Driver(2);
+/// S3: one that has lost its worker while it lay down leaves what it sees to others, and tells nobody.
+pub(super) const LOSES_IN_SILENCE: Fault = Fault::Driver(3);
+/// M3 is left out.
+pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
+/// M2 is left out.
+pub(super) const LOST_UNTOLD: Fault = Fault::Driver(5);
+/// Whoever stands by does not serve the line.
+pub(super) const LINE_IS_FORGOTTEN: Fault = Fault::Driver(6);
+/// B1: it goes on with the worker that it had.
+pub(super) const GOES_ON_REGARDLESS: Fault = Fault::Driver(7);
+
+const CALLED: u8 = 1;
+const LOST: u8 = 2;
+
+const THREADS: usize = 3;
+const JOBS: usize = 4;
+
+/// What a job does when it runs.
+#[derive(Clone, Copy)]
+pub(super) enum Job {
+    /// Nothing.
+    Short,
+    /// Waits until the job with that number has run.
+    WaitsFor(usize),
+    /// Puts the first into its thread's run-next slot, and blocks until the other has run.
+    Blocks(usize, usize),
+    /// Says that the first has run; then the same with the other one.
+    Tells(usize, usize),
+    /// The same in async code: its thread does not wait for a worker, and the last one is what is left of it.
+    Awaits(usize, usize),
+    /// Puts the job into its thread's run-next slot and waits until it has run; it is taken over before it does the first if
+    /// that says so, or at any time.
+    Hogs { job: usize, late: bool },
+}
+
+/// What a thread has to itself.
+pub(super) struct Me {
+    number: usize,
+    worker: Cell<usize>,
+    behind: Cell<Option<usize>>,
+}
+
+impl Me {
+    pub(super) fn new(number: usize, worker: usize) -> Self {
+        Self { number, worker: Cell::new(worker), behind: Cell::new(None) }
+    }
+}
+
+struct Thread {
+    next: AtomicUsize,
+    deque: Queue,
+    attention: AtomicU8,
+    parked: Flag,
+}
+
+impl Thread {
+    fn new() -> Self {
+        let (next, attention) = (AtomicUsize::new(0), AtomicU8::new(0));
+        Self { next, deque: Queue::new(), attention, parked: Flag::new() }
+    }
+}
+
+pub(super) struct World {
+    pub(super) idle: Idle,
+    threads: [Thread; THREADS],
+    /// What only a thread with that worker may touch: a race if two have it at a time.
+    workers: [OwnedCell<u32>; 2],
+    global: Queue,
+    jobs: &'static [Job],
+    run: [Flag; JOBS],
+    left: AtomicUsize,
+    stopped: AtomicBool,
+    /// A job has been put into the run-next slot of one that is to be taken over; that one has been taken over.
+    pub(super) pushed: Flag,
+    pub(super) taken_over: Flag,
+}
+
+impl World {
+    /// With that many workers, each with its thread, and as many threads in standby; there may be no more.
+    pub(super) fn new(workers: usize, standby: usize, jobs: &'static [Job]) -> &'static Self {
+        let idle = Idle::new(workers, workers + standby);
+        (0..workers).for_each(|worker| _ = idle.begin(worker));
+        let standby: Vec<_> = (0..standby).filter_map(|_| idle.reserve(Need::Blocking)).collect();
+        standby.into_iter().for_each(|thread| idle.started(thread));
+        keep(Self {
+            idle,
+            threads: [Thread::new(), Thread::new(), Thread::new()],
+            workers: [OwnedCell::new(0), OwnedCell::new(0)],
+            global: Queue::new(),
+            jobs,
+            run: [Flag::new(), Flag::new(), Flag::new(), Flag::new()],
+            left: AtomicUsize::new(jobs.len()),
+            stopped: AtomicBool::new(false),
+            pushed: Flag::new(),
+            taken_over: Flag::new(),
+        })
+    }
+
+    pub(super) fn rest_is_done(&self) {
+        assert_eq!(self.left.load(Ordering::Relaxed), 0, "a job was left");
+        let census = self.idle.census();
+        assert_eq!((census.blocked, census.waiting), (0, 0));
+    }
+
+    /// `Host::announce`.
+    fn announce(&self) {
+        if let Some(thread) = self.idle.announce() {
+            reach("woke a sleeper");
+            self.threads[thread].parked.raise();
+        }
+    }
+
+    /// `Host::push_global`.
+    pub(super) fn push_global(&self, job: usize) {
+        self.global.push(job);
+        self.announce();
+    }
+
+    /// `Host::has_work`.
+    fn has_work(&self) -> bool {
+        !self.global.is_empty() || self.threads.iter().any(|thread| !thread.deque.is_empty())
+    }
+
+    fn unpark(&self, thread: usize) {
+        self.threads[thread].parked.raise();
+    }
+
+    fn call(&self, thread: usize, why: u8) {
+        self.threads[thread].attention.fetch_or(why, Ordering::SeqCst);
+    }
+
+    fn attention(&self, me: &Me) -> u8 {
+        self.threads[me.number].attention.load(Ordering::Relaxed)
+    }
+
+    /// `Context::take_up`, and the use of the worker.
+    fn uses(&self, me: &Me) {
+        // SAFETY: the thread has that worker, and loom checks it.
+        self.workers[me.worker.get()].with_mut(|uses| unsafe { *uses += 1 });
+    }
+
+    /// `Host::stop_threads`.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for thread in self.idle.stop() {
+            self.call(thread, CALLED);
+            self.unpark(thread);
+        }
+    }
+
+    fn done(&self, job: usize) {
+        self.run[job].raise();
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.stop();
+        }
+    }
+
+    /// `Context::push_next`.
+    fn push_next(&self, me: &Me, job: usize) {
+        let own = &self.threads[me.number];
+        let displaced = own.next.swap(job + 1, Ordering::AcqRel);
+        assert_eq!(displaced, 0, "no model wakes two");
+        if self.attention(me) & LOST != 0
+            && let Some(job) = self.take_next(me.number)
+        {
+            reach("pushed without a worker");
+            self.push_global(job);
+        }
+    }
+
+    fn take_next(&self, thread: usize) -> Option<usize> {
+        self.threads[thread].next.swap(0, Ordering::AcqRel).checked_sub(1)
+    }
+
+    /// `Context::keep_for_others`.
+    fn keep_for_others(&self, me: &Me) {
+        if let Some(job) = self.take_next(me.number) {
+            self.threads[me.number].deque.push(job);
+        }
+    }
+
+    /// `Context::turn`: runs one job.
+    pub(super) fn turn(&self, me: &Me, job: usize) {
+        match self.jobs[job] {
+            Job::Short => self.uses(me),
+            Job::WaitsFor(other) => {
+                self.uses(me);
+                self.run[other].wait();
+                self.uses(me);
+            }
+            Job::Blocks(next, until) => {
+                self.uses(me);
+                self.block(me, next, until, false);
+            }
+            Job::Tells(told, next) => {
+                self.uses(me);
+                self.run[told].raise();
+                self.block(me, next, next, false);
+            }
+            Job::Awaits(next, rest) => {
+                self.uses(me);
+                self.block(me, next, next, true);
+                // The step ends; with a worker the next one follows at once, else it waits its turn.
+                if self.attention(me) == 0 {
+                    self.uses(me);
+                    self.done(rest);
+                } else {
+                    self.push_global(rest);
+                }
+            }
+            // The one that has its worker uses it at the same time.
+            Job::Hogs { job, late } => {
+                if late {
+                    self.taken_over.wait();
+                }
+                self.push_next(me, job);
+                self.pushed.raise();
+                self.run[job].wait();
+            }
+        }
+        self.done(job);
+    }
+
+    fn block(&self, me: &Me, next: usize, until: usize, is_async: bool) {
+        self.push_next(me, next);
+        self.hand_off(me, Need::Blocking);
+        self.run[until].wait();
+        self.come_back(me, is_async);
+    }
+
+    /// `Context::hand_off` and `pass`.
+    fn hand_off(&self, me: &Me, need: Need) {
+        match self.idle.hand_off(me.number, need, false) {
+            HandedOff::ToStandby(next) => {
+                reach("handed off to one in standby");
+                self.unpark(next);
+            }
+            HandedOff::ToWaiting(next) => {
+                reach("handed off to one that waited");
+                self.unpark(next);
+                if !fault::is(KEEPS_RUN_NEXT) {
+                    self.keep_for_others(me);
+                }
+                if !fault::is(LEAVES_IN_SILENCE) {
+                    self.announce();
+                }
+            }
+            HandedOff::HadNone => reach("had none to hand off"),
+            handed_off => unreachable!("{handed_off:?}: there is a thread"),
+        }
+    }
+
+    /// `Context::come_back`.
+    pub(super) fn come_back(&self, me: &Me, is_async: bool) {
+        self.threads[me.number].attention.store(0, Ordering::SeqCst);
+        let back = self.idle.come_back(me.number, is_async);
+        self.go_on(me, back);
+    }
+
+    /// The rest of it.
+    pub(super) fn go_on(&self, me: &Me, mut back: Back) {
+        if fault::is(GOES_ON_REGARDLESS) {
+            return self.uses(me);
+        }
+        if let Back::Waits(others) = &back {
+            others.iter().for_each(|&other| self.call(other, CALLED));
+            back = loop {
+                match self.idle.served(me.number) {
+                    Some(back) => break back,
+                    None => self.threads[me.number].parked.wait(),
+                }
+            };
+            reach("waited in line");
+            if self.idle.is_wanted() {
+                self.call(me.number, CALLED);
+            }
+        }
+        match back {
+            Back::With(worker, displaced) => {
+                me.worker.set(worker);
+                self.uses(me);
+                if let Some(displaced) = displaced {
+                    reach("displaced a sleeper");
+                    self.unpark(displaced);
+                }
+                self.serve_line();
+            }
+            Back::Stray | Back::Waits(_) => {
+                reach("came back without a worker");
+                self.call(me.number, LOST);
+            }
+        }
+    }
+
+    /// What blocked in async code is over, and so is the step.
+    pub(super) fn leave_step(&self, me: &Me) {
+        self.come_back(me, true);
+        if let Attended::StandsBy(next) = self.idle.attend(me.number) {
+            self.pass_on(next);
+        }
+    }
+
+    /// `Host::serve_line`.
+    fn serve_line(&self) {
+        if !fault::is(LINE_IS_FORGOTTEN) {
+            self.idle.serve_line().into_iter().for_each(std::task::Waker::wake);
+        }
+    }
+
+    /// `Host::take_over`.
+    pub(super) fn take_over(&self, number: usize) {
+        match self.idle.take_over(number) {
+            HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => {
+                if !fault::is(LOST_UNTOLD) {
+                    self.call(number, LOST);
+                }
+                crate::sync::fence(Ordering::SeqCst);
+                if !fault::is(RUN_NEXT_IS_LEFT) {
+                    self.surface(number);
+                }
+                reach("took over");
+                self.unpark(next);
+                self.announce();
+            }
+            handed_off => unreachable!("{handed_off:?}: it is in a step, and one stands by"),
+        }
+    }
+
+    /// What the monitor does for a run-next slot behind a long step.
+    pub(super) fn surface(&self, number: usize) {
+        if let Some(job) = self.take_next(number) {
+            reach("moved a run-next slot");
+            self.push_global(job);
+        }
+    }
+
+    /// `Context::run_with`.
+    pub(super) fn work(&self, me: &Me) {
+        loop {
+            let found = if self.attention(me) != 0 { self.find_when_called(me) } else { self.find(me) };
+            let Some(job) = found else { return };
+            self.turn(me, job);
+        }
+    }
+
+    fn find(&self, me: &Me) -> Option<usize> {
+        self.take_near(me).or_else(|| self.search(me, self.idle.start_searching()))
+    }
+
+    /// `Context::find_when_called` and `attend`.
+    fn find_when_called(&self, me: &Me) -> Option<usize> {
+        self.threads[me.number].attention.store(0, Ordering::SeqCst);
+        self.keep_for_others(me);
+        let Attended::StandsBy(next) = self.idle.attend(me.number) else { return self.find(me) };
+        reach("was called away");
+        self.pass_on(next);
+        self.announce();
+        if self.rest(me, false, false) { self.search(me, true) } else { None }
+    }
+
+    fn pass_on(&self, next: Option<usize>) {
+        next.into_iter().for_each(|next| self.unpark(next));
+        self.serve_line();
+    }
+
+    /// A thread that begins in standby, as `Context::find_when_called` when it is new.
+    pub(super) fn stand_by(&self, me: &Me) {
+        if self.rest(me, false, false)
+            && let Some(job) = self.search(me, true)
+        {
+            self.turn(me, job);
+            self.work(me);
+        }
+    }
+
+    /// A thread that has lain down.
+    pub(super) fn wake_up(&self, me: &Me, lookout: bool) {
+        if self.rest(me, true, lookout)
+            && let Some(job) = self.search(me, true)
+        {
+            self.turn(me, job);
+            self.work(me);
+        }
+    }
+
+    fn take_near(&self, me: &Me) -> Option<usize> {
+        self.take_next(me.number).or_else(|| self.threads[me.number].deque.pop()).or_else(|| self.global.pop())
+    }
+
+    /// `Context::search_on`.
+    fn search(&self, me: &Me, mut searching: bool) -> Option<usize> {
+        loop {
+            let over = self.stopped.load(Ordering::Acquire);
+            let found = if searching && !over { self.look_everywhere(me) } else { None };
+            let last = searching && (found.is_some() || over) && self.idle.stop_searching();
+            if last && self.has_work() {
+                self.announce();
+            }
+            if found.is_some() || over {
+                return found;
+            }
+            if !self.sleep(me, searching) {
+                return None;
+            }
+            searching = true;
+        }
+    }
+
+    /// One look of `Context::search_awake`.
+    fn look_everywhere(&self, me: &Me) -> Option<usize> {
+        let behind = me.behind.take().filter(|_| !fault::is(NO_LOOK_BEHIND));
+        let behind = behind.and_then(|behind| self.take_next(behind).or_else(|| self.threads[behind].deque.pop()));
+        if behind.is_some() {
+            reach("found what was left behind");
+        }
+        behind.or_else(|| self.take_near(me)).or_else(|| {
+            let mut others = (0..THREADS).filter(|&other| other != me.number);
+            others.find_map(|other| self.threads[other].deque.pop())
+        })
+    }
+
+    /// `Context::sleep`.
+    fn sleep(&self, me: &Me, searched: bool) -> bool {
+        self.threads[me.number].attention.store(0, Ordering::SeqCst);
+        match self.idle.lie_down(me.number, searched, false) {
+            Lain::Asleep(lookout) => self.rest(me, true, lookout),
+            Lain::StandsBy(next) => {
+                if next.is_some() {
+                    reach("gave its worker where it wanted to sleep");
+                }
+                self.pass_on(next);
+                self.rest(me, true, false)
+            }
+        }
+    }
+
+    /// `Context::rest`.
+    fn rest(&self, me: &Me, has_lain_down: bool, lookout: bool) -> bool {
+        let mut asleep = has_lain_down;
+        loop {
+            if asleep {
+                self.look_again(me);
+            }
+            match self.idle.look(me.number, lookout) {
+                Rest::Up(worker, behind) => {
+                    me.worker.set(worker);
+                    me.behind.set(behind);
+                    return true;
+                }
+                Rest::Ended => return false,
+                Rest::Asleep(_) => {}
+                Rest::Standby(_) => asleep = false,
+            }
+            self.threads[me.number].parked.wait();
+        }
+    }
+
+    /// `Context::look_again`.
+    fn look_again(&self, me: &Me) {
+        let work = self.has_work() && !self.idle.is_anyone_searching();
+        if work && !self.idle.get_up(me.number) && !fault::is(LOSES_IN_SILENCE) {
+            reach("told others");
+            self.announce();
+        }
+    }
+}

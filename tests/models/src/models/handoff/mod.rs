@@ -1,0 +1,282 @@
+//! The hand-off of workers (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a worker at a time,
+//! nobody waits for ever for one, and no work is left.
+//!
+//! The driver takes the steps of `scheduler/{aside,standby,find}.rs`. Whoever has a worker touches a cell of that worker: two
+//! that have it at a time, or one after the other without order, are a race. Work that is left, and a thread that is left
+//! waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have run. Threads sleep until
+//! they are woken: there is no watching lookout here, and no monitor that looks again, but where a model says so.
+//!
+//! Not covered: how long one that waits in line has to wait while others run (that it is called; tests do that), threads that
+//! are started and that end (`permits` and `line` have unit tests), more than three threads and two workers.
+
+mod driver;
+
+use self::driver::*;
+use crate::check::check;
+use crate::fault;
+use crate::scheduler::handoff::{HandedOff, Rest};
+use crate::scheduler::idle::Lain;
+use crate::scheduler::permits::Need;
+use crate::sync::Arc;
+use loom::thread;
+use std::task::{Wake, Waker};
+
+/// One worker: its thread begins with job 0, another one stands by. The main thread does what `outside` says.
+fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
+    let world = World::new(1, 1, jobs);
+    let standby = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
+    let first = thread::spawn(|| {
+        let me = Me::new(0, 0);
+        world.turn(&me, 0);
+        world.work(&me);
+    });
+    outside(world);
+    first.join().unwrap();
+    standby.join().unwrap();
+    world.rest_is_done();
+}
+
+/// A step wakes another process and blocks until that has run: who gets the worker runs it.
+#[test]
+fn what_a_step_that_blocks_was_to_run_next_runs() {
+    check(
+        4,
+        &["handed off to one in standby", "found what was left behind", "waited in line", "displaced a sleeper"],
+        || {
+            one_worker(&[Job::Blocks(1, 1), Job::Short], |_| ());
+        },
+    );
+}
+
+/// The same in async code: what is left of the process waits in the queue, or follows at once.
+#[test]
+fn what_awaits_comes_back_or_waits_its_turn() {
+    check(4, &["came back without a worker", "displaced a sleeper", "was called away"], || {
+        one_worker(&[Job::Awaits(1, 2), Job::Short, Job::Short], |_| ());
+    });
+}
+
+/// A job comes from outside while the one that blocked comes back for the only worker.
+#[test]
+fn a_push_from_outside_while_one_comes_back() {
+    check(2, &["displaced a sleeper", "waited in line", "gave its worker where it wanted to sleep"], || {
+        one_worker(&[Job::Blocks(1, 1), Job::Short, Job::Short], |world| world.push_global(2));
+    });
+}
+
+/// A second step blocks while the first may wait for the worker: it passes to that one, and what the second was to run next
+/// does not stay behind.
+#[test]
+fn two_that_block_in_turn() {
+    check(2, &["handed off to one that waited", "handed off to one in standby", "waited in line"], || {
+        let world = World::new(1, 2, &[Job::Blocks(1, 3), Job::Tells(3, 2), Job::Short]);
+        let first = thread::spawn(|| {
+            let me = Me::new(0, 0);
+            world.turn(&me, 0);
+            world.work(&me);
+        });
+        let second = thread::spawn(|| world.stand_by(&Me::new(2, 0)));
+        world.stand_by(&Me::new(1, 0));
+        [first, second].into_iter().for_each(|thread| thread.join().unwrap());
+        world.rest_is_done();
+    });
+}
+
+/// Two workers: one sleeps, the other is about to, and loses its worker to one that comes back before it has looked again. A
+/// job comes from outside, on which the one that came back waits in its step: the sleeper must run it.
+#[test]
+fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
+    check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
+        let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
+        let Lain::Asleep(lookout) = world.idle.lie_down(0, false, false) else { unreachable!("nobody waits") };
+        assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToStandby(2));
+        let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), lookout));
+        let searcher = thread::spawn(|| world.stand_by(&Me::new(2, 1)));
+        let back = thread::spawn(|| {
+            let me = Me::new(1, 1);
+            world.come_back(&me, false);
+            world.turn(&me, 0);
+            world.work(&me);
+        });
+        world.push_global(1);
+        [sleeper, searcher, back].into_iter().for_each(|thread| thread.join().unwrap());
+        world.rest_is_done();
+    });
+}
+
+/// Two workers: a step that blocks gives its worker to one that waits, in whose step it is waited for what the first has woken;
+/// the other thread goes to sleep meanwhile, and must run it.
+#[test]
+fn what_a_thread_that_blocks_leaves_behind_is_announced() {
+    check(2, &["handed off to one that waited"], || {
+        let world = World::new(2, 1, &[Job::Blocks(2, 1), Job::WaitsFor(2), Job::Short]);
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(2));
+        assert_eq!(world.idle.look(2, false), Rest::Up(0, Some(0)));
+        assert!(world.idle.stop_searching());
+        let waits = world.idle.come_back(0, false);
+        let leaves = thread::spawn(|| {
+            let me = Me::new(2, 0);
+            world.turn(&me, 0);
+            world.work(&me);
+        });
+        let back = thread::spawn(|| {
+            let me = Me::new(0, 0);
+            world.go_on(&me, waits);
+            world.turn(&me, 1);
+            world.work(&me);
+        });
+        world.work(&Me::new(1, 1));
+        [leaves, back].into_iter().for_each(|thread| thread.join().unwrap());
+        world.rest_is_done();
+    });
+}
+
+/// The host stops while one that blocked comes back: it goes on, with a worker or without.
+#[test]
+fn a_stop_while_one_comes_back() {
+    check(3, &["waited in line", "came back without a worker"], || {
+        let world = World::new(1, 1, &[]);
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
+        let back = thread::spawn(|| {
+            let me = Me::new(0, 0);
+            world.come_back(&me, false);
+            world.work(&me);
+        });
+        let other = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
+        world.stop();
+        [back, other].into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// A step that does not end has filled its run-next slot before it is taken over, for one that waits for its worker.
+#[test]
+fn what_waits_behind_a_stalled_step_is_taken_over() {
+    check(3, &["took over", "moved a run-next slot", "waited in line"], || {
+        let world = World::new(1, 1, &[Job::Hogs { job: 1, late: false }, Job::Short]);
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
+        assert_eq!(world.idle.look(1, false), Rest::Up(0, Some(0)));
+        assert!(world.idle.stop_searching());
+        let waits = world.idle.come_back(0, false);
+        let stalled = thread::spawn(|| {
+            let me = Me::new(1, 0);
+            world.turn(&me, 0);
+            world.work(&me);
+        });
+        let back = thread::spawn(|| {
+            let me = Me::new(0, 0);
+            world.go_on(&me, waits);
+            world.work(&me);
+        });
+        world.pushed.wait();
+        world.take_over(1);
+        [stalled, back].into_iter().for_each(|thread| thread.join().unwrap());
+        world.rest_is_done();
+    });
+}
+
+/// It fills its slot at any moment of the take-over: the monitor, which looks again, finds it at the latest.
+#[test]
+fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
+    check(2, &["took over", "moved a run-next slot", "pushed without a worker"], || {
+        one_worker(&[Job::Hogs { job: 1, late: false }, Job::Short], |world| {
+            world.take_over(0);
+            world.pushed.wait();
+            world.surface(0);
+        });
+    });
+}
+
+/// It fills its slot when it has been taken over: others run that without the monitor.
+#[test]
+fn what_a_step_that_was_taken_over_wakes_runs() {
+    check(2, &["took over", "pushed without a worker", "was called away"], || {
+        one_worker(&[Job::Hogs { job: 1, late: true }, Job::Short], |world| {
+            world.take_over(0);
+            world.taken_over.raise();
+        });
+    });
+}
+
+/// Wakes a thread of the model.
+struct Wakes(&'static super::sleep::driver::Flag);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.raise();
+    }
+}
+
+/// At the bound one in async code lines up while a thread comes free: it is told.
+#[test]
+fn a_thread_that_comes_free_is_given_to_the_line() {
+    check(4, &["lined up", "came back without a worker"], || {
+        let world = World::new(1, 1, &[]);
+        let flag = crate::check::keep(super::sleep::driver::Flag::new());
+        // The first has blocked, and the one that stood by has its worker.
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
+        assert!(matches!(world.idle.look(1, false), Rest::Up(0, Some(0))));
+        assert!(world.idle.stop_searching());
+        let back = thread::spawn(|| world.leave_step(&Me::new(0, 0)));
+        let mut ticket = None;
+        let next = loop {
+            match world.idle.hand_off_or_line_up(1, ticket, Waker::from(Arc::new(Wakes(flag)))).0 {
+                Ok(handed_off) => break handed_off,
+                Err(place) => {
+                    crate::check::reach("lined up");
+                    ticket = Some(place);
+                    flag.wait();
+                }
+            }
+        };
+        assert_eq!(next, HandedOff::ToStandby(0));
+        back.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_look_behind() {
+    fault::with(NO_LOOK_BEHIND, what_a_step_that_blocks_was_to_run_next_runs);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_keeps_run_next() {
+    fault::with(KEEPS_RUN_NEXT, two_that_block_in_turn);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_leaves_in_silence() {
+    fault::with(LEAVES_IN_SILENCE, what_a_thread_that_blocks_leaves_behind_is_announced);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_loses_in_silence() {
+    fault::with(LOSES_IN_SILENCE, a_sleeper_that_loses_its_worker_tells_others_what_it_sees);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_run_next_is_left() {
+    fault::with(RUN_NEXT_IS_LEFT, what_waits_behind_a_stalled_step_is_taken_over);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_lost_untold() {
+    fault::with(LOST_UNTOLD, what_a_step_that_was_taken_over_wakes_runs);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_line_is_forgotten() {
+    fault::with(LINE_IS_FORGOTTEN, a_thread_that_comes_free_is_given_to_the_line);
+}
+
+#[test]
+#[should_panic = "Concurrent write accesses"]
+fn fault_goes_on_regardless() {
+    fault::with(GOES_ON_REGARDLESS, a_push_from_outside_while_one_comes_back);
+}
