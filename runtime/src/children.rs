@@ -2,9 +2,10 @@
 //! pool does, and what may come back through it.
 
 use crate::actor::address::Address;
+use crate::actor::by_hand::SpawnProcess;
 use crate::actor::definition::{Actor, Mobile};
 use crate::actor::kind::KindOf;
-use crate::actor::spawn::{Running, Spawn, SpawnProcess};
+use crate::actor::spawn::{Running, Spawn};
 use crate::pid::Pid;
 use crate::process::Process;
 use crate::process::guardian::Guardian;

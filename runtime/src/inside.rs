@@ -1,9 +1,10 @@
 //! What a context can do that needs to know what kind of process it belongs to, and where that runs.
 
 use crate::actor::address::Address;
+use crate::actor::by_hand::SpawnProcess;
 use crate::actor::context::Context;
 use crate::actor::definition::{Actor, Mobile};
-use crate::actor::spawn::{Spawn, SpawnProcess};
+use crate::actor::spawn::Spawn;
 use crate::process::Process;
 use crate::runtime::Host;
 

@@ -115,6 +115,7 @@ pub use actor::address::{Address, NarrowOf, Recipient};
 pub use actor::addressed::{Addressed, ProtocolInfo};
 pub use actor::attach::Attached;
 pub use actor::blocking::Blocking;
+pub use actor::by_hand::SpawnProcess;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
 pub use actor::definition::{Actor, Declared, Handles, Mobile};
@@ -127,7 +128,7 @@ pub use actor::protocol::{Protocol, Serves};
 pub use actor::reply::Reply;
 #[cfg(feature = "futures")]
 pub use actor::sink::MessageSink;
-pub use actor::spawn::{Running, Spawn, SpawnProcess};
+pub use actor::spawn::{Running, Spawn};
 pub use actor::stream::{Replies, ReplyIter, ReplyStream, Streaming};
 pub use actor::target::SendTo;
 pub use actor::upgrade::{Successive, UpgradeError, Upgrading};

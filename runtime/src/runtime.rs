@@ -3,10 +3,11 @@
 use crate::actor::active::outside;
 use crate::actor::address::{Address, Recipient};
 use crate::actor::addressed::Addressed;
+use crate::actor::by_hand::SpawnProcess;
 use crate::actor::call::send;
 use crate::actor::definition::{Actor, Mobile};
 use crate::actor::entry::Inputs;
-use crate::actor::spawn::{Spawn, SpawnProcess};
+use crate::actor::spawn::Spawn;
 use crate::actor::target::SendTo;
 use crate::actor::upgrade::{Successive, Upgrading};
 use crate::errors::{AddressError, BuildError, SendError, SendFailure, StartError};

@@ -15,7 +15,7 @@
 //! * [`kind`]: what is known of a struct without one at hand; [`serving`]: how a struct serves what arrives;
 //! * [`existing`]: a process that is there already, in place of a new one;
 //! * [`handover`]: a wish that a struct hands its state to another, for the machine;
-//! * [`address`] (and `sink`, which sends to one), [`serve`], [`attach`], [`machine`], [`spawn`]: what can be done with a struct of which that is known;
+//! * [`address`] (and `sink`, which sends to one), [`serve`], [`attach`], [`machine`], [`spawn`]: what can be done with a struct of which that is known; [`by_hand`]: how one without a macro is spawned;
 //!   [`upgrade`]: how another takes its place.
 
 pub(crate) mod active;
@@ -26,6 +26,7 @@ pub(crate) mod attachment;
 mod awaits;
 pub(crate) mod beside;
 pub(crate) mod blocking;
+pub(crate) mod by_hand;
 pub(crate) mod call;
 pub(crate) mod context;
 pub(crate) mod definition;

@@ -10,7 +10,7 @@ use super::plan::{Plan, Strategy};
 use super::post::{Estate, Post};
 use super::roll::Roll;
 use super::tree::Tree;
-use crate::actor::spawn::SpawnProcess;
+use crate::actor::by_hand::SpawnProcess;
 use crate::children::{ChildSpawn, Spawned};
 use crate::exit::ExitReason;
 use crate::mailbox::bound::Bound;
