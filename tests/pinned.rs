@@ -18,9 +18,12 @@ fn with_workers(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// Where the parts of a process ran: what ran, on which thread, with which name.
+/// Where the parts of a process ran.
 #[derive(Clone, Default)]
-struct Trace(Arc<Mutex<Vec<(&'static str, ThreadId, String)>>>);
+struct Trace(Arc<Mutex<Vec<Part>>>);
+
+/// What ran, on which thread, with which name.
+type Part = (&'static str, ThreadId, String);
 
 impl Trace {
     fn note(&self, what: &'static str) {
@@ -169,8 +172,9 @@ fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
         // Not spawned, so not made.
         let unused = trace.clone();
         drop(runtime.spawn_pinned(move || Window::new(unused)));
+        let end = window.pid().join();
         window.pid().stop();
-        assert_eq!(window.pid().join().wait(), ExitReason::Normal);
+        assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(trace.threads().len(), 1, "{:?}", trace.threads());
         assert_ne!(trace.threads()[0], current().id());
         let parts = trace.parts();
@@ -266,6 +270,19 @@ impl Counter {
         Ok(())
     }
 
+    /// Waits for another in its start.
+    #[entry]
+    fn after(&mut self, other: Address<Counter>) -> Result<(), CallError> {
+        self.sum = other.add(1).wait()?;
+        Ok(())
+    }
+
+    #[message]
+    fn bring_forth_after(&mut self, ctx: &mut Context<Self>, other: Address<Counter>) -> Result<u64, SpawnError> {
+        let child = ctx.spawn_pinned(|| Counter { sum: 0, child: None }).owned().after(other)?;
+        Ok(child.add(0).wait().unwrap_or(0))
+    }
+
     #[message]
     fn add(&mut self, amount: u64) -> u64 {
         self.sum += amount;
@@ -307,9 +324,26 @@ fn an_ordinary_process_may_have_a_thread_too_and_children_know_their_parents() {
         assert!(threads[0].0 != threads[1].0 && threads[1].0 != threads[2].0 && threads[0].0 != threads[2].0);
         assert!(threads.iter().all(|(_, name)| name == "Counter"));
         assert_eq!(runtime.statistics().pinned, 3);
+        let end = child.pid().join();
         grandchild.pid().kill();
-        assert!(matches!(child.pid().join().wait(), ExitReason::Linked { .. }));
+        assert!(matches!(end.wait(), ExitReason::Linked { .. }));
         eventually(|| runtime.statistics().pinned == 1);
+    });
+}
+
+/// The only worker runs others while it spawns one, whose start waits for one of those.
+#[test]
+fn a_step_that_spawns_one_leaves_its_worker_to_others() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let spawner = runtime.spawn(Counter { sum: 0, child: None }).serve().unwrap();
+        let other = runtime.spawn(Counter { sum: 0, child: None }).serve().unwrap();
+        for round in 1..=20 {
+            assert_eq!(spawner.bring_forth_after(other).wait().unwrap(), round);
+        }
+        assert_eq!(runtime.statistics().pinned, 20);
+        spawner.pid().kill();
+        eventually(|| runtime.statistics().pinned == 0);
     });
 }
 
@@ -368,7 +402,6 @@ fn what_is_known_of_it() {
         let own = threads.iter().find(|thread| thread.state == ThreadState::Pinned).unwrap();
         assert_eq!((own.messages, own.worker), (1, None));
         counter.pid().kill();
-        counter.pid().join().wait();
         eventually(|| runtime.statistics().threads.iter().all(|thread| thread.state != ThreadState::Pinned));
     });
 }

@@ -11,8 +11,9 @@ use std::sync::{Arc, Barrier, Mutex};
 
 type Log = Arc<Mutex<Vec<u64>>>;
 
+/// Nobody takes a worker away from a step that a test holds up: `stalls` has the tests of that.
 fn with_workers(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
+    Runtime::builder().workers(workers).stall_limit(std::time::Duration::MAX).build().unwrap()
 }
 
 /// A process that writes `number` down and is done.
@@ -107,7 +108,7 @@ fn places_under_the_limit_come_back_whatever_happened() {
 /// The busy step wakes a thousand and returns when all have run: it would wait for ever for one that stays behind it,
 /// in its worker's deque or run-next slot.
 ///
-/// Mutation: in `find.rs`, `watch`, return false at once: the last one woken stays in the run-next slot.
+/// Mutation: in `stall.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
 #[test]
 fn a_thousand_woken_by_a_busy_step_are_taken_by_others_at_once() {
     soon(|| {

@@ -63,16 +63,16 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
             Ok(())
         }));
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
-        let end = pid.join();
+        // Nobody asks to join it: that would be a step of its own, which might be late and see the first messages.
         let (_, completion) = desk.next();
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
         let info = pid.info().unwrap();
         assert_eq!((info.mailbox, info.messages, info.state), (MESSAGES, 0, ProcessState::Waiting { outstanding: 1 }));
         completion.complete(0);
-        assert_eq!(end.wait(), ExitReason::Normal);
+        eventually(|| pid.info().is_none());
         assert_eq!(sum.load(SeqCst), MESSAGES * (MESSAGES - 1) / 2);
-        // The first step, one that was asked to join, and the one that took the answer.
-        assert!(steps_before.load(SeqCst) <= 3, "{} steps before the answer", steps_before.load(SeqCst));
+        // The first step, and the one that took the answer.
+        assert!(steps_before.load(SeqCst) <= 2, "{} steps before the answer", steps_before.load(SeqCst));
     });
 }
 

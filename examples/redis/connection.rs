@@ -135,9 +135,8 @@ impl Connection {
     }
 
     async fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let replies = &mut self.batch.replies.bytes;
-        stream.write_all(replies).await?;
-        replies.clear();
+        stream.write_all(&self.batch.replies.bytes).await?;
+        self.batch.replies.clear();
         Ok(())
     }
 }

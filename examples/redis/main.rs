@@ -27,6 +27,7 @@ use std::env;
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use postroom::prelude::*;
 use postroom::{ChildSpawn, Interrupt};
@@ -56,6 +57,9 @@ Serves the Redis protocol on 127.0.0.1, until it is interrupted.
 
   --port N  the port to listen on; 6379 if nothing is said, any that is free for 0
   --help    print this";
+
+/// How long the server has to go. Its connections are killed long before; this is for a machine with too much to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What ends the program: it is only told to the user.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -93,7 +97,7 @@ fn serve(port: u16) -> Result<(), Failure> {
 
     println!("listening on {address}");
     interrupt.wait();
-    let report = runtime.shutdown()?;
+    let report = runtime.shutdown_within(PATIENCE)?;
     if report.is_clean() { Ok(()) } else { Err(report.to_string().into()) }
 }
 

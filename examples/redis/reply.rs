@@ -2,6 +2,9 @@
 
 use std::fmt::Display;
 
+/// What a large reply needed is not kept for the small ones after it.
+const KEPT: usize = 256 * 1024;
+
 /// The replies to one client that have not been written yet.
 #[derive(Default)]
 pub struct Replies {
@@ -9,6 +12,14 @@ pub struct Replies {
 }
 
 impl Replies {
+    /// They have been written.
+    pub fn clear(&mut self) {
+        if self.bytes.capacity() > KEPT {
+            self.bytes = Vec::new();
+        }
+        self.bytes.clear();
+    }
+
     /// `+OK`
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());

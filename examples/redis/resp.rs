@@ -15,8 +15,9 @@ const WORD: i64 = 512 * 1024 * 1024;
 const LINE: usize = 64 * 1024;
 const REQUEST: usize = 1024 * 1024 * 1024;
 
-/// How much is read at a time.
+/// How much is read at a time, at least, and the most memory that is kept for what comes next.
 const CHUNK: usize = 16 * 1024;
+const KEPT: usize = 64 * 1024;
 
 /// After one of these nobody can say where the next request begins: the connection is of no use any more.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -93,8 +94,8 @@ impl Requests {
         self.buffer.drain(..self.start);
         self.start = 0;
         // What a large request needed is not kept for the small ones after it.
-        if self.buffer.is_empty() && self.buffer.capacity() > 4 * CHUNK {
-            self.buffer = Vec::new();
+        if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
+            (self.buffer, self.places) = (Vec::new(), Vec::new());
         }
         self.buffer.reserve(CHUNK);
         &mut self.buffer

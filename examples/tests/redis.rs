@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+#[cfg(target_os = "linux")]
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -416,7 +418,39 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
     Ok(())
 }
 
-/// On ctrl-c what was answered was answered in order and whole, and the server ends by itself with nothing to report.
+/// However clients go (politely, in the middle of a request, without reading what they asked for, with a broken request), the
+/// server keeps nothing of them, neither process nor socket.
+#[test]
+#[cfg(target_os = "linux")]
+fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
+    let server = Server::start()?;
+    let open = || Ok::<_, std::io::Error>(fs::read_dir(format!("/proc/{}/fd", server.process.id()))?.count());
+    let mut client = server.client()?;
+    let () = client.set("large", "x".repeat(1 << 20))?;
+    let before = open()?;
+    for number in 0..400 {
+        let mut stream = server.connect()?;
+        let requests: &[u8] = match number % 5 {
+            0 => b"PING\r\nQUIT\r\n",
+            1 => b"*2\r\n$3\r\nGET\r\n$5\r\nlar",
+            2 => b"GET large\r\nGET large\r\nGET large\r\nGET large\r\n",
+            3 => b"SUBSCRIBE a b c\r\n",
+            _ => b"*1\r\n$-1\r\n",
+        };
+        stream.write_all(requests)?;
+    }
+    while open()? > before {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Its socket goes with its state, which is before it has left the channels.
+    while client.publish::<_, _, i64>("a", "nobody hears")? > 0 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(server.end()?.success());
+    Ok(())
+}
+
+/// On ctrl-c what was answered was answered in order, and the server ends by itself with nothing to report.
 #[test]
 fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     const CLIENTS: usize = 8;
@@ -452,13 +486,12 @@ fn flood(mut stream: &TcpStream, number: usize, is_busy: &Sender<()>) -> Result<
         stream.read_exact(&mut answers).map_err(|error| error.to_string())?;
         is_busy.send(()).map_err(|error| error.to_string())?;
         match stream.read_to_end(&mut answers) {
-            // The server did not read all that was sent, and the end of what it had said may be lost for that.
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                let last = answers.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-                answers.truncate(last);
-            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             read => _ = read.map_err(|error| error.to_string())?,
         }
+        // The end of what the server had said may be lost, if it did not read all that was sent, or had to be quick.
+        let last = answers.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        answers.truncate(last);
         String::from_utf8(answers).map_err(|error| error.to_string())
     })
 }

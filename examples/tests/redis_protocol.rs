@@ -137,6 +137,11 @@ fn what_a_large_request_needed_is_given_back() {
     requests.space().extend_from_slice(b"\r\n");
     assert!(requests.next().is_ok_and(|request| request.is_some_and(|words| words.len() == 1)));
     assert!(requests.space().capacity() < 100_000);
+
+    let mut replies = Replies::default();
+    replies.bulk(&vec![b'x'; 10_000_000]);
+    replies.clear();
+    assert!(replies.bytes.is_empty() && replies.bytes.capacity() < 1_000_000);
 }
 
 #[test]

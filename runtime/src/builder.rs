@@ -16,6 +16,8 @@ use crate::scheduler::hooks::{Hook, Hooks};
 use crate::scheduler::host::{Config, Host as Scheduler, UserCode};
 use crate::scheduler::idle::MAX_WORKERS;
 use crate::scheduler::reactor::Reactor;
+use crate::scheduler::stall;
+use crate::stall::Stall;
 use crate::sync::{Arc, cores};
 use std::fmt;
 use std::time::Duration;
@@ -47,6 +49,7 @@ pub struct Builder {
     deadline: Duration,
     paused: bool,
     clock: Clock,
+    stall_limit: Duration,
     blocking_threads: usize,
     keep_alive: Duration,
     handlers: Handlers,
@@ -74,6 +77,7 @@ impl Builder {
             deadline: DEADLINE,
             paused: false,
             clock: Clock::system(),
+            stall_limit: stall::LIMIT,
             blocking_threads: BLOCKING_THREADS,
             keep_alive: KEEP_ALIVE,
             handlers: Handlers::default(),
@@ -136,6 +140,35 @@ impl Builder {
     /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that runs
+    /// longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
+    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::Statistics::stalls). [`Duration::MAX`]: never.
+    ///
+    /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every 2.5 ms
+    /// at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time is that of the
+    /// system, also with a [clock](Self::clock) that a test moves.
+    ///
+    /// ```
+    /// use postroom::Runtime;
+    /// use std::time::Duration;
+    ///
+    /// let runtime = Runtime::builder().stall_limit(Duration::from_millis(50)).build()?;
+    /// assert_eq!(runtime.host().statistics().stalls, 0);
+    /// # Ok::<(), postroom::BuildError>(())
+    /// ```
+    pub fn stall_limit(mut self, limit: Duration) -> Self {
+        self.stall_limit = limit;
+        self
+    }
+
+    /// Who is told of steps that have run for too long while others waited: twice of each, when it is noticed and when it has
+    /// ended. Called on the thread that looks for them, which is late for the next one as long as this takes. A panic in it
+    /// is contained.
+    pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.hooks.stall = Some(Box::new(hook));
         self
     }
 
@@ -263,8 +296,8 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// For a number of workers that is none, a limit of zero, a bound of threads that is none, or threads that the system does
-    /// not give.
+    /// For a number of workers that is none, a limit of zero of processes, messages or time, a bound of threads that is none,
+    /// or threads that the system does not give.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {
@@ -272,6 +305,9 @@ impl Builder {
         }
         if self.mailbox.is_nothing() {
             return Err(BuildError::Mailbox);
+        }
+        if self.stall_limit.is_zero() {
+            return Err(BuildError::StallLimit);
         }
         if !(1..=MOST_BLOCKING_THREADS).contains(&self.blocking_threads) {
             return Err(BuildError::BlockingThreads { came: self.blocking_threads, most: MOST_BLOCKING_THREADS });
@@ -287,6 +323,7 @@ impl Builder {
             call_timeout: self.call_timeout,
             mailbox: self.mailbox,
             clock: self.clock,
+            stall_limit: self.stall_limit,
             blocking_threads: self.blocking_threads,
             keep_alive: self.keep_alive,
         };

@@ -579,6 +579,12 @@ pub enum BuildError {
     /// The bound of mailboxes is zero.
     #[error("mailboxes for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
+    /// The limit from which on a step is stalled is zero.
+    #[error(
+        "a stall limit of 0 would report every step; give the time that a step may take while others wait, or \
+         `Duration::MAX` to look for no stalls"
+    )]
+    StallLimit,
     /// The bound of threads for steps that block is no such bound.
     #[error(
         "{came} threads for steps that block were asked for; give `blocking_threads` a number from 1 to {most}: without any, \

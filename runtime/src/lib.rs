@@ -37,9 +37,12 @@
 //! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a [`Supervisor`](supervision::Supervisor) starts
 //!   again what has ended, and its children's addresses stay valid.
 //! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one address.
+//! * Wait and block: whatever is a future is awaited; what blocks stands in [`Context::blocking`] or [`block_in_place`], and what
+//!   must stay on one thread in a process of [`Host::spawn_pinned`]; [`Context::attach`] has a stream's items come as messages;
+//!   [`Builder::stall_limit`] and [`Stall`] are about steps that do not end.
 //! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
 //! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
-//! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`].
+//! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
@@ -96,6 +99,7 @@ mod relay;
 mod runtime;
 mod scheduler;
 mod shelf;
+mod stall;
 mod standalone;
 mod statistics;
 pub mod supervision;
@@ -157,6 +161,7 @@ pub use runtime::{Host, Runtime};
 pub use scheduler::aside::block_in_place;
 pub use scheduler::hooks::{Hook, Started};
 pub use scheduler::shutdown::ShutdownReport;
+pub use stall::Stall;
 pub use standalone::Mailbox;
 pub use statistics::{
     ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,

@@ -8,12 +8,13 @@
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the one made for `T`*.
 
 use crate::blocks;
+use crate::sync::{AtomicPtr, Ordering};
 use std::alloc::Layout;
 use std::any::TypeId;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// How many bytes are held in place.
 const INLINE_BYTES: usize = 4 * size_of::<usize>();
@@ -97,6 +98,34 @@ impl<T: Send + 'static> TableOf<T> {
             // SAFETY: by the caller's promise `data` holds the pointer of a `Large<T>` that nobody else owns.
             drop(unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) });
         }
+    }
+}
+
+/// Of what type some value was, in a word that other threads read. Nothing but the name may be made of it.
+pub(crate) struct TypeMark(AtomicPtr<Table>);
+
+impl TypeMark {
+    /// Of none.
+    pub(crate) fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, payload: Option<&Payload>) {
+        self.0.store(
+            payload.map_or(ptr::null_mut(), |payload| ptr::from_ref(payload.table).cast_mut()),
+            Ordering::Relaxed,
+        );
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear(&self) {
+        self.0.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn name(&self) -> Option<&'static str> {
+        // SAFETY: only addresses of tables are stored, which are constants of the program, and nobody writes to one.
+        unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static Table| (table.type_name)())
     }
 }
 

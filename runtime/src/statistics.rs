@@ -7,7 +7,7 @@ use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::permits::At;
-use crate::scheduler::pinned::Post;
+use crate::scheduler::post::Post;
 use crate::scheduler::thread::Thread;
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::waiting::waits_for;
@@ -58,6 +58,15 @@ pub struct Statistics {
     pub dead_expired: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
+    /// How often the thread that looks for long steps has looked. It sleeps while all workers are idle.
+    pub ticks: u64,
+    /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
+    pub stalls: u64,
+    /// How often the worker of such a step was given to another thread.
+    pub taken_over: u64,
+    /// Processes that were moved to where others find them because the step that had woken them, and after which they were to run,
+    /// did not end.
+    pub moved: u64,
     /// Processes in the queue that all workers share.
     pub global_queue: usize,
     /// Timers that are pending.
@@ -310,6 +319,10 @@ impl Host {
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
             late: host.home().late.load(Ordering::Relaxed) + pinned.iter().map(|post| post.late()).sum::<u64>(),
+            ticks: host.monitor.ticks.get(),
+            stalls: host.monitor.stalls.get(),
+            taken_over: host.monitor.taken_over.get(),
+            moved: host.monitor.moved.get(),
             global_queue: host.global.len(),
             timers: host.timers.len(),
             names,

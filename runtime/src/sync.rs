@@ -10,6 +10,7 @@ pub(crate) use std::sync::atomic::{
 };
 pub(crate) use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    TryLockError,
 };
 pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as current_thread, yield_now};
 
@@ -39,6 +40,15 @@ impl<T> OwnedCell<T> {
 /// Locks `mutex`, whether or not a thread panicked while it held it: no lock here guards state that a panic can tear.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, unless somebody else holds it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(torn)) => Some(torn.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// Starts a thread of that name. (The system's names end at a zero, and the standard library panics at one.)

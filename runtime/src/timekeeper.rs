@@ -74,7 +74,7 @@ impl Timekeeper {
                     running = lock(&self.running);
                     continue;
                 }
-                Due::Sought => continue,
+                Due::Sought | Due::Taken => continue,
                 Due::Nothing => {}
             }
             self.timers.raise();

@@ -13,7 +13,13 @@ fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_retu
     const BOUND: usize = 8;
     within(Duration::from_secs(60), || {
         let name = "bk-bound";
-        let runtime = Runtime::builder().name(name).workers(2).blocking_threads(BOUND).build().unwrap();
+        let runtime = Runtime::builder()
+            .name(name)
+            .workers(2)
+            .blocking_threads(BOUND)
+            .stall_limit(Duration::MAX)
+            .build()
+            .unwrap();
         let (done, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
         for number in 0..2_000 {
             let (done, most) = (done.clone(), most.clone());
@@ -80,7 +86,13 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     const BOUND: usize = 4;
     within(Duration::from_secs(60), || {
         let name = "bk-async";
-        let runtime = Runtime::builder().name(name).workers(2).blocking_threads(BOUND).build().unwrap();
+        let runtime = Runtime::builder()
+            .name(name)
+            .workers(2)
+            .blocking_threads(BOUND)
+            .stall_limit(Duration::MAX)
+            .build()
+            .unwrap();
         let sleepers = Sleepers::default();
         let running: Vec<_> = (0..10_000).map(|_| sleepers.spawn(&runtime)).collect();
         eventually(|| sleepers.inside.load(SeqCst) == BOUND);
@@ -110,7 +122,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
 #[test]
 fn one_that_ends_in_the_line_is_passed_over() {
     soon(|| {
-        let runtime = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+        let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         let first = Sleepers::default();
         let held = first.spawn(&runtime);
         eventually(|| first.inside.load(SeqCst) == 1);
@@ -143,7 +155,7 @@ fn one_that_ends_in_the_line_is_passed_over() {
 #[test]
 fn a_promise_that_is_not_taken_up_is_passed_on() {
     soon(|| {
-        let runtime = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+        let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         for _ in 0..200 {
             let (first, second, third) = (Sleepers::default(), Sleepers::default(), Sleepers::default());
             let held = first.spawn(&runtime);
@@ -186,6 +198,7 @@ fn waits_for_other_processes_go_past_the_bound_rather_than_block_the_last_worker
             let runtime = Runtime::builder()
                 .workers(workers)
                 .blocking_threads(1)
+                .stall_limit(Duration::MAX)
                 .blocking_keep_alive(Duration::from_millis(1))
                 .build()
                 .unwrap();
@@ -205,7 +218,7 @@ fn waits_for_other_processes_go_past_the_bound_rather_than_block_the_last_worker
 #[test]
 fn at_the_bound_a_sync_one_blocks_its_worker_and_is_counted() {
     soon(|| {
-        let runtime = Runtime::builder().workers(2).blocking_threads(1).build().unwrap();
+        let runtime = Runtime::builder().workers(2).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         let blocks = || {
             let (inside, go) = (Latch::new(), Latch::new());
             let (is_inside, may_go) = (inside.clone(), go.clone());

@@ -79,7 +79,11 @@ impl Peer {
 /// `in_place`: whether steps may block with their worker, which counts as running then.
 fn storm(workers: usize, bound: usize, keep_alive: Duration) {
     within(Duration::from_secs(120), move || {
-        let builder = Runtime::builder().workers(workers).blocking_threads(bound).blocking_keep_alive(keep_alive);
+        let builder = Runtime::builder()
+            .workers(workers)
+            .blocking_threads(bound)
+            .stall_limit(Duration::MAX)
+            .blocking_keep_alive(keep_alive);
         // A call that waits for long is none that is lost: the machine may have others to run.
         let runtime = builder.call_timeout(Duration::from_secs(100)).build().unwrap();
         let counted = Counted::default();

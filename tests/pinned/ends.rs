@@ -73,8 +73,9 @@ fn a_panic_ends_it_alone_and_its_partners_are_told() {
         let theirs = other.clone();
         let ordinary = runtime.spawn(Frail { trace: theirs, partner: None }).serve().unwrap();
         assert!(second.watch(first.pid()).wait().unwrap() && ordinary.watch(first.pid()).wait().unwrap());
+        let end = first.pid().join();
         first.fail().send().unwrap();
-        assert!(matches!(first.pid().join().wait(), ExitReason::Panic(_)));
+        assert!(matches!(end.wait(), ExitReason::Panic(_)));
         assert_eq!(one.parts(), ["serve", "drop"]);
         for trace in [&two, &other] {
             eventually(|| trace.parts().len() == 3);

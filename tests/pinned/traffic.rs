@@ -185,9 +185,45 @@ fn what_blocks_in_it_blocks_its_thread_alone() {
         let ordinary = runtime.spawn(Book::for_senders(0)).serve().unwrap();
         assert_eq!(ordinary.count().wait(), Ok(0));
         assert_eq!((runtime.statistics().blocked, runtime.statistics().ran_in_place), (0, 0));
-        go.open();
+        let end = pid.join();
         pid.stop();
-        assert_eq!(pid.join().wait(), ExitReason::Normal);
+        go.open();
+        assert_eq!(end.wait(), ExitReason::Normal);
+    });
+}
+
+/// Blocks in both kinds of method, with what is not `Send`.
+#[process(pinned)]
+struct Blocks(Rc<ThreadId>);
+
+#[process]
+impl Blocks {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn at_once(&mut self, ctx: &mut Context<Self>) -> bool {
+        let own = &self.0;
+        ctx.blocking(|| **own == current().id()).wait()
+    }
+
+    #[message]
+    async fn awaited(&mut self, ctx: &mut Context<Self>) -> bool {
+        let own = self.0.clone();
+        ctx.blocking(|| *own == current().id()).await && *own == current().id()
+    }
+}
+
+#[test]
+fn blocking_work_runs_on_its_thread_and_hands_nothing_over() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let blocks = runtime.spawn_pinned(|| Blocks(Rc::new(current().id()))).serve().unwrap();
+        for _ in 0..50 {
+            assert_eq!((blocks.at_once().wait(), blocks.awaited().wait()), (Ok(true), Ok(true)));
+        }
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.standby, statistics.blocked, statistics.ran_in_place), (0, 0, 0));
     });
 }
 

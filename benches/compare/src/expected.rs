@@ -59,7 +59,9 @@ fn least_load(plan: &Plan, elapsed: Duration) -> u64 {
     match plan.workload {
         Workload::ProbeFlood => plan.width * IN_FLIGHT,
         // Half of what each worker could have done: of a step, only the beginning is counted.
-        Workload::ProbeBlocking | Workload::ProbeLooping => plan.workers as u64 * steps as u64 / 2,
+        Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping => {
+            plan.workers as u64 * steps as u64 / 2
+        }
         Workload::ProbeTimers => plan.width,
         _ => 0,
     }

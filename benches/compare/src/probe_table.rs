@@ -103,6 +103,7 @@ fn load(row: &Row, scale: Scale) -> String {
         Workload::ProbeIdle => "nothing else runs".to_string(),
         Workload::ProbeFlood => format!("{width} processes flood each other"),
         Workload::ProbeBlocking => format!("a process for each worker blocks for {work}, over and over"),
+        Workload::ProbeTold => format!("they block for {work}, in the way that their system has for it"),
         Workload::ProbeLooping => format!("a process for each worker loops for {work}, over and over"),
         Workload::ProbeTimers => format!("{width} timers fire at the same moment, every {work}"),
         _ => row.case.name.clone(),
@@ -113,7 +114,7 @@ fn load(row: &Row, scale: Scale) -> String {
 fn done(workload: Workload) -> Option<&'static str> {
     match workload {
         Workload::ProbeFlood => Some("messages"),
-        Workload::ProbeBlocking | Workload::ProbeLooping => Some("steps begun"),
+        Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping => Some("steps begun"),
         Workload::ProbeTimers => Some("timers handled"),
         _ => None,
     }

@@ -78,6 +78,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
+        | Workload::ProbeTold
         | Workload::ProbeLooping
         | Workload::ProbeTimers => (10_000, 500),
     };
@@ -87,7 +88,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
 /// What each message computes, or how long a step of the load of a probe takes and how far apart its timers fire.
 pub fn work(workload: Workload, scale: Scale) -> Duration {
     match workload {
-        Workload::ProbeBlocking | Workload::ProbeLooping | Workload::ProbeTimers => {
+        Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping | Workload::ProbeTimers => {
             scale.pick(Duration::from_secs(1), Duration::from_millis(100))
         }
         _ => Duration::ZERO,

@@ -6,12 +6,13 @@
 
 use super::attachment::Inbound;
 use super::waits::{Waits, host};
-use super::waker::{foreign_waker, is_own};
+use super::waker::{self, foreign_waker, is_own};
 use crate::clock::Moment;
 use crate::exit::ExitReason;
 use crate::package::Package;
 use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
+use crate::scheduler::own::is_turn_over;
 use std::cell::Cell;
 use std::ptr;
 use std::task::{Context, Poll};
@@ -226,6 +227,18 @@ pub(crate) fn pending(seen_to: bool) -> Pending {
         }
     });
     pending.unwrap_or(Pending::Suspended)
+}
+
+/// Whether others come first: the process has used its turn, and what is left for it is not in its mailbox, which would give
+/// nothing more: messages that it has set aside, items of a stream. Not for a machine that is driven by hand, which has no turns. Whoever asks wakes the process.
+pub(crate) fn is_to_pause() -> bool {
+    peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
+        && is_turn_over()
+}
+
+/// Wakes the process that this thread runs: it takes another turn.
+pub(crate) fn wake_self() {
+    waker::wake(peek(|waits| waits.owner()).flatten());
 }
 
 /// Why the process that this thread runs is to end now, if it is.

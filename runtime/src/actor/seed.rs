@@ -27,15 +27,16 @@ pub(crate) enum Source<P> {
 }
 
 /// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is none.
-pub(crate) struct Begins<P> {
-    /// Starts it at a sync entry.
-    pub(crate) at_sync: fn(&'static Host, Birth, P, &mut BeginSync<'_, P>) -> Result<Pid, SpawnError>,
-    /// Starts it at an async entry.
-    pub(crate) at_future: fn(&'static Host, Birth, P, &mut BeginFuture<'_, P>) -> Result<Pid, SpawnError>,
+pub(crate) type Begins<P> = fn(&'static Host, Birth, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
+
+/// An entry, to be called once.
+pub(crate) enum Beginning<'a, P> {
+    Sync(&'a mut BeginSync<'a, P>),
+    Future(&'a mut BeginFuture<'a, P>),
 }
 
-/// Runs a sync entry, once.
+/// Runs a sync entry.
 pub(crate) type BeginSync<'a, P> = dyn FnMut(&mut P, &mut Context<P>) -> Result<(), InitError> + 'a;
 
-/// Makes the future of an async entry, once.
+/// Makes the future of an async entry.
 pub(crate) type BeginFuture<'a, P> = dyn FnMut(P, Context<P>) -> Pending<P> + 'a;

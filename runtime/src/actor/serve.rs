@@ -12,6 +12,7 @@ use super::waits::{Answer, Waits};
 use crate::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
+use crate::mailbox::pool;
 use crate::package::Package;
 use crate::sync::Arc;
 use std::convert::Infallible;
@@ -171,6 +172,10 @@ impl<P: Actor> Context<P> {
 
 /// The next message of type `T`, behind those that were looked at; the others are set aside.
 fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
+    if active::is_to_pause() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
     loop {
         let (found, handled) = active::with(|waits| look_for::<T>(waits, looked)).unwrap_or_default();
         if let Some(stream) = handled {
@@ -191,10 +196,15 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskCon
 /// The next message of type `T`, and the stream whose item has been handled by now.
 fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> (Option<Inbound>, Option<Arc<Attachment>>) {
     // Set aside in their order: what was aside before, then what has come since.
+    let before = waits.aside.len();
     let came = waits.inbox.drain(..);
     waits.aside.extend(came);
     let place = waits.aside.iter().skip(*looked).position(|inbound| inbound.package.is::<T>());
     let found = place.and_then(|place| waits.aside.remove(*looked + place));
+    if found.as_ref().is_some_and(|found| found.from.is_some() || *looked + place.unwrap_or(0) < before) {
+        // What the mailbox gave just now has been counted.
+        pool::spend(1);
+    }
     *looked = waits.aside.len();
     waits.wants_message = found.is_none();
     if *looked > ASIDE {
@@ -225,6 +235,10 @@ enum Found {
 
 /// The next thing to do; asks the machine for a message if there is none.
 fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
+    if active::is_to_pause() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
     loop {
         let (found, handled) = active::with(look).unwrap_or_default();
         if let Some(stream) = handled {

@@ -163,6 +163,10 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
         if let Some(served) = serve_waits(process, context) {
             return Ok(Some(served));
         }
+        if active::is_to_pause() {
+            active::wake_self();
+            return Ok(Some(Served::All));
+        }
         let Some(package) = active::next_inbound() else { return Ok(None) };
         if let Some(served) = serve_package(process, context, package)? {
             return Ok(Some(served));

@@ -48,6 +48,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     /// let sum = runtime.spawn(Sum { sum: 0 }).mailbox(Bound::Soft(10)).serve()?;
     /// let sink = Recipient::<u64>::from(sum).sink();
     /// runtime.block_on(stream::iter(1..=1000).map(Ok).forward(sink))?;
+    /// runtime.until_idle()?; // the last ten may still fill the mailbox: a call from a thread would be refused
     /// assert_eq!(sum.sum().wait()?, 500_500);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

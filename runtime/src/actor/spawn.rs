@@ -8,7 +8,7 @@ use super::existing::Wanted;
 use super::kind::KindOf;
 use super::machine::Machine;
 use super::outcome::Ending;
-use super::seed::{Begins, Source, SpawnCore};
+use super::seed::{Beginning, Source, SpawnCore};
 use crate::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;
@@ -51,7 +51,7 @@ impl<P: Actor> Spawn<P> {
     where
         P: Mobile,
     {
-        Self::of(host, place, Source::Here(process, Begins::on_workers()))
+        Self::of(host, place, Source::Here(process, spawn_on_workers))
     }
 
     /// One whose state is made on a thread of its own.
@@ -194,9 +194,10 @@ impl<P: Actor> SpawnCore<P> {
         match self.take()? {
             Source::Here(process, begins) => {
                 let mut begin = Some(begin);
-                (begins.at_sync)(self.host, self.birth(entry, result), process, &mut |process, context| {
+                let mut begin = |process: &mut P, context: &mut Context<P>| {
                     begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
-                })
+                };
+                begins(self.host, self.birth(entry, result), process, Beginning::Sync(&mut begin))
             }
             Source::Pinned(make) => {
                 let birth = self.birth(entry, result);
@@ -226,10 +227,11 @@ impl<P: Actor> SpawnCore<P> {
         match self.take()? {
             Source::Here(process, begins) => {
                 let mut begin = Some(begin);
-                (begins.at_future)(self.host, self.birth(entry, result), process, &mut |process, context| {
+                let mut begin = |process, context| {
                     let Some(begin) = begin.take() else { unreachable!("a process starts once") };
                     begin(process, context)
-                })
+                };
+                begins(self.host, self.birth(entry, result), process, Beginning::Future(&mut begin))
             }
             Source::Pinned(make) => {
                 let birth = self.birth(entry, result);
@@ -246,17 +248,17 @@ impl<P: Actor> SpawnCore<P> {
     }
 }
 
-impl<P: Mobile> Begins<P> {
-    /// How a process starts that any worker may run.
-    fn on_workers() -> Self {
-        Self {
-            at_sync: |host, birth, process, begin| {
-                host.spawn(birth, Machine::new(process), |machine, ctx| machine.start_sync(ctx, begin))
-            },
-            at_future: |host, birth, process, begin| {
-                host.spawn(birth, Machine::new(process), |machine, ctx| machine.start_future(ctx, begin))
-            },
-        }
+/// Spawns a process that any worker may run.
+fn spawn_on_workers<P: Mobile>(
+    host: &'static Host,
+    birth: Birth,
+    process: P,
+    beginning: Beginning<'_, P>,
+) -> Result<Pid, SpawnError> {
+    let machine = Machine::new(process);
+    match beginning {
+        Beginning::Sync(begin) => host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin)),
+        Beginning::Future(begin) => host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, begin)),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
+use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
@@ -499,7 +500,13 @@ impl Waits {
     /// The next package that is in the mailbox no more, and the stream whose item has been handled by now.
     pub(super) fn next_inbound(&mut self) -> (Option<Inbound>, Option<Arc<Attachment>>) {
         let handled = self.handling.take();
-        (self.aside.pop_front().or_else(|| self.inbox.pop_front()), handled)
+        // What was set aside was counted in another turn; what the mailbox gave in this one has been, an item of a stream has not.
+        let aside = self.aside.pop_front().inspect(|_| pool::spend(1));
+        let next = aside.or_else(|| {
+            let inbound = self.inbox.pop_front();
+            inbound.inspect(|inbound| pool::spend(u32::from(inbound.from.is_some())))
+        });
+        (next, handled)
     }
 
     /// Whether the process was asked to upgrade.

@@ -22,7 +22,7 @@ static DEPOT: Depot = Depot::new(CHAIN, slab, || FAREWELL.try_with(|_| ()).is_ok
 struct Stock {
     shelf: Shelf,
     /// How many nodes this thread has drawn, and what else has been counted, for the budget of a turn.
-    spent: u32,
+    spent: u64,
     /// The address of a mailbox that is marked as too full and that the process whose turn this thread runs need not ask any
     /// more; zero if there is none. It is kept here, as `spent` is, because sending touches this record anyway.
     pressing: usize,
@@ -78,16 +78,16 @@ pub(crate) fn recycle(node: NodeBox) {
     with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.into_raw().cast()) });
 }
 
-/// How many nodes this thread has drawn so far, and what else was counted, wrapping: what a turn has spent is the difference
+/// How many nodes this thread has drawn so far, and what else was counted: what a turn has spent is the difference
 /// of two such counts. It is kept here because sending a message touches this record anyway.
 #[inline]
-pub(crate) fn spent() -> u32 {
+pub(crate) fn spent() -> u64 {
     with_stock(|stock| stock.spent)
 }
 
 /// The same, when a turn begins: of no mailbox is it known yet how full it is.
 #[inline]
-pub(crate) fn begin_turn() -> u32 {
+pub(crate) fn begin_turn() -> u64 {
     with_stock(|stock| {
         stock.pressing = 0;
         stock.spent
@@ -97,7 +97,7 @@ pub(crate) fn begin_turn() -> u32 {
 /// Counts something that costs as much as sending so many messages.
 #[inline]
 pub(crate) fn spend(count: u32) {
-    with_stock(|stock| stock.spent = stock.spent.wrapping_add(count));
+    with_stock(|stock| stock.spent += u64::from(count));
 }
 
 /// The address of the mailbox that is known to be pressed on, or zero.
@@ -114,7 +114,7 @@ pub(crate) fn set_pressing(address: usize) -> usize {
 impl Stock {
     #[inline]
     fn take(&mut self) -> NodeBox {
-        self.spent = self.spent.wrapping_add(1);
+        self.spent += 1;
         let node = self.shelf.take(&DEPOT).cast();
         // SAFETY: the pieces of this depot are nodes, and it leaves the shelf here, so it has one owner.
         unsafe { NodeBox::from_raw(node) }

@@ -2,6 +2,7 @@
 
 use super::control::{Control, Join};
 use super::handover::Upgrade;
+use super::turn::Turn;
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
 use crate::mail::Mail;
@@ -142,9 +143,9 @@ pub(crate) struct Feed {
     /// Controls taken out of the lane and not yet seen.
     controls: Controls,
     /// The thread's count of what was spent when the turn began.
-    began: u32,
-    /// How much may be spent; zero once the process is to end.
-    budget: u32,
+    began: u64,
+    /// How much may be spent: nothing once the process is to end, or when the turn has taken too long.
+    turn: &'static Turn,
     /// Whether there was something in the control lane when the step began. What comes into an empty one during the step is
     /// left to the next step, which then begins at once.
     controlled: bool,
@@ -196,15 +197,15 @@ pub(crate) struct Rare {
 }
 
 impl Feed {
-    /// A feed from nowhere.
-    pub(crate) fn new() -> Self {
+    /// A feed from nowhere, for a thread whose turns are that one.
+    pub(crate) fn new(turn: &'static Turn) -> Self {
         Self {
             holder: None,
             whose: None,
             generation: 0,
             controls: Controls::none(),
             began: 0,
-            budget: 0,
+            turn,
             controlled: false,
             cancelled: false,
             ended: false,
@@ -220,7 +221,7 @@ impl Feed {
     #[inline]
     pub(crate) fn begin_turn(&mut self, budget: u32) {
         self.began = pool::begin_turn();
-        self.budget = budget;
+        self.turn.begin(self.began, budget);
     }
 
     /// A step of the process of that generation begins.
@@ -239,7 +240,7 @@ impl Feed {
     /// The step that begins has something in its control lane. Gives it back, unless it is answers alone: then that is all.
     #[inline]
     pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
-        self.controlled = true;
+        self.attend();
         let taken = self.holder().take_control();
         if taken.are_answers_for(self.generation) {
             self.controls = taken;
@@ -251,7 +252,7 @@ impl Feed {
     /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
     /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
-        self.controlled = true;
+        self.attend();
         self.controls = kept;
         self.absorb(held);
         self.absorb(taken);
@@ -346,8 +347,10 @@ impl Feed {
     }
 
     /// The step that begins is no ordinary one.
+    #[inline]
     pub(crate) fn attend(&mut self) {
         self.controlled = true;
+        self.turn.forget_message();
     }
 
     /// Notices that the last step took and did not hear. They come before what is in the data lane.
@@ -365,20 +368,20 @@ impl Feed {
     /// The process is to end. Of several reasons the first counts: a kill stays a kill.
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
-        self.budget = 0;
+        self.turn.end();
         self.rare().end.get_or_insert(reason);
     }
 
     /// How much the turn has spent.
     #[inline]
-    pub(crate) fn spent(&self) -> u32 {
-        pool::spent().wrapping_sub(self.began)
+    pub(crate) fn spent(&self) -> u64 {
+        pool::spent() - self.began
     }
 
     /// Whether the turn may spend no more.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
-        self.spent() >= self.budget
+        self.turn.is_over(pool::spent())
     }
 
     #[inline]
@@ -398,9 +401,10 @@ impl Feed {
     /// The next message, where it lies; `None` if there is none, if the budget is used, or if something else has come.
     #[inline(always)]
     pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
+        let turn = self.turn;
         loop {
             // A wake alone is no reason to stop: a future may wake itself in each of its polls until it has a message.
-            if self.holder().has_control_node() || self.is_spent() {
+            if self.holder().has_control_node() || turn.is_over(pool::spent()) {
                 return None;
             }
             let letter = self.holder().next_data()?;
@@ -409,12 +413,17 @@ impl Feed {
                 self.messages += 1;
                 let content: *mut Content = letter.content();
                 // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
-                return Some(Mail::new(unsafe { &mut *content }));
+                let content = unsafe { &mut *content };
+                turn.note_message(content.payload.as_ref());
+                return Some(Mail::new(content));
             }
             match self.meet(letter) {
                 Met::Nothing => {}
                 Met::Something => return None,
-                Met::Message => return Some(Mail::new(&mut self.redeemed)),
+                Met::Message => {
+                    self.turn.note_message(self.redeemed.payload.as_ref());
+                    return Some(Mail::new(&mut self.redeemed));
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a user implements: [`Process`], by hand or through `#[process]`.
 //!
 //! * [`event`]: what a step receives;
-//! * [`output`]: what a step hands out, and what it wants to be next;
+//! * [`output`]: what a step hands out, and what it wants to be next; [`turn`]: what it may spend;
 //! * [`body`]: where its state lies; [`settled`]: one that stays on its thread;
 //! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
 //! * [`control`]: what the runtime itself says to a process, through its control lane;
@@ -15,6 +15,7 @@ pub(crate) mod handover;
 pub(crate) mod kind;
 pub(crate) mod output;
 mod settled;
+pub(crate) mod turn;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;
@@ -31,7 +32,7 @@ use std::marker::PhantomData;
 ///
 /// `#[process]` writes this for a struct; writing it by hand is as good. The life of a process:
 ///
-/// 1. `init`, once, on the thread of the spawner. Messages that arrive meanwhile wait. If it fails, the spawner gets the
+/// 1. `init`, once, on the thread of the spawner (or on its own, if it is pinned: see [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If it fails, the spawner gets the
 ///    error and nothing else happens but `close`.
 /// 2. `step`, each time something has arrived (and, harmlessly, sometimes when nothing has), on any worker.
 /// 3. `close`, once, whatever happened; then the state is dropped, and then whoever waits for the end is told.

@@ -324,6 +324,7 @@ impl Context {
         match back {
             Back::With(worker, displaced) => {
                 self.take_up(worker);
+                host.rouse_monitor();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
             }
@@ -369,11 +370,11 @@ impl Host {
     /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
     ///
     /// For whoever looks again as long as there are strays.
-    #[allow(dead_code, reason = "the monitor's")]
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {
-            match self.idle.take_over(number) {
+            let is_in_step = || thread.running().is_some() || thread.is_visiting();
+            match self.idle.take_over(number, is_in_step) {
                 HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
                 HandedOff::HadNone | HandedOff::Stays => return false,
                 HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
@@ -382,9 +383,7 @@ impl Host {
         };
         thread.call(LOST);
         fence(Ordering::SeqCst);
-        if let Some(token) = thread.take_run_next() {
-            self.push_global(token);
-        }
+        self.move_run_next(thread, next);
         self.leave_behind(number, thread);
         self.unpark(next);
         self.announce();
@@ -416,7 +415,9 @@ mod tests {
 
     #[test]
     fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
-        let runtime = Runtime::builder().workers(1).build().expect("it starts");
+        // Nobody else takes it over.
+        let builder = Runtime::builder().workers(1).stall_limit(std::time::Duration::MAX);
+        let runtime = builder.build().expect("it starts");
         let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let counted = Arc::new(AtomicUsize::new(0));
         let wake = Arc::new(AtomicBool::new(false));

@@ -106,8 +106,8 @@ pub(crate) enum First {
 
 /// A process that is about to come, as far as it depends on where it runs. One of `close` and `into_body` is the last.
 pub(super) trait Newborn {
-    /// Where the tokens of its slot go.
-    fn home(&self) -> &'static Home;
+    /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
+    fn home(&mut self) -> &'static Home;
     /// Runs its start.
     fn start(&mut self, env: &Environment) -> Result<First, SpawnError>;
     /// Whether it traps exits; it has started.
@@ -145,7 +145,7 @@ where
     F: FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
 {
     #[inline]
-    fn home(&self) -> &'static Home {
+    fn home(&mut self) -> &'static Home {
         self.host.home()
     }
 
@@ -188,15 +188,12 @@ impl Host {
         process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
-        self.bear(birth, || Here { host: self, process, start: Some(start) })
+        self.bear(birth, Here { host: self, process, start: Some(start) })
     }
 
-    /// Brings a process into being, which `newborn` gives when nothing that is known beforehand refuses it.
-    pub(super) fn bear<N: Newborn>(
-        &'static self,
-        birth: Birth,
-        newborn: impl FnOnce() -> N,
-    ) -> Result<Pid, SpawnError> {
+    /// Brings a process into being.
+    #[inline]
+    pub(super) fn bear<N: Newborn>(&'static self, birth: Birth, mut newborn: N) -> Result<Pid, SpawnError> {
         let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
@@ -215,7 +212,6 @@ impl Host {
         let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
         pool::spend(COST);
         self.write_card(&mut token, &birth, parent);
-        let mut newborn = newborn();
         let pid = token.open(newborn.home());
         if let Some(mailbox) = mailbox {
             super::crowd::watch::limit(token.slot(), pid.generation(), mailbox);

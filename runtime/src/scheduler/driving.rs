@@ -140,7 +140,6 @@ impl Context {
 
 impl Host {
     /// D7: for the monitor, at each of its ticks.
-    #[allow(dead_code, reason = "the monitor's")]
     pub(crate) fn tend_reactor(&self) {
         if self.has_driver
             && let Some(user) = self.user()

@@ -3,30 +3,51 @@
 //! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue (one,
 //! and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
+//! # How long a process waits
+//!
 //! Three exceptions keep anyone from waiting for ever:
-//! * every [`FAIR`] steps one of the far ends comes first, in turn: global queue, own inject queue, cold end of the own
-//!   deque, and the cold end of a deque that a thread has left behind which has no worker now. So a process in one of these
-//!   waits for at most `4 * FAIR` steps of the worker for each one before it, or for each deque left behind before its own
-//!   (and one that is in debt for as many turns more as it owes, see `step`);
-//! * after [`STREAK`] steps in a row from the run-next slot the deque comes first;
-//! * a process that has used its budget goes to the global queue, never back to a hot end (see `step`).
+//! * whenever a thread has spent [`FAIR`] (each step, each event taken and each node drawn is one), and at the first turn after
+//!   each tick of the [`monitor`](super::monitor), one of the far ends comes first, one after the other: global queue, own
+//!   inject queue, what threads without a worker have left, cold end of the own deque. If nothing is there, it looks at the
+//!   own inject queue, and at that of one worker after the other, whose thread may have no core. At a tick, and at every
+//!   second visit, the time is looked at, too;
+//! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
+//! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
+//!
+//! And turns are bounded: by [`BUDGET`](super::budget::BUDGET) events, and by time (`turn`): a turn ends with the event that
+//! is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at most. So with e for
+//! the longest that one event takes (one message method, one poll of a future up to where it waits):
+//! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
+//! * a thread visits a far end at least once in `FAIR + BUDGET` of what it spends, and at least once in a tick and a turn; so
+//!   each of the four at least once in 30 ms and 4 e, with turns as long as they may be, and an inject queue four times as
+//!   often while the others are empty; one process is taken at a visit. So one that stands in line behind n others has a
+//!   worker's turn at the latest after n + 1 visits (and after as many turns more as it owes, see `step`); most often long
+//!   before that, since idle workers take from all queues;
+//! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take from the
+//!   deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of them goes to
+//!   another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system takes to wake a thread.
+//!
+//! What is not bounded is how many others are ready at the same time: there are as many turns at once as workers.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
 //! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
+use super::budget::BUDGET;
 use super::local::Context;
 use super::step::Desk;
 use super::thread::Thread;
+use super::worker::Worker;
 use crate::clock::Moment;
 use crate::exit::Panic;
+use crate::mailbox::pool;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
-/// Every how many steps a far end comes first. Go visits its global queue every 61 steps; this visits four ends in turn,
-/// each every 80.
-const FAIR: u32 = 20;
+/// After how much spent a far end comes first: a turn's whole budget. (Counted by steps, as it was, a visit was far away when
+/// each step took a hundred messages, and cost more than it need when each took one.)
+const FAIR: u64 = BUDGET as u64;
 
 /// How many steps in a row may come from the run-next slot.
 const STREAK: u32 = 64;
@@ -43,34 +64,22 @@ const TIGHT: u32 = 4;
 /// How many looks with a growing pause before parking.
 const SPINS: u32 = 12;
 
-/// Every how many steps the clock is read and timers are looked at.
-const CLOCK: u32 = 64;
+/// Every how many visits to far ends the clock is read and timers are looked at.
+const CLOCK: u32 = 2;
 
 impl Context {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
-        let mut desk = Desk::new();
+        let mut desk = Desk::new(&self.thread.turn);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
-            self.recover(&mut desk, panic);
-        }
-    }
-
-    /// Runs one turn of a process, on a thread that it has to itself.
-    pub(super) fn run_turn(&self, desk: &mut Desk, token: Token) {
-        if let Err(panic) = crate::panics::contain(|| self.turn(desk, token)) {
-            self.recover(desk, panic);
-        }
-    }
-
-    /// Ends the process that panicked.
-    fn recover(&self, desk: &mut Desk, panic: Panic) {
-        if let Err(panic) = self.panicked_anew(desk, panic) {
-            // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
-            // that was running, not the worker.
-            tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
-            // Whatever is on the desk belongs to that process.
-            let _panic = crate::panics::contain(|| *desk = Desk::new());
-            self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+            if let Err(panic) = self.panicked_anew(&mut desk, panic) {
+                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
+                // that was running, not the worker.
+                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
+                // Whatever is on the desk belongs to that process.
+                let _panic = crate::panics::contain(|| desk = Desk::new(&self.thread.turn));
+                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+            }
         }
     }
 
@@ -87,8 +96,11 @@ impl Context {
 
     fn run_with(&self, desk: &mut Desk) {
         loop {
-            let called = self.thread.attention() != 0;
-            let found = if called { self.find_when_called() } else { self.take_near().or_else(|| self.search()) };
+            let found = if self.thread.attention() != 0 {
+                self.find_when_called()
+            } else {
+                self.take_near().or_else(|| self.search())
+            };
             match found {
                 Some(token) => self.turn(desk, token),
                 None => return,
@@ -96,9 +108,21 @@ impl Context {
         }
     }
 
-    /// The next process, after a look at what `handoff` has to say.
+    /// The next process, after a look at what `handoff` and the monitor have to say.
     #[cold]
     fn find_when_called(&self) -> Option<Token> {
+        if let Some(post) = self.post {
+            // Always so on the thread of a pinned process: there is one that it may run.
+            return self.next_turn(post);
+        }
+        if self.thread.take_tick() {
+            // Far ends come first.
+            self.fair.set(pool::spent().saturating_sub(FAIR));
+            self.keep_time();
+        }
+        if !self.thread.is_called() {
+            return self.take_near().or_else(|| self.search());
+        }
         let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
         if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }
     }
@@ -106,13 +130,11 @@ impl Context {
     /// The next process from this thread's own queues, and the global one.
     #[inline]
     fn take_near(&self) -> Option<Token> {
-        match self.fair.get().checked_sub(1) {
-            Some(left) => self.fair.set(left),
-            None => {
-                self.fair.set(FAIR - 1);
-                if let Some(token) = self.be_fair() {
-                    return Some(token);
-                }
+        let spent = pool::spent();
+        if spent - self.fair.get() >= FAIR {
+            self.fair.set(spent);
+            if let Some(token) = self.be_fair() {
+                return Some(token);
             }
         }
         let streak = self.streak.get();
@@ -130,12 +152,12 @@ impl Context {
             .or_else(|| self.thread.take_run_next())
     }
 
-    /// What is done every [`FAIR`] steps.
+    /// What is done whenever [`FAIR`] has been spent.
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
         let turn = self.turns.get().wrapping_add(1);
         self.turns.set(turn);
-        if turn.is_multiple_of(CLOCK / FAIR) {
+        if turn.is_multiple_of(CLOCK) {
             self.keep_time();
             self.visit_reactor();
         }
@@ -143,7 +165,7 @@ impl Context {
             // With the fence that pushes to the own deque leave out.
             self.host.announce();
         }
-        let token = self.take_far(turn)?;
+        let token = self.take_far(turn).or_else(|| self.take_outside(turn))?;
         self.thread.counters.fair.add(1);
         Some(token)
     }
@@ -159,6 +181,16 @@ impl Context {
                 Steal::Empty | Steal::Retry => None,
             },
         }
+    }
+
+    /// What has been sent from outside to a process of this worker, or of the one whose turn it is.
+    fn take_outside(&self, turn: u32) -> Option<Token> {
+        let workers = &self.host.workers;
+        let other: &Worker = &workers[turn as usize % workers.len()];
+        [self.worker.get(), other]
+            .iter()
+            .filter(|worker| !worker.inject.is_empty())
+            .find_map(|worker| worker.inject.pop())
     }
 
     /// What a thread without a worker has left behind: the next in line is visited, and goes to the end of the line if it has
@@ -237,8 +269,7 @@ impl Context {
         }
         for round in 0..TIGHT + SPINS {
             if round >= TIGHT {
-                let called = self.thread.attention() != 0;
-                if called || !self.host.idle.is_another_awake() || self.host.is_stopped() {
+                if self.thread.is_called() || !self.host.idle.is_another_awake() || self.host.is_stopped() {
                     return None;
                 }
                 self.thread.counters.spins.add(1);

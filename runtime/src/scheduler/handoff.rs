@@ -29,8 +29,9 @@
 //! * Whoever lies down looks under the same lock whether somebody waits (S1), and if so gives it its worker instead.
 //!
 //! Thread T is stuck in a step (the monitor's):
-//! * M1 under the lock, T's worker goes to one that waits, or to one in standby as in H1, and T is a stray; M2 T is told that
-//!   it has lost its worker; M3 what is in its run-next slot goes to the global queue; M4 whoever got the worker is woken.
+//! * M1 under the lock, if T is in a step, its worker goes to one that waits, or to one in standby as in H1, and T is a stray;
+//!   M2 T is told that it has lost its worker; M3 what is in its run-next slot goes to the inject queue of that worker; M4
+//!   whoever got the worker is woken.
 //!
 //! # Why
 //!
@@ -53,6 +54,11 @@
 //! *Who leaves something behind is visited*: each thread without a worker whose deque is not empty is in a queue of the host,
 //! which is one of the far ends (`find`).
 //!
+//! *Nobody loses a worker that he is about to wake up with*: a sleeper that has been taken off the list has a worker and counts
+//! as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves the rest under the
+//! lock. So M1, which asks whether T is in a step under the lock, passes it by. (Found by the stress of `stalls`: the monitor's
+//! thread had been put aside between its look and M1; the sleeper woke as a stray, and was counted as searching for ever.)
+//!
 //! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once than
 //! there are workers.
 //!
@@ -60,7 +66,7 @@
 //! thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is in
 //! `tests/models`.
 
-use super::idle::{DEEP, Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
+use super::idle::{Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
 use super::line::{Ticket, Worth};
 use super::permits::{At, Need, Successor};
 use crate::sync::{Ordering, lock};
@@ -213,9 +219,13 @@ impl Idle {
         lock(&self.sleepers).permits.note_waits(thread, waits);
     }
 
-    /// M1: the worker of `from`, which is stuck in a step, goes to another thread.
-    pub(crate) fn take_over(&self, from: usize) -> HandedOff {
-        self.give_away(&mut lock(&self.sleepers), from, (Need::Blocking, false), At::Stray)
+    /// M1: the worker of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says so.
+    pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
+        let mut sleepers = lock(&self.sleepers);
+        if !is_in_step() {
+            return HandedOff::HadNone;
+        }
+        self.give_away(&mut sleepers, from, (Need::Blocking, false), At::Stray)
     }
 
     fn give_away(&self, sleepers: &mut Sleepers, from: usize, (need, grown): (Need, bool), then: At) -> HandedOff {
@@ -310,9 +320,6 @@ impl Idle {
             change = change.wrapping_sub(LOOKOUT);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
-        if sleepers.lookout.is_none() {
-            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
-        }
         Some(sleeper)
     }
 

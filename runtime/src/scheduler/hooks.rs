@@ -3,6 +3,7 @@
 use crate::dead_letter::DeadLetter;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
+use crate::stall::Stall;
 
 /// Someone who is told of each process of a host once when it starts and once when it has ended.
 ///
@@ -44,11 +45,14 @@ pub struct Started {
 
 pub(crate) type DeadLetterHook = Box<dyn Fn(DeadLetter) + Send + Sync>;
 
+pub(crate) type StallHook = Box<dyn Fn(&Stall) + Send + Sync>;
+
 /// All that a host calls.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) hooks: Vec<Box<dyn Hook>>,
     pub(crate) dead_letter: Option<DeadLetterHook>,
+    pub(crate) stall: Option<StallHook>,
 }
 
 impl Hooks {
@@ -71,6 +75,13 @@ impl Hooks {
 
     fn undo_from(&self, count: usize, process: &Started) {
         self.hooks[..count].iter().rev().for_each(|hook| report(crate::panics::contain(|| hook.undo(process))));
+    }
+
+    /// Tells of a stall.
+    pub(crate) fn stall(&self, stall: &Stall) {
+        if let Some(hook) = &self.stall {
+            report(crate::panics::contain(|| hook(stall)));
+        }
     }
 
     pub(crate) fn complete(&self, process: &Started, reason: &ExitReason) {

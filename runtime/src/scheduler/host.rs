@@ -8,7 +8,8 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
-use super::pinned::Posts;
+use super::monitor::Monitor;
+use super::post::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
@@ -43,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) mailbox: Bound,
     /// What its processes see of time.
     pub(crate) clock: Clock,
+    /// For how long a step may run while others wait.
+    pub(crate) stall_limit: Duration,
     /// How many threads it may have besides one for each worker, while steps block.
     pub(crate) blocking_threads: usize,
     /// How long such a thread stays when it has nothing to do.
@@ -88,6 +91,7 @@ pub(crate) struct Host {
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
+    pub(crate) monitor: Monitor,
     /// The time that it goes by, if it is not the system's.
     pub(crate) told: Told,
     pub(crate) gate: Gate,
@@ -144,6 +148,7 @@ impl Host {
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
             quiet: Quiet::default(),
+            monitor: Monitor::default(),
             told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
@@ -234,6 +239,34 @@ impl Host {
         if let Some(thread) = self.threads.get(thread) {
             thread.unpark();
         }
+        self.rouse_monitor();
+    }
+
+    /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global queue if it
+    /// has none. Gives whether there was something.
+    ///
+    /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the worker, and by
+    /// all that search. While none can lie down: so it is in a queue again before its thread can, or the host would seem to be
+    /// at rest.
+    pub(crate) fn move_run_next(&self, thread: &Thread, holder: usize) -> bool {
+        let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
+            Some(token) => {
+                worker.map_or(&self.global, |worker| &self.workers[worker].inject).push(token);
+                true
+            }
+            None => false,
+        });
+        if moved {
+            self.announce();
+        }
+        moved
+    }
+
+    /// How many processes are in queues that anyone may take from at any time.
+    pub(crate) fn count_queued(&self) -> usize {
+        let injected: usize = self.workers.iter().map(|worker| worker.inject.len()).sum();
+        let own: usize = self.threads_in_use().map(|(_, thread)| thread.stealer.len()).sum();
+        self.global.len() + injected + own
     }
 
     /// Puts the thread into the line of those that have left something in their deque, if it has.
@@ -269,32 +302,40 @@ impl Host {
         }
     }
 
-    /// Fires all that is due at `now`, however long that takes.
+    /// Fires all that is due at `now`, however long that takes, in order: for whoever fires alone.
     pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
-            self.fire_timers(now);
+            self.fire(self.timers.due(now));
         }
     }
 
     /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it again.
     #[cold]
     pub(crate) fn fire_timers(&self, now: Moment) {
+        let worker = self.current_worker();
         let mut left = FIRED;
         while left > 0 && self.timers.next() <= now {
-            match self.timers.due(now) {
-                Due::Fire(action) => {
-                    left -= 1;
-                    // It may clone or drop a user's message.
-                    if let Err(panic) = crate::panics::contain(|| action.perform()) {
-                        tracing::error!(%panic, "what a timer did panicked");
-                    }
+            left = left.saturating_sub(self.fire(self.timers.due_beside_others(worker, now)));
+        }
+    }
+
+    /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
+    fn fire(&self, due: Due) -> u32 {
+        match due {
+            Due::Fire(action) => {
+                // It may clone or drop a user's message.
+                if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                    tracing::error!(%panic, "what a timer did panicked");
                 }
-                Due::Sought => left = left.saturating_sub(SOUGHT),
-                Due::Nothing => {
-                    if self.timers.raise() {
-                        self.wake_for_timer();
-                    }
+                1
+            }
+            Due::Sought => SOUGHT,
+            Due::Taken => FIRED,
+            Due::Nothing => {
+                if self.timers.raise() {
+                    self.wake_for_timer();
                 }
+                0
             }
         }
     }
@@ -331,6 +372,7 @@ impl Host {
                 thread.unpark();
             }
         }
+        self.wake_monitor();
         self.config.clock.let_go(self);
         self.quiet.tell();
     }

@@ -40,37 +40,28 @@
 //! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
 //! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
-//! the fence, which it does every [`FAIR`](super::find) steps as long as its deque is not empty. What lies behind a step that
-//! does not end meanwhile is found by the lookout, which looks at all queues whenever it has watched. (If the lookout has
-//! just got up, and its F3 does not see the push either, a third thread that sleeps is overlooked until one of the two
-//! steps ends. A fence costs 20 cycles, on each message that finds the run-next slot taken.)
+//! the fence, which it does whenever it has spent [`FAIR`](super::find), as long as its deque is not empty. What lies behind a step that
+//! does not end meanwhile is announced by the [`monitor`](super::monitor) at its next tick. (A fence costs 20 cycles, on each
+//! message that finds the run-next slot taken.)
+//!
+//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What waits
+//! there behind a step that does not end is the monitor's too.
 //!
 //! # The lookout
 //!
-//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. Two things
-//! could wait behind it for ever if the step that filled it is long: that process, and timers. So one sleeper, the
-//! *lookout*, parks only for a while: until the next timer is due, and not longer than [`WATCH`] while any thread is
-//! awake. There is at most one lookout. It is the last to be woken for work. A thread that goes to sleep while another is
-//! awake, or while timers are pending, becomes the lookout if there is none; a thread that fills its run-next slot, or sets
-//! an earlier timer, while others sleep without a lookout, wakes one of them; a thread that has entered the list and then
-//! finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that finds all others asleep need
-//! not watch: it sleeps *deep*, until the next timer is due. A bit says so, and a thread that is woken later and fills its
-//! run-next slot sees the bit, clears it, and wakes the lookout to watch. (The list has all threads when the bit is set, and
-//! a thread leaves it under the same lock; so whoever is woken after that sees the bit.)
-//! A lookout that gets up leaves the others without one; so the last searcher to leave the search looks for pending timers
-//! without a lookout as it looks for work (F3), and rouses a sleeper for either.
+//! While timers are pending one sleeper, the *lookout*, parks only until the next one is due. There is at most one. It is the
+//! last to be woken for work. A thread that goes to sleep while timers are pending becomes the lookout if there is none; a
+//! thread that sets an earlier timer wakes the lookout, or a sleeper if there is none; a thread that has entered the list and
+//! then finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that gets up leaves the
+//! others without one; so the last searcher to leave the search looks for pending timers without a lookout as it looks for
+//! work (F3), and rouses a sleeper for either.
 //!
 //! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a thread
 //! for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go tried: it loses
 //! locality, and threads thrash). A model is in `tests/models`.
 
 use super::permits::{At, Permits};
-use crate::sync::{AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
-use std::time::Duration;
-
-/// How long the lookout sleeps while others are awake. A process in the run-next slot of a long step waits for up to twice
-/// this. A guess: the cost is one wake of an otherwise idle core per interval, about 5 µs.
-pub(crate) const WATCH: Duration = Duration::from_millis(5);
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
 /// The most workers that one host can have; the counts below have 12 bits each.
 pub(crate) const MAX_WORKERS: usize = 1 << 10;
@@ -80,8 +71,6 @@ pub(super) const SEARCHING: u32 = 1 << 12;
 const FIELD: u32 = (1 << 12) - 1;
 /// Whether there is a lookout. Set and cleared under the lock.
 pub(super) const LOOKOUT: u32 = 1 << 31;
-/// Whether the lookout sleeps without watching, because all others sleep. Set and cleared under the lock.
-pub(super) const DEEP: u32 = 1 << 30;
 
 /// See the module.
 pub(crate) struct Idle {
@@ -92,6 +81,19 @@ pub(crate) struct Idle {
     pub(super) high: AtomicUsize,
     /// How many wait in line for a thread. Written under the lock.
     pub(super) lined_up: AtomicUsize,
+    /// Whether the monitor sleeps until a thread gets up. Set under the lock.
+    monitor_rests: AtomicBool,
+}
+
+/// How many workers have nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// Those whose thread sleeps.
+    pub(crate) sleeping: usize,
+    /// Those, and those whose thread searches.
+    pub(crate) idle: usize,
+    /// How often a thread has left the list, if all are on it.
+    pub(crate) all_idle: Option<u64>,
 }
 
 pub(super) struct Sleepers {
@@ -130,6 +132,7 @@ impl Idle {
             workers,
             sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), lookout: None, rises: 0, permits }),
             high: AtomicUsize::new(0),
+            monitor_rests: AtomicBool::new(false),
             lined_up: AtomicUsize::new(0),
         }
     }
@@ -174,42 +177,6 @@ impl Idle {
         let thread = self.take_sleeper(&mut sleepers, SEARCHING)?;
         sleepers.permits.get_up(thread);
         Some(thread)
-    }
-
-    /// A run-next slot has been filled: gives a sleeper that must be woken to become the lookout if there is none, or the
-    /// lookout if it sleeps without watching.
-    #[inline]
-    #[must_use = "the thread must be woken"]
-    pub(crate) fn lookout_missing(&self) -> Option<usize> {
-        // A look that is out of date is no older than the waking of this thread, and none was deep or absent then without
-        // being so now, or without a thread that will see to it.
-        let counts = self.counts.load(Ordering::Relaxed);
-        match (counts & LOOKOUT != 0, counts & DEEP != 0) {
-            (true, false) => None,
-            (true, true) => self.surface(),
-            (false, _) if sleeping(counts) == 0 || searching(counts) > 0 => None,
-            (false, _) => self.rouse(true),
-        }
-    }
-
-    /// Ends the deep sleep of the lookout, which must be woken to watch.
-    #[cold]
-    fn surface(&self) -> Option<usize> {
-        let sleepers = lock(&self.sleepers);
-        self.counts.fetch_and(!DEEP, Ordering::SeqCst);
-        sleepers.lookout
-    }
-
-    /// The lookout is about to sleep until a timer is due: gives whether it need not watch, because all others sleep.
-    pub(crate) fn sleep_deep(&self, thread: usize) -> bool {
-        let sleepers = lock(&self.sleepers);
-        let deep = sleepers.lookout == Some(thread) && sleepers.list.len() == self.workers;
-        if deep {
-            self.counts.fetch_or(DEEP, Ordering::SeqCst);
-        } else {
-            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
-        }
-        deep
     }
 
     /// A timer has been set that is due before all others: gives the thread that must be woken to keep it, if any.
@@ -263,8 +230,7 @@ impl Idle {
             At::Up(worker) => {
                 sleepers.permits.sleep(thread, worker);
                 let mut change = SLEEPING.wrapping_sub(searching);
-                let all_asleep = sleepers.list.len() + 1 == self.workers;
-                let lookout = sleepers.lookout.is_none() && (timers || !all_asleep);
+                let lookout = sleepers.lookout.is_none() && timers;
                 if lookout {
                     sleepers.lookout = Some(thread);
                     sleepers.list.insert(0, thread);
@@ -299,11 +265,46 @@ impl Idle {
         if sleepers.lookout == Some(thread) {
             sleepers.lookout = None;
             change = change.wrapping_sub(LOOKOUT);
-            self.counts.fetch_and(!DEEP, Ordering::SeqCst);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
         sleepers.permits.get_up(thread);
         true
+    }
+
+    /// What all threads are at, which goes into `places`, and how many workers are idle. For the monitor.
+    pub(crate) fn survey(&self, places: &mut Vec<At>) -> Crew {
+        let sleepers = lock(&self.sleepers);
+        places.clear();
+        places.extend(sleepers.permits.places());
+        let sleeping = sleepers.list.len();
+        let searching = searching(self.counts.load(Ordering::SeqCst)) as usize;
+        Crew { sleeping, idle: sleeping + searching, all_idle: (sleeping == self.workers).then_some(sleepers.rises) }
+    }
+
+    /// Runs `change` while no thread can lie down; it is given the worker that `thread` holds.
+    pub(crate) fn while_none_lies_down<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
+        let sleepers = lock(&self.sleepers);
+        change(sleepers.permits.worker(thread))
+    }
+
+    /// R1 of the monitor. Gives whether all workers are idle, and the monitor rests from here on.
+    pub(crate) fn rest_monitor(&self) -> bool {
+        let sleepers = lock(&self.sleepers);
+        let rests = sleepers.list.len() == self.workers;
+        self.monitor_rests.store(rests, Ordering::Relaxed);
+        rests
+    }
+
+    /// Whether the monitor rests. A thread that has left the list sees it, by the lock that both took.
+    #[inline]
+    pub(crate) fn does_monitor_rest(&self) -> bool {
+        self.monitor_rests.load(Ordering::Relaxed)
+    }
+
+    /// G2 of the monitor: takes its note away. Gives whether it was there: then the monitor must be woken.
+    #[must_use = "the monitor must be woken"]
+    pub(crate) fn end_monitor_rest(&self) -> bool {
+        self.monitor_rests.swap(false, Ordering::SeqCst)
     }
 
     /// How often a thread has left the list, if all are on it: the same number twice means that all slept meanwhile.

@@ -33,7 +33,7 @@ impl Host {
         }
         drop(launched);
         self.posts.resume();
-        Ok(())
+        self.start_monitor()
     }
 
     /// Whether not all workers have got their first thread.

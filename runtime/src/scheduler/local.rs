@@ -5,7 +5,7 @@
 
 use super::gate::Lane;
 use super::host::{Host, UserCode};
-use super::pinned::Post;
+use super::post::Post;
 use super::thread::{LOST, Thread};
 use super::timers::Action;
 use super::worker::Worker;
@@ -38,8 +38,8 @@ pub(crate) struct Context {
     /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
     pub(crate) post: Option<&'static Post>,
     pub(crate) deque: Deque<Token>,
-    /// How many steps are left until the far ends come first.
-    pub(crate) fair: Cell<u32>,
+    /// What the thread had spent when a far end came first for the last time.
+    pub(crate) fair: Cell<u64>,
     /// How often they have.
     pub(crate) turns: Cell<u32>,
     /// How many steps in a row came from the run-next slot.
@@ -132,17 +132,11 @@ impl Context {
         if self.thread.attention() & LOST != 0 {
             return self.push_without_worker(displaced);
         }
-        match displaced {
-            Some(displaced) => {
-                self.deque.push(displaced);
-                if let Some(thread) = self.host.idle.announce_own() {
-                    self.host.unpark(thread);
-                }
-            }
-            None => {
-                if let Some(thread) = self.host.idle.lookout_missing() {
-                    self.host.unpark(thread);
-                }
+        // What waits in the slot behind a step that does not end is the monitor's.
+        if let Some(displaced) = displaced {
+            self.deque.push(displaced);
+            if let Some(thread) = self.host.idle.announce_own() {
+                self.host.unpark(thread);
             }
         }
     }
@@ -171,14 +165,19 @@ impl Host {
 
     /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
     pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
-        let worker = with_current(|context| {
-            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index.get())
-        });
-        let (key, first) = self.timers.set(worker, due, action)?;
+        let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {
             self.wake_for_timer();
         }
         Some(key)
+    }
+
+    /// The worker that the calling thread holds, if it is a thread of this host.
+    #[inline]
+    pub(crate) fn current_worker(&self) -> Option<usize> {
+        with_current(|context| {
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index.get())
+        })
     }
 
     /// Where the calling thread counts who comes and goes.

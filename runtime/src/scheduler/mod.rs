@@ -6,7 +6,7 @@
 //! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like, and
 //!   [`driving`]: how threads drive that;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
-//!   hands its worker to another one; [`threads`]: the records of all threads; [`permits`] and [`line`]: who has which worker, and who
+//!   hands its worker to another one; [`threads`]: the records of all threads, and [`post`]: those of pinned processes; [`permits`] and [`line`]: who has which worker, and who
 //!   waits for a thread to block with;
 //!   [`handoff`]: how it passes from one to the other;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
@@ -16,6 +16,7 @@
 //! * [`budget`]: what a turn may spend; [`crowd`]: what keeps mailboxes from growing without bound;
 //! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
 //! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
+//! * [`pinned`]: processes with a thread of their own;
 //! * [`shutdown`]: how all of them go.
 
 pub(crate) mod aside;
@@ -36,13 +37,16 @@ mod keeper;
 pub(crate) mod launch;
 pub(crate) mod line;
 pub(crate) mod local;
+pub(crate) mod monitor;
 pub(crate) mod own;
 pub(crate) mod permits;
 pub(crate) mod pinned;
+pub(crate) mod post;
 pub(crate) mod quiet;
 pub(crate) mod reactor;
 mod settle;
 pub(crate) mod shutdown;
+pub(crate) mod stall;
 mod standby;
 mod starting;
 pub(crate) mod step;

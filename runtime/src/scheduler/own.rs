@@ -3,6 +3,7 @@
 use super::local::with_current;
 use super::starting::starting;
 use crate::exit::ExitReason;
+use crate::mailbox::pool;
 use crate::pid::{Pid, Resident};
 use crate::program::this_node;
 use crate::table::{Extras, Slot, TABLE};
@@ -19,6 +20,11 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut Extras) -> 
     // SAFETY: while a step or a start runs, its thread has the token and no reference to the extras, and `look` neither comes
     // back here nor ends the step.
     Some(look(slot, pid, unsafe { slot.own_extras() }))
+}
+
+/// Whether the turn that the calling thread runs has spent what it may.
+pub(crate) fn is_turn_over() -> bool {
+    with_current(|context| context.is_some_and(|context| context.thread.turn.is_over(pool::spent())))
 }
 
 fn own() -> Option<(&'static Slot, Pid)> {

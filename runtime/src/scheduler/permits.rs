@@ -113,6 +113,11 @@ impl Permits {
         self.places.get(thread).map_or(At::Free, |place| place.at)
     }
 
+    /// Where all threads are.
+    pub(crate) fn places(&self) -> impl Iterator<Item = At> {
+        self.places.iter().map(|place| place.at)
+    }
+
     fn set(&mut self, thread: usize, at: At) {
         self.places[thread].at = at;
     }

@@ -2,9 +2,9 @@
 //!
 //! Each has a [`Post`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process asks the slot's
 //! home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process knows nothing of this.
-//! The thread takes the token out, runs a turn with what all threads run turns with, and waits for the next. It has a context,
-//! so that its process is found as any other is, and counts as one that has lost its worker: what it wakes goes to the global
-//! queue and is announced with the fence.
+//! The thread takes the token out, runs a turn in the loop that all threads run, and waits for the next. It has a context, so
+//! that its process is found as any other is, and counts as one that has lost its worker: so the loop looks here for what to
+//! run, and what the process wakes goes to the global queue and is announced with the fence.
 //!
 //! # Birth
 //!
@@ -28,249 +28,18 @@ use super::aside::while_blocked;
 use super::birth::{Birth, Environment, First, Inside, Newborn};
 use super::host::Host;
 use super::local::Context;
-use super::step::Desk;
-use super::thread::{LOST, Thread};
+use super::post::{Post, Work};
+use super::thread::LOST;
 use crate::anchored::Anchored;
-use crate::clock::TimeKeeper;
-use crate::dead_letter::{DeadLetter, Sink};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::node::{Letter, NodeBox};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::{InitContext, Process};
-use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, spawn_thread, wait};
-use crate::table::{Admission, Home, Keeper, Slot, TABLE, Token};
+use crate::sync::{Arc, Ordering, spawn_thread};
+use crate::table::{Home, TABLE, Token};
 use std::ptr;
-
-/// Where a pinned process lives besides its slot. Never freed, as a host: a sender may look at it late.
-pub(crate) struct Post {
-    host: &'static Host,
-    /// Of its thread: what it runs, what it counts.
-    pub(crate) thread: Thread,
-    home: OnceLock<&'static Home>,
-    in_use: AtomicBool,
-    inbox: Mutex<Inbox>,
-    arrived: Condvar,
-}
-
-/// What a thread is given to do.
-#[derive(Default)]
-struct Inbox {
-    work: Option<Work>,
-    /// Whether the thread waits for work, or there is none.
-    rests: bool,
-    /// How often it has got work.
-    rises: u64,
-}
-
-enum Work {
-    /// A turn of the process.
-    Turn(Token),
-    /// Its start has failed: close and drop it, and tell the panic of that.
-    Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
-    /// There is not even a state.
-    Leave,
-}
-
-/// The posts of a host.
-#[derive(Default)]
-pub(crate) struct Posts(Mutex<Lists>);
-
-#[derive(Default)]
-struct Lists {
-    all: Vec<&'static Post>,
-    free: Vec<&'static Post>,
-}
-
-impl Posts {
-    /// A post that is free, or a new one.
-    fn take(&self, host: &'static Host) -> &'static Post {
-        let mut lists = lock(&self.0);
-        if let Some(post) = lists.free.pop() {
-            post.in_use.store(true, Ordering::Relaxed);
-            return post;
-        }
-        let post: &'static Post = Box::leak(Box::new(Post {
-            host,
-            thread: Thread::new(),
-            home: OnceLock::new(),
-            in_use: AtomicBool::new(true),
-            inbox: Mutex::new(Inbox { rests: true, ..Inbox::default() }),
-            arrived: Condvar::new(),
-        }));
-        let home: &'static Home = Box::leak(Box::new(Home::beside(host.home(), post)));
-        let _first = post.home.set(home);
-        lists.all.push(post);
-        post
-    }
-
-    fn give_back(&self, post: &'static Post) {
-        post.in_use.store(false, Ordering::Relaxed);
-        lock(&self.0).free.push(post);
-    }
-
-    /// All that there have ever been.
-    pub(crate) fn all(&self) -> Vec<&'static Post> {
-        lock(&self.0).all.clone()
-    }
-
-    /// How many pinned processes live, or come and go.
-    pub(crate) fn count(&self) -> usize {
-        let lists = lock(&self.0);
-        lists.all.len() - lists.free.len()
-    }
-
-    /// How often any of the threads has been given work or has come to rest in a wait, if all of them rest.
-    pub(crate) fn at_rest(&self) -> Option<u64> {
-        self.all().into_iter().try_fold(0, |sum: u64, post| Some(sum.wrapping_add(post.at_rest()?)))
-    }
-
-    /// The host runs: turns may be taken.
-    pub(crate) fn resume(&self) {
-        for post in self.all() {
-            // Whoever found the host paused under this lock waits by now.
-            drop(lock(&post.inbox));
-            post.arrived.notify_all();
-        }
-    }
-}
-
-impl Post {
-    fn home(&self) -> &'static Home {
-        self.home.get().unwrap_or_else(|| unreachable!("set when the post was made"))
-    }
-
-    /// Whether it has a process.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.in_use.load(Ordering::Relaxed)
-    }
-
-    /// What came too late for its processes.
-    pub(crate) fn late(&self) -> u64 {
-        self.home().late.load(Ordering::Relaxed)
-    }
-
-    fn give(&self, work: Work) {
-        let mut inbox = lock(&self.inbox);
-        debug_assert!(inbox.work.is_none(), "a process has one token");
-        inbox.work = Some(work);
-        inbox.rests = false;
-        inbox.rises += 1;
-        drop(inbox);
-        self.arrived.notify_all();
-    }
-
-    /// Waits for something to do.
-    fn next(&self) -> Work {
-        let mut inbox = lock(&self.inbox);
-        loop {
-            // What is spawned on a host that is paused starts, and then waits.
-            if !matches!(inbox.work, Some(Work::Turn(_))) || !self.host.is_paused() {
-                if let Some(work) = inbox.work.take() {
-                    return work;
-                }
-                if !inbox.rests {
-                    inbox.rests = true;
-                    // Not under the lock: whoever looks whether all rest looks here.
-                    drop(inbox);
-                    self.host.quiet.tell();
-                    inbox = lock(&self.inbox);
-                    continue;
-                }
-            }
-            inbox = wait(&self.arrived, inbox);
-        }
-    }
-
-    /// A number that is another one after the thread has done anything; `None` while it does.
-    fn at_rest(&self) -> Option<u64> {
-        let inbox = lock(&self.inbox);
-        let (rests, rises) = (inbox.rests, inbox.rises);
-        drop(inbox);
-        let waits = if rests { self.thread.rests() } else { self.thread.at_rest()? };
-        Some(rises.wrapping_add(waits))
-    }
-
-    /// The life of a process's thread.
-    fn run(&'static self, env: Environment, begin: Box<Begin>, answer: &Oneshot<Begun>) {
-        let host = self.host;
-        let (slot, generation) = (TABLE.slot(env.pid.slot()), env.pid.generation());
-        if let (Some(user), Some(deque)) = (host.user(), self.thread.occupy(host)) {
-            let context =
-                Context { post: Some(self), ..Context::new(host, user, (usize::MAX, &self.thread), None, deque) };
-            self.thread.call(LOST);
-            host.inhabit(&context, |context| {
-                let begun = {
-                    let _inside = Inside::enter(&env);
-                    begin(&mut InitContext::of(env.pid, env.parent))
-                };
-                // What it inherits is the process's from here on.
-                drop(env);
-                answer.put(begun);
-                let mut desk = Desk::new();
-                loop {
-                    match self.next() {
-                        Work::Turn(token) => context.run_turn(&mut desk, token),
-                        Work::Close(body, reason, told) => {
-                            told.put(super::end::close(body, &reason));
-                            return;
-                        }
-                        Work::Leave => return,
-                    }
-                    if slot.is_none_or(|slot| !slot.is_living(generation)) {
-                        return;
-                    }
-                }
-            });
-            self.thread.vacate(context.deque);
-        } else {
-            answer.put(Begun { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
-            let Work::Leave = self.next() else { unreachable!("nothing was made") };
-        }
-        lock(&self.inbox).rests = true;
-        host.posts.give_back(self);
-        host.quiet.tell();
-    }
-}
-
-impl Keeper for Post {
-    fn wake(&'static self, token: Token) {
-        self.give(Work::Turn(token));
-    }
-
-    fn bound(&self) -> Bound {
-        self.host.bound()
-    }
-
-    fn crowded(&self, slot: &'static Slot) {
-        self.host.crowded(slot);
-    }
-
-    fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
-        self.host.admit(slot, node)
-    }
-
-    fn let_go(&self, slot: &'static Slot) {
-        Keeper::let_go(self.host, slot);
-    }
-
-    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
-        self.host.redeem(slot, generation)
-    }
-
-    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
-        self.host.time_keeper()
-    }
-}
-
-impl Sink for Post {
-    fn dead_letter(&self, letter: DeadLetter) {
-        self.host.dead_letter(letter);
-    }
-}
 
 /// Makes the state and starts it.
 type Begin = dyn FnOnce(&mut InitContext<'_>) -> Begun + Send;
@@ -307,7 +76,8 @@ fn begin<P: Process>(
 
 /// A pinned process that is about to come.
 struct Pinned {
-    post: &'static Post,
+    host: &'static Host,
+    post: Option<&'static Post>,
     name: &'static str,
     begin: Option<Box<Begin>>,
     /// Whether the thread was started, which gives the post back itself.
@@ -318,26 +88,34 @@ struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if !self.has_thread {
-            self.post.host.posts.give_back(self.post);
+        if let Some(post) = self.post
+            && !self.has_thread
+        {
+            self.host.posts.give_back(post);
         }
     }
 }
 
+impl Pinned {
+    fn post(&mut self) -> &'static Post {
+        self.post.get_or_insert_with(|| self.host.posts.take(self.host.home()))
+    }
+}
+
 impl Newborn for Pinned {
-    fn home(&self) -> &'static Home {
-        self.post.home()
+    fn home(&mut self) -> &'static Home {
+        self.post().home()
     }
 
     fn start(&mut self, env: &Environment) -> Result<First, SpawnError> {
         let Some(begin) = self.begin.take() else { return Err(SpawnError::Used) };
-        let (post, env, answer) = (self.post, env.clone(), Arc::new(Oneshot::new()));
-        lock(&post.inbox).rests = false;
+        let (host, post, env, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
+        post.begins();
         let theirs = answer.clone();
-        match spawn_thread(self.name.to_owned(), move || post.run(env, begin, &theirs)) {
-            Ok(thread) => post.host.keep_thread(thread),
+        match spawn_thread(self.name.to_owned(), move || host.run_pinned(post, env, begin, &theirs)) {
+            Ok(thread) => host.keep_thread(thread),
             Err(error) => {
-                lock(&post.inbox).rests = true;
+                post.ends();
                 return Err(SpawnError::Thread(error.to_string()));
             }
         }
@@ -354,12 +132,12 @@ impl Newborn for Pinned {
     fn close(mut self, reason: &ExitReason) -> Option<ExitReason> {
         let Some(body) = self.body.take() else {
             if self.has_thread {
-                self.post.give(Work::Leave);
+                self.post().give(Work::Leave);
             }
             return None;
         };
         let told = Arc::new(Oneshot::new());
-        self.post.give(Work::Close(body, reason.clone(), told.clone()));
+        self.post().give(Work::Close(body, reason.clone(), told.clone()));
         while_blocked(|| told.wait(None)).flatten()
     }
 
@@ -372,7 +150,53 @@ impl Newborn for Pinned {
     }
 }
 
+impl Context {
+    /// Waits for the next turn; `None` if there is none any more. For the loop that all threads run.
+    pub(super) fn next_turn(&self, post: &Post) -> Option<Token> {
+        if post.has_ended() {
+            return None;
+        }
+        match post.next(|| self.host.is_paused(), || self.host.quiet.tell()) {
+            Work::Turn(token) => {
+                post.runs(token.pid());
+                Some(token)
+            }
+            Work::Close(body, reason, told) => {
+                told.put(super::end::close(body, &reason));
+                None
+            }
+            Work::Leave => None,
+        }
+    }
+}
+
 impl Host {
+    /// The life of a process's thread.
+    fn run_pinned(&'static self, post: &'static Post, env: Environment, begin: Box<Begin>, answer: &Oneshot<Begun>) {
+        if let (Some(user), Some(deque)) = (self.user(), post.thread.occupy(self)) {
+            let context =
+                Context { post: Some(post), ..Context::new(self, user, (usize::MAX, &post.thread), None, deque) };
+            post.thread.call(LOST);
+            self.inhabit(&context, |context| {
+                let begun = {
+                    let _inside = Inside::enter(&env);
+                    begin(&mut InitContext::of(env.pid, env.parent))
+                };
+                // What it inherits is the process's from here on.
+                drop(env);
+                answer.put(begun);
+                context.run();
+            });
+            post.thread.vacate(context.deque);
+        } else {
+            answer.put(Begun { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
+            let Work::Leave = post.next(|| false, || self.quiet.tell()) else { unreachable!("nothing was made") };
+        }
+        post.ends();
+        self.posts.give_back(post);
+        self.quiet.tell();
+    }
+
     /// Spawns a process with a thread of its own, on which `make` makes it and `start` starts it.
     pub(crate) fn spawn_pinned<P: Process>(
         &'static self,
@@ -385,14 +209,9 @@ impl Host {
         // The last part of a path: the system shows 15 letters.
         let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<Begin> = Box::new(move |ctx| begin(make, start, ctx));
-        self.bear(birth, || Pinned {
-            post: self.posts.take(self),
-            name,
-            begin: Some(begin),
-            has_thread: false,
-            body: None,
-            traps: false,
-        })
+        let newborn =
+            Pinned { host: self, post: None, name, begin: Some(begin), has_thread: false, body: None, traps: false };
+        self.bear(birth, newborn)
     }
 }
 

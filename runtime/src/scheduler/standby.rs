@@ -5,7 +5,7 @@
 //! there are more threads than workers.
 
 use super::handoff::{Attended, Rest};
-use super::idle::{Lain, WATCH};
+use super::idle::Lain;
 use super::local::Context;
 use crate::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
@@ -59,7 +59,6 @@ impl Context {
         let host = self.host;
         host.quiet.tell();
         let (mut asleep, mut until) = (has_lain_down, None);
-        let mut watched: Vec<u64> = Vec::new();
         loop {
             if asleep {
                 self.look_again(lookout);
@@ -68,6 +67,7 @@ impl Context {
                 Rest::Up(worker, behind) => {
                     self.take_up(worker);
                     self.behind.set(behind);
+                    host.rouse_monitor();
                     return true;
                 }
                 Rest::Ended => return false,
@@ -91,9 +91,6 @@ impl Context {
                 false => park(patience),
             }
             forget_now();
-            if asleep && lookout && self.watch(&mut watched) {
-                // It is up, and finds that when it looks.
-            }
         }
     }
 
@@ -116,37 +113,8 @@ impl Context {
 
     /// How long the lookout may sleep.
     fn patience(&self) -> Option<Duration> {
-        let watch = (!self.host.idle.sleep_deep(self.index)).then_some(WATCH);
         let next = self.host.next_timer();
-        let timers = (next < Moment::NEVER).then(|| next.since(Moment::now()));
-        match (timers, watch) {
-            (Some(timers), Some(watch)) => Some(timers.min(watch)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    /// Gets up for a process that waits in the run-next slot of a thread that has not come to a new step since the last look,
-    /// and takes it over. Gives whether there was one; it is in this thread's own run-next slot then, unless somebody was
-    /// faster.
-    fn watch(&self, watched: &mut Vec<u64>) -> bool {
-        let steps = || self.host.threads_in_use().map(|(_, thread)| thread.counters.steps.get());
-        let before = std::mem::replace(watched, steps().collect());
-        for (number, thread) in self.host.threads_in_use() {
-            let stuck = before.get(number).is_some_and(|steps| watched.get(number) == Some(steps));
-            if stuck && thread.has_run_next() && thread.running().is_some() {
-                // First: who sleeps has no process in hand (see `quiet`).
-                if !self.host.idle.get_up(self.index) {
-                    return false;
-                }
-                let Some(token) = thread.take_run_next() else { return true };
-                self.thread.counters.steals.add(1);
-                self.thread.counters.stolen.add(1);
-                // This thread sleeps, so its own slot is empty.
-                self.thread.swap_run_next(token).into_iter().for_each(|token| self.deque.push(token));
-                return true;
-            }
-        }
-        false
+        (next < Moment::NEVER).then(|| next.since(Moment::now()))
     }
 }
 

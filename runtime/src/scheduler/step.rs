@@ -35,6 +35,7 @@ use crate::process::StepOutput;
 use crate::process::event::{Events, Feed, Rare};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Request, Status, Written, Yield};
+use crate::process::turn::Turn;
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
 use std::mem::ManuallyDrop;
@@ -82,9 +83,10 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new() -> Self {
+    /// For a thread whose turns are that one.
+    pub(crate) fn new(turn: &'static Turn) -> Self {
         Self {
-            feed: Feed::new(),
+            feed: Feed::new(turn),
             written: Written::default(),
             reason: ExitReason::Normal,
             result: None,
@@ -156,9 +158,10 @@ impl Context {
     /// Notes what the turn has spent beyond its budget.
     fn owe(&self, desk: &Desk, slot: &'static Slot) {
         // To the nearest: a turn that ends with its step is a little over.
-        let turns = (desk.feed.spent().saturating_sub(BUDGET) + BUDGET / 2) / BUDGET;
+        let budget = u64::from(BUDGET);
+        let turns = (desk.feed.spent().saturating_sub(budget) + budget / 2) / budget;
         if turns > 0 {
-            slot.debt.store(turns.min(MOST_DEBT) as u8, Ordering::Relaxed);
+            slot.debt.store(turns.min(MOST_DEBT.into()) as u8, Ordering::Relaxed);
             self.debtor_seen.set(Moment::about_now());
         }
     }
@@ -214,7 +217,7 @@ impl Context {
         };
         if let Some(token) = held {
             // Something arrived: go on while the budget lasts, and nobody waits for the worker.
-            if !desk.feed.is_spent() && self.thread.attention() == 0 {
+            if !desk.feed.is_spent() && !self.thread.is_called() {
                 return Some(token);
             }
             self.requeue(token);
@@ -239,7 +242,7 @@ impl Context {
     /// Puts the process at the end of the line.
     fn requeue(&self, token: Token) {
         match self.post {
-            // No others run here.
+            // No others run on its thread.
             Some(_) => token.wake(),
             None => self.host.push_global(token),
         }

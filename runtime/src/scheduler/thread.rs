@@ -21,6 +21,7 @@
 
 use super::counters::Counters;
 use crate::oneshot::{Waiter, Watch};
+use crate::process::turn::Turn;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU8, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle,
     current_thread, lock, unpark,
@@ -33,6 +34,8 @@ use std::task::Waker;
 pub(crate) const CALLED: u8 = 1;
 /// The thread has no worker any more, although it is in a step.
 pub(crate) const LOST: u8 = 2;
+/// A tick has passed while the thread was in a turn.
+const TICK: u8 = 4;
 
 /// What all may see of a thread.
 pub(crate) struct Thread {
@@ -40,7 +43,10 @@ pub(crate) struct Thread {
     run_next: AtomicPtr<Slot>,
     /// What it runs now, or null; also while that blocks.
     pub(crate) running: AtomicPtr<Slot>,
-    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`].
+    /// What is left of its turn, and what that is at.
+    pub(crate) turn: Turn,
+    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time has
+    /// gone on: [`TICK`].
     attention: AtomicU8,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
@@ -73,6 +79,7 @@ impl Thread {
         Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
             running: AtomicPtr::new(ptr::null_mut()),
+            turn: Turn::new(),
             attention: AtomicU8::new(0),
             is_left: AtomicBool::new(false),
             visiting: AtomicBool::new(false),
@@ -118,6 +125,28 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn attention(&self) -> u8 {
         self.attention.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has been called, or has lost its worker.
+    #[inline(always)]
+    pub(crate) fn is_called(&self) -> bool {
+        self.attention() & (CALLED | LOST) != 0
+    }
+
+    /// Whether it runs tasks of the reactor, with its worker.
+    pub(crate) fn is_visiting(&self) -> bool {
+        self.visiting.load(Ordering::Relaxed)
+    }
+
+    /// A tick, while the thread is in a turn: for the monitor.
+    pub(crate) fn tick(&self) {
+        self.turn.tick();
+        self.attention.fetch_or(TICK, Ordering::Relaxed);
+    }
+
+    /// Whether a tick has passed since it was asked last.
+    pub(crate) fn take_tick(&self) -> bool {
+        self.attention() & TICK != 0 && self.attention.fetch_and(!TICK, Ordering::Relaxed) & TICK != 0
     }
 
     /// The thread looks now.

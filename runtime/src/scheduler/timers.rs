@@ -20,28 +20,32 @@
 //!
 //! # Order
 //!
-//! What is due is fired in the order of its moments: from the wheel that is due first, up to the moment that another is. At
-//! the same moment the order is that of setting, within a wheel. A host that goes by a manual clock has one wheel only. Two
-//! threads that fire at once may overtake each other.
+//! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of setting.
+//! Of different wheels the one that is due first comes first, up to the moment that another is; workers, which fire beside
+//! each other, may overtake one that is due a millisecond before, or that another thread has taken out and not yet fired.
+//! A host that goes by a manual clock has one wheel only, and whoever moves the clock fires alone.
 //!
 //! # A million at once
 //!
 //! Nobody fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and nothing
 //! else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
-//! whatever is still due is fired by whichever worker comes by next (see `find`).
+//! whatever is still due is fired by whichever worker comes by next (see `find`). A worker does not wait for a wheel that
+//! somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two workers
+//! that waited for each other spent a third of their time being put to sleep and woken.)
 
 use super::wheel::{Key, Wheel};
 use crate::clock::{Moment, SharedMoment, TimerKey};
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::sync::{CachePadded, Mutex, lock};
+use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::table::Slot;
 use std::ptr;
 
 /// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share one
 /// meet seldom.
 const WHEELS: usize = 16;
+const _: () = assert!(WHEELS < u32::BITS as usize, "`first_due` has a bit for each");
 
 /// The most that a worker fires at a time. A guess: about as many as it runs steps until it looks at the clock again, so that
 /// firing and running keep pace.
@@ -50,12 +54,18 @@ pub(crate) const FIRED: u32 = 64;
 /// As how many of these a look counts that has only turned a wheel by a part.
 pub(crate) const SOUGHT: u32 = 16;
 
+/// How much later than the first of all that of the own wheel may be and still be fired first: a thread that fires from the
+/// wheel in which its own processes set timers waits for nobody. A tick of the wheels.
+const SLACK: u64 = 1 << 20;
+
 /// What a look for timers that are due has found.
 pub(crate) enum Due {
     /// The first of them, taken out.
     Fire(Action),
     /// There may be some: a bounded part of the way to them has been done.
     Sought,
+    /// There may be some, where somebody else is.
+    Taken,
     /// None.
     Nothing,
 }
@@ -115,8 +125,7 @@ impl Timers {
     /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due before
     /// all others, so that somebody must be told. `None` if there are too many.
     pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: Action) -> Option<(TimerKey, bool)> {
-        let last = self.wheels.len() - 1;
-        let number = worker.map_or(last, |worker| if last == 0 { 0 } else { worker % last });
+        let number = self.number(worker);
         let shared = &self.wheels[number];
         let mut wheel = lock(&shared.wheel);
         let Key { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
@@ -160,22 +169,58 @@ impl Timers {
 
     /// Takes out the first that is due at `now`. Does a bounded piece of work.
     pub(crate) fn due(&self, now: Moment) -> Due {
-        // The wheel that is due first, and when another is.
-        let (mut first, mut until) = (None, now);
-        let mut earliest = Moment::NEVER;
-        for shared in &self.wheels {
+        match self.first_due(now, 0) {
+            Some((number, until)) => self.take(&self.wheels[number], &mut lock(&self.wheels[number].wheel), now, until),
+            None => Due::Nothing,
+        }
+    }
+
+    /// The same for one of several threads, which holds this worker: where another thread is it takes nothing, and its own
+    /// wheel comes first, if it is late by [`SLACK`] at most.
+    pub(crate) fn due_beside_others(&self, worker: Option<usize>, now: Moment) -> Due {
+        let mut taken = 0_u32;
+        while let Some((first, until)) = self.first_due(now, taken) {
+            let slack =
+                Moment::of_nanoseconds(self.wheels[first].next.load().nanoseconds().saturating_add(SLACK)).min(now);
+            let own = self.number(worker);
+            let (number, until) = match own {
+                own if taken & 1 << own == 0 && self.wheels[own].next.load() <= slack => (own, slack),
+                _ => (first, until),
+            };
+            if let Some(mut wheel) = try_lock(&self.wheels[number].wheel) {
+                return self.take(&self.wheels[number], &mut wheel, now, until);
+            }
+            taken |= 1 << number;
+        }
+        if taken == 0 { Due::Nothing } else { Due::Taken }
+    }
+
+    /// Takes out the first of a wheel, if it is due at `until`.
+    fn take(&self, shared: &Shared, wheel: &mut Wheel<Action>, now: Moment, until: Moment) -> Due {
+        let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
+        shared.next.store(Moment::of_nanoseconds(wheel.next()));
+        action.map_or(Due::Sought, Due::Fire)
+    }
+
+    /// The wheel of a worker, or of those who have none.
+    #[inline]
+    fn number(&self, worker: Option<usize>) -> usize {
+        let last = self.wheels.len() - 1;
+        worker.map_or(last, |worker| if last == 0 { 0 } else { worker % last })
+    }
+
+    /// The wheel that is due first, if one is, and when another is; without those that are `taken`.
+    fn first_due(&self, now: Moment, taken: u32) -> Option<(usize, Moment)> {
+        let (mut first, mut until, mut earliest) = (None, now, Moment::NEVER);
+        for (number, shared) in self.wheels.iter().enumerate().filter(|(number, _)| taken & 1 << number == 0) {
             let next = shared.next.load();
             if next < earliest {
-                (first, until, earliest) = (Some(shared), earliest.min(now), next);
+                (first, until, earliest) = (Some(number), earliest.min(now), next);
             } else {
                 until = until.min(next);
             }
         }
-        let Some(shared) = first.filter(|_| earliest <= now) else { return Due::Nothing };
-        let mut wheel = lock(&shared.wheel);
-        let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
-        shared.next.store(Moment::of_nanoseconds(wheel.next()));
-        action.map_or(Due::Sought, Due::Fire)
+        first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
     /// R1 to R4: nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is
@@ -241,7 +286,7 @@ mod tests {
         loop {
             match timers.due(now) {
                 Due::Fire(action) => action.perform(),
-                Due::Sought => {}
+                Due::Sought | Due::Taken => {}
                 Due::Nothing => break,
             }
         }
@@ -254,6 +299,41 @@ mod tests {
         assert_eq!((timers.len(), timers.next()), (1, start.after(Duration::from_millis(40))));
         timers.clear();
         assert_eq!((timers.len(), timers.next()), (0, Moment::NEVER));
+    }
+
+    #[test]
+    fn beside_others_the_own_wheel_comes_first_unless_it_is_a_millisecond_ahead_and_none_is_waited_for() {
+        let (start, timers) = (Moment::now(), Timers::new(2));
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let set = |worker: usize, microseconds: u64| {
+            let fired = fired.clone();
+            let action = Action::Run(Box::new(move || lock(&fired).push(microseconds)));
+            timers.set(Some(worker), start.after(Duration::from_micros(microseconds)), action).expect("there is room");
+        };
+        for microseconds in [0, 100, 4_000, 4_100] {
+            set(0, microseconds);
+        }
+        for microseconds in [900, 7_000] {
+            set(1, microseconds);
+        }
+        let now = start.after(Duration::from_millis(100));
+        let fire = |worker: usize| loop {
+            match timers.due_beside_others(Some(worker), now) {
+                Due::Fire(action) => return action.perform(),
+                Due::Sought => {}
+                other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
+            }
+        };
+        // Of the second worker: its own, though two are due before; but not the one that is due milliseconds after.
+        (0..3).for_each(|_| fire(1));
+        assert_eq!(*lock(&fired), [900, 0, 100]);
+        let elsewhere = lock(&timers.wheels[0].wheel);
+        fire(1);
+        assert_eq!(*lock(&fired), [900, 0, 100, 7_000]);
+        assert!(matches!(timers.due_beside_others(Some(1), now), Due::Taken));
+        drop(elsewhere);
+        fire(1);
+        assert_eq!(*lock(&fired), [900, 0, 100, 7_000, 4_000]);
     }
 
     #[test]
@@ -281,9 +361,9 @@ mod tests {
             while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
                 let now = Moment::now();
                 while timers.next() <= now {
-                    match timers.due(now) {
+                    match timers.due_beside_others(None, now) {
                         Due::Fire(action) => action.perform(),
-                        Due::Sought => {}
+                        Due::Sought | Due::Taken => {}
                         Due::Nothing => _ = timers.raise(),
                     }
                 }

@@ -26,9 +26,10 @@
 //! digit is that of Linux's and Tokio's. Rejected: a heap alone, which cost 416 instructions to set and cancel one, and
 //! kept those that were cancelled; a wheel of milliseconds, which is no use to who waits for 100 µs.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
+use std::{iter, vec};
 
 /// How many bits of a moment are within a tick.
 const TICK: u32 = 20;
@@ -57,8 +58,13 @@ const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 const STALE: usize = 64;
 
 /// How many entries are taken out of their slots at a time, and how many cancelled ones are passed over. So many take about
-/// 10 µs, or a read from memory each at worst. In tests few, so that these come to the ends of portions.
-const PORTION: usize = if cfg!(test) { 8 } else { 256 };
+/// 1 µs, or a read from memory each at worst: no longer than others wait for the lock without going to sleep. In tests few,
+/// so that these come to the ends of portions.
+const PORTION: usize = if cfg!(test) { 8 } else { 40 };
+
+/// A portion lies in less than 1,024 bytes: for a larger block glibc first tidies up all the small ones that are free, which
+/// takes milliseconds if a million timers have fired.
+const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
 
 struct Entry<T> {
     due: u64,
@@ -80,9 +86,40 @@ struct Level {
 /// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry goes.
 type Near = (u64, u64, u32);
 
-/// Entries in order, at least one, of which the first has the order of the whole.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Run(VecDeque<Near>);
+/// Entries in order. The first one is kept apart from the others, so that to compare two runs is to look at nothing else.
+struct Run {
+    first: Near,
+    rest: vec::IntoIter<Near>,
+}
+
+impl Run {
+    /// `None` of nothing.
+    fn of(entries: Vec<Near>) -> Option<Self> {
+        let mut rest = entries.into_iter();
+        rest.next().map(|first| Self { first, rest })
+    }
+}
+
+/// By the first of each, of which no two are the same.
+impl Ord for Run {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.first.cmp(&other.first)
+    }
+}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.first == other.first
+    }
+}
+
+impl Eq for Run {}
 
 /// Names an entry. Never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +139,10 @@ pub(crate) struct Wheel<T> {
     levels: [Level; LEVELS],
     /// The first entry of each slot that the present has come to and that is still to be taken apart. Empty, if no more is.
     apart: Vec<u32>,
+    /// No later than any of these is due.
+    apart_from: u64,
+    /// The portion that is being brought.
+    brought: Vec<Near>,
     /// What the wheel has brought, in order: the first portion of each time that the present moved on.
     sorted: VecDeque<Near>,
     /// The further portions, each in order.
@@ -125,6 +166,8 @@ impl<T> Wheel<T> {
             present: 0,
             levels: std::array::from_fn(|_| Level { occupied: 0, first: [NONE; SLOTS] }),
             apart: Vec::new(),
+            apart_from: 0,
+            brought: Vec::new(),
             sorted: VecDeque::new(),
             runs: BinaryHeap::new(),
             in_runs: 0,
@@ -189,7 +232,7 @@ impl<T> Wheel<T> {
     /// When there is something to do: no later than the first entry is due.
     pub(crate) fn next(&self) -> u64 {
         if !self.apart.is_empty() {
-            return 0;
+            return self.apart_from;
         }
         if let Some((due, ..)) = self.first() {
             return due;
@@ -241,7 +284,7 @@ impl<T> Wheel<T> {
         };
         match self.runs.peek() {
             None => first,
-            Some(Reverse(run)) => first.into_iter().chain(run.0.front().copied()).min(),
+            Some(Reverse(run)) => Some(first.map_or(run.first, |first| first.min(run.first))),
         }
     }
 
@@ -253,9 +296,9 @@ impl<T> Wheel<T> {
             self.heap.pop();
         } else if let Some(mut run) = self.runs.peek_mut() {
             self.in_runs -= 1;
-            run.0.0.pop_front();
-            if run.0.0.is_empty() {
-                PeekMut::pop(run);
+            match run.0.rest.next() {
+                Some(next) => run.0.first = next,
+                None => drop(PeekMut::pop(run)),
             }
         }
     }
@@ -279,6 +322,7 @@ impl<T> Wheel<T> {
     }
 
     /// Puts an entry that is nowhere into its place.
+    #[inline]
     fn put(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         let tick = entry.due >> TICK;
@@ -341,11 +385,13 @@ impl<T> Wheel<T> {
             let (mut sorted, mut heap) = (std::mem::take(&mut self.sorted), std::mem::take(&mut self.heap));
             sorted.retain(|&near| self.is_near(near));
             heap.retain(|&Reverse(near)| self.is_near(near));
-            let mut runs = std::mem::take(&mut self.runs).into_vec();
-            runs.iter_mut().for_each(|Reverse(run)| run.0.retain(|&near| self.is_near(near)));
-            runs.retain(|Reverse(run)| !run.0.is_empty());
-            self.in_runs = runs.iter().map(|Reverse(run)| run.0.len()).sum();
-            (self.sorted, self.heap, self.runs, self.stale) = (sorted, heap, runs.into(), 0);
+            let runs = std::mem::take(&mut self.runs).into_iter().filter_map(|Reverse(run)| {
+                let left = iter::once(run.first).chain(run.rest).filter(|&near| self.is_near(near));
+                Run::of(left.collect()).map(Reverse)
+            });
+            let runs: BinaryHeap<_> = runs.collect();
+            self.in_runs = runs.iter().map(|Reverse(run)| 1 + run.rest.len()).sum();
+            (self.sorted, self.heap, self.runs, self.stale) = (sorted, heap, runs, 0);
         }
     }
 
@@ -361,28 +407,30 @@ impl<T> Wheel<T> {
     /// Moves the present on, if all slots are taken apart that it had come to, and takes a portion of those apart that it has
     /// come to or gone past.
     fn move_on(&mut self, now: u64) {
-        let brought = self.sorted.len();
-        if !self.apart.is_empty() {
-            let mut run = VecDeque::with_capacity(PORTION);
-            self.take_apart(&mut run);
-            run.make_contiguous().sort_unstable();
-            self.in_runs += run.len();
-            if !run.is_empty() {
-                self.runs.push(Reverse(Run(run)));
+        let tick = now >> TICK;
+        let is_first = self.apart.is_empty();
+        if is_first {
+            if tick <= self.present {
+                return;
             }
-        } else if now >> TICK > self.present {
-            self.pass_slots(now >> TICK);
-            let mut sorted = std::mem::take(&mut self.sorted);
-            self.take_apart(&mut sorted);
+            self.pass_slots(tick);
+        }
+        self.take_apart();
+        self.brought.sort_unstable();
+        if is_first {
             // All later than what was there: that was due in ticks that had come before.
-            sorted.make_contiguous()[brought..].sort_unstable();
-            self.sorted = sorted;
+            self.sorted.extend(self.brought.drain(..));
+        } else {
+            self.in_runs += self.brought.len();
+            let brought = std::mem::replace(&mut self.brought, Vec::with_capacity(PORTION));
+            self.runs.extend(Run::of(brought).map(Reverse));
         }
     }
 
     /// Moves the present on to `tick`: the slots that it comes to or goes past are to be taken apart.
     fn pass_slots(&mut self, tick: u64) {
         let before = std::mem::replace(&mut self.present, tick);
+        self.apart_from = (before + 1) << TICK;
         for level in 0..LEVELS {
             let shift = DIGIT * level as u32;
             // All slots are ahead of where the present was, and within the same higher digits.
@@ -404,7 +452,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes a portion of the slots apart: what is due in the present tick, or was before, is brought.
-    fn take_apart(&mut self, brought: &mut VecDeque<Near>) {
+    fn take_apart(&mut self) {
         let mut left = PORTION;
         while let Some(mut index) = self.apart.pop() {
             while index != NONE && left > 0 {
@@ -413,7 +461,7 @@ impl<T> Wheel<T> {
                 let next = entry.next;
                 if entry.due >> TICK <= self.present {
                     entry.place = NEAR;
-                    brought.push_back((entry.due, entry.serial, index));
+                    self.brought.push((entry.due, entry.serial, index));
                 } else {
                     // Into a lower level, whose slots up to the present are to be taken apart, or have been.
                     self.put(index);

@@ -63,6 +63,7 @@ named!(
         ProbeIdle = "probe_idle",
         ProbeFlood = "probe_flood",
         ProbeBlocking = "probe_blocking",
+        ProbeTold = "probe_told",
         ProbeLooping = "probe_looping",
         ProbeTimers = "probe_timers",
     ]

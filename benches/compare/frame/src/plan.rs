@@ -88,6 +88,8 @@ pub enum Workload {
     /// The same while a process for each worker blocks its thread for `work` in a system call, as it stands, over and
     /// over. Between, it lets others have their turn in the way that its system has for that.
     ProbeBlocking,
+    /// The same while they block in the way that their system has for it, so that it knows.
+    ProbeTold,
     /// The same while a process for each worker loops for `work` by the clock, over and over.
     ProbeLooping,
     /// The same while `width` timers fire all at the same moment, and again `work` after, and again. Each sends a message
@@ -100,7 +102,12 @@ impl Workload {
     pub fn is_probe(self) -> bool {
         matches!(
             self,
-            Self::ProbeIdle | Self::ProbeFlood | Self::ProbeBlocking | Self::ProbeLooping | Self::ProbeTimers
+            Self::ProbeIdle
+                | Self::ProbeFlood
+                | Self::ProbeBlocking
+                | Self::ProbeTold
+                | Self::ProbeLooping
+                | Self::ProbeTimers
         )
     }
 }

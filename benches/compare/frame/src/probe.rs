@@ -61,7 +61,7 @@ impl Load {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The step of `ProbeBlocking`: a system call that takes as long as the plan says.
+    /// The step of `ProbeBlocking` and of `ProbeTold`: a system call that takes as long as the plan says.
     pub fn block(&self) {
         self.count();
         thread::sleep(self.period);
@@ -124,7 +124,7 @@ impl<A> Flooder<A> {
 fn under_way(plan: &Plan) -> u64 {
     match plan.workload {
         Workload::ProbeFlood => plan.width * IN_FLIGHT,
-        Workload::ProbeBlocking | Workload::ProbeLooping => plan.workers as u64,
+        Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping => plan.workers as u64,
         Workload::ProbeTimers => plan.width,
         _ => 0,
     }

@@ -1,6 +1,7 @@
 //! The models, one file for each protocol.
 
 mod bonds;
+mod driving;
 mod gate;
 mod handoff;
 mod hold;
@@ -8,6 +9,7 @@ mod life;
 mod mailbox;
 mod memberships;
 mod sleep;
+mod takeover;
 mod token;
 mod wait_graph;
 mod wake;

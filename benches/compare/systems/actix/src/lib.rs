@@ -59,6 +59,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
+        | Workload::ProbeTold
         | Workload::ProbeLooping
         | Workload::ProbeTimers => probe::probe(plan),
     })

@@ -10,7 +10,7 @@ use ::actix::clock::sleep_until;
 use ::actix::fut::wrap_future;
 use ::actix::prelude::*;
 use ::tokio::sync::oneshot;
-use ::tokio::task::yield_now;
+use ::tokio::task::{spawn_blocking, yield_now};
 
 use compare_frame::probe::{Flooder, IN_FLIGHT, Load, Notes, TIMED, drive, timers_each};
 
@@ -93,6 +93,30 @@ impl Handler<Begin> for Hog {
     }
 }
 
+/// The same on the threads that Tokio keeps for it, since an arbiter cannot be handed on.
+struct Patient {
+    load: Arc<Load>,
+}
+
+impl Actor for Patient {
+    type Context = Context<Self>;
+}
+
+impl Handler<Begin> for Patient {
+    type Result = ();
+
+    fn handle(&mut self, _: Begin, ctx: &mut Context<Self>) {
+        let load = self.load.clone();
+        let step = async move { spawn_blocking(move || load.block()).await.expect("no step panics") };
+        let then = wrap_future::<_, Self>(step).map(|(), patient, ctx| {
+            if !patient.load.is_over() {
+                ctx.address().do_send(Begin);
+            }
+        });
+        ctx.wait(then);
+    }
+}
+
 struct Timed {
     load: Arc<Load>,
     timers: u64,
@@ -159,6 +183,9 @@ fn start(plan: &Plan, load: &Arc<Load>, places: &Places) {
             everybody.get_or_init(|| members).iter().for_each(|member| member.do_send(Begin));
         }
         Workload::ProbeBlocking => (0..plan.workers).for_each(|place| hog(place, Load::block)),
+        Workload::ProbeTold => {
+            (0..plan.workers).for_each(|place| places.start(place, Patient { load: load.clone() }).do_send(Begin));
+        }
         Workload::ProbeLooping => (0..plan.workers).for_each(|place| hog(place, Load::spin)),
         Workload::ProbeTimers => {
             for number in 0..TIMED {

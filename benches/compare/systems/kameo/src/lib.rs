@@ -51,6 +51,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
+        | Workload::ProbeTold
         | Workload::ProbeLooping
         | Workload::ProbeTimers => return plan.bound.is_none().then(|| probe::probe(plan)),
     })

@@ -102,6 +102,7 @@ pub fn probe(plan: &Plan) -> Outcome {
     match plan.workload {
         Workload::ProbeFlood => flood(plan.width, &load),
         Workload::ProbeBlocking => hogs(plan.workers, &load, Load::block),
+        Workload::ProbeTold => hogs(plan.workers, &load, |load| task::block_in_place(|| load.block())),
         Workload::ProbeLooping => hogs(plan.workers, &load, Load::spin),
         Workload::ProbeTimers => timers(timers_each(plan), &load),
         _ => {}

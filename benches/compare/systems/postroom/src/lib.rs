@@ -60,6 +60,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
+        | Workload::ProbeTold
         | Workload::ProbeLooping
         | Workload::ProbeTimers => Some(probe::probe(&runtime, plan)),
     }

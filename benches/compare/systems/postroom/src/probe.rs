@@ -2,6 +2,7 @@
 
 use crate::plan::{Outcome, Plan, Workload};
 use compare_frame::probe::{Flooder, IN_FLIGHT, Load, Notes, TIMED, drive, timers_each};
+use postroom::block_in_place;
 use postroom::prelude::*;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -68,6 +69,14 @@ impl Hog {
     }
 
     #[message]
+    fn block_told(&mut self, ctx: &mut Context<Self>) {
+        block_in_place(|| self.load.block());
+        if !self.load.is_over() {
+            ctx.address().block_told().send().expect("it lives");
+        }
+    }
+
+    #[message]
     fn spin(&mut self, ctx: &mut Context<Self>) {
         self.load.spin();
         if !self.load.is_over() {
@@ -126,11 +135,12 @@ fn start(runtime: &Runtime, plan: &Plan, load: &Arc<Load>) {
             let members = everybody.get_or_init(|| members);
             members.iter().for_each(|member| member.begin().send().expect("a member lives"));
         }
-        Workload::ProbeBlocking | Workload::ProbeLooping => {
+        Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping => {
             for _ in 0..plan.workers {
                 let hog = runtime.spawn(Hog { load: load.clone() }).serve().expect("a hog");
                 match plan.workload {
                     Workload::ProbeBlocking => hog.block().send().expect("a hog lives"),
+                    Workload::ProbeTold => hog.block_told().send().expect("a hog lives"),
                     _ => hog.spin().send().expect("a hog lives"),
                 }
             }

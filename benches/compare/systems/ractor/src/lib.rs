@@ -70,6 +70,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
+        | Workload::ProbeTold
         | Workload::ProbeLooping
         | Workload::ProbeTimers => probe::probe(plan),
     })

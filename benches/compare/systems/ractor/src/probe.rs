@@ -115,6 +115,7 @@ pub fn probe(plan: &Plan) -> Outcome {
         match plan.workload {
             Workload::ProbeFlood => flood(plan.width, &load).await,
             Workload::ProbeBlocking => hogs(plan.workers, &load, Load::block).await,
+            Workload::ProbeTold => hogs(plan.workers, &load, |load| task::block_in_place(|| load.block())).await,
             Workload::ProbeLooping => hogs(plan.workers, &load, Load::spin).await,
             Workload::ProbeTimers => timers(timers_each(plan), &load).await,
             _ => {}

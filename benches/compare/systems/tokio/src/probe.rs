@@ -27,6 +27,7 @@ pub fn probe(plan: &Plan) -> Outcome {
     match plan.workload {
         Workload::ProbeFlood => flood(&runtime, plan.width, &load),
         Workload::ProbeBlocking => hogs(&runtime, plan.workers, &load, Load::block),
+        Workload::ProbeTold => hogs(&runtime, plan.workers, &load, |load| task::block_in_place(|| load.block())),
         Workload::ProbeLooping => hogs(&runtime, plan.workers, &load, Load::spin),
         Workload::ProbeTimers => timers(&runtime, timers_each(plan), &load),
         _ => {}

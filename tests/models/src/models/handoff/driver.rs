@@ -326,7 +326,7 @@ impl World {
 
     /// `Host::take_over`.
     pub(super) fn take_over(&self, number: usize) {
-        match self.idle.take_over(number) {
+        match self.idle.take_over(number, || true) {
             HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => {
                 if !fault::is(LOST_UNTOLD) {
                     self.call(number, LOST);

@@ -4,7 +4,7 @@ use crate::check::{keep, reach};
 use crate::fault::{self, Fault};
 use crate::scheduler::handoff::Rest;
 use crate::scheduler::idle::{Idle, Lain};
-use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, wait};
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
 /// F3 is left out: who finds work while searching does not look whether there is more.
@@ -15,24 +15,24 @@ pub(super) const NO_LOOK_AFTER_LYING_DOWN: Fault = Fault::Driver(1);
 pub(super) const ANNOUNCED_TOO_EARLY: Fault = Fault::Driver(2);
 /// A batch that was moved to a deque is not announced.
 pub(super) const BATCH_IN_SILENCE: Fault = Fault::Driver(3);
-/// A full run-next slot is not announced to anyone.
-pub(super) const NO_LOOKOUT: Fault = Fault::Driver(4);
 /// A timer is not announced to anyone.
 pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
 /// Who lies down does not look again whether a timer has been set.
 pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
-/// A lookout that finds all others asleep parks without saying so.
-pub(super) const DEEP_IN_SILENCE: Fault = Fault::Driver(7);
+/// Nobody who gets up, or wakes somebody, looks whether the monitor rests.
+pub(super) const MONITOR_LEFT_RESTING: Fault = Fault::Driver(7);
 /// A thread leaves what it has pushed to its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
 /// What is done every `FAIR` steps leaves out the announcement of what is in the own deque.
 pub(super) const FAIR_IN_SILENCE: Fault = Fault::Driver(9);
 /// The same announcement is made without its fence.
 pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
-/// A lookout looks at the queues once, when it has lain down, and then at run-next slots only.
-pub(super) const LOOKS_ONCE: Fault = Fault::Driver(11);
+/// The monitor looks at run-next slots only.
+pub(super) const NO_SECOND_ANNOUNCEMENT: Fault = Fault::Driver(11);
 /// Whoever is taken off the list for own work is not woken.
 pub(super) const OWN_WORK_WAKES_NOBODY: Fault = Fault::Driver(12);
+/// The monitor moves what is in a run-next slot while its thread may lie down.
+pub(super) const MOVED_BY_HAND: Fault = Fault::Driver(4);
 
 /// The most threads of a model.
 const THREADS: usize = 2;
@@ -107,6 +107,8 @@ pub(super) enum Job {
     WaitsFor(usize),
     /// Puts a job into the run-next slot of its thread, and waits until it has run.
     Wakes(usize),
+    /// Puts a job into the run-next slot of its thread.
+    Leaves(usize),
     /// Puts a job into the run-next slot of its thread, and then another one, which the first one leaves for the deque.
     Spills(usize, usize),
 }
@@ -117,8 +119,8 @@ type Unseen = std::sync::atomic::AtomicBool;
 /// How the threads of a world behave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Habits {
-    /// The lookout's park ends by itself while another thread is awake.
-    pub(super) watch: bool,
+    /// Somebody plays the monitor.
+    pub(super) monitor: bool,
     /// A thread does before each step what production does every `FAIR` steps.
     pub(super) fair: bool,
 }
@@ -131,6 +133,7 @@ pub(super) struct World {
     /// The run-next slot of each thread: zero, or a job's number plus one.
     next: [AtomicUsize; THREADS],
     parked: [Flag; THREADS],
+    monitor: Flag,
     jobs: &'static [Job],
     /// The jobs that have run.
     run: [Flag; 3],
@@ -153,6 +156,7 @@ impl World {
             deques: [Queue::new(), Queue::new()],
             next: [AtomicUsize::new(0), AtomicUsize::new(0)],
             parked: [Flag::new(), Flag::new()],
+            monitor: Flag::new(),
             jobs,
             run: [Flag::new(), Flag::new(), Flag::new()],
             left: AtomicUsize::new(jobs.len() + timers),
@@ -167,8 +171,33 @@ impl World {
     fn announce(&self) {
         if let Some(thread) = self.idle.announce() {
             reach("woke a sleeper");
-            self.parked[thread].raise();
+            self.unpark(thread);
         }
+    }
+
+    /// `Host::unpark`.
+    fn unpark(&self, thread: usize) {
+        self.parked[thread].raise();
+        self.rouse_monitor();
+    }
+
+    /// `Host::rouse_monitor`.
+    fn rouse_monitor(&self) {
+        if self.habits.monitor && self.idle.does_monitor_rest() && !fault::is(MONITOR_LEFT_RESTING) {
+            reach("woke the monitor");
+            self.wake_monitor();
+        }
+    }
+
+    /// `Host::wake_monitor`.
+    fn wake_monitor(&self) {
+        let _rested = self.idle.end_monitor_rest();
+        self.monitor.raise();
+    }
+
+    /// P1 alone.
+    pub(super) fn push_unannounced(&self, job: usize) {
+        self.global.push(job);
     }
 
     /// `Host::push_global`.
@@ -188,7 +217,7 @@ impl World {
         if !fault::is(TIMER_IN_SILENCE)
             && let Some(thread) = self.idle.timer_set()
         {
-            self.parked[thread].raise();
+            self.unpark(thread);
         }
     }
 
@@ -211,20 +240,16 @@ impl World {
             for thread in self.idle.stop() {
                 self.parked[thread].raise();
             }
+            if self.habits.monitor {
+                self.wake_monitor();
+            }
         }
     }
 
     /// `Context::push_next`.
     fn push_next(&self, me: usize, job: usize) {
-        match self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1) {
-            Some(displaced) => self.push_own(me, displaced),
-            None if fault::is(NO_LOOKOUT) => {}
-            None => {
-                if let Some(thread) = self.idle.lookout_missing() {
-                    reach("woke a lookout");
-                    self.parked[thread].raise();
-                }
-            }
+        if let Some(displaced) = self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1) {
+            self.push_own(me, displaced);
         }
     }
 
@@ -236,7 +261,7 @@ impl World {
             Some(thread) => {
                 reach("woke a sleeper for own work");
                 if !fault::is(OWN_WORK_WAKES_NOBODY) {
-                    self.parked[thread].raise();
+                    self.unpark(thread);
                 }
             }
             None if other_lies => reach("overlooked a sleeper"),
@@ -250,7 +275,7 @@ impl World {
             return;
         }
         if fault::is(FAIR_WITHOUT_FENCE) {
-            self.idle.announce_own().inspect(|&thread| self.parked[thread].raise());
+            self.idle.announce_own().inspect(|&thread| self.unpark(thread));
         } else {
             self.announce();
         }
@@ -272,6 +297,7 @@ impl World {
                 self.push_next(me, other);
                 self.run[other].wait();
             }
+            Job::Leaves(other) => self.push_next(me, other),
             Job::Spills(first, second) => {
                 self.push_next(me, first);
                 self.push_next(me, second);
@@ -293,7 +319,7 @@ impl World {
         }
     }
 
-    /// A thread lies down that has not searched. Gives whether it is the lookout.
+    /// A thread lies down that has not searched, while no timer is pending. Gives whether it is the lookout.
     pub(super) fn lie_down(&self, me: usize) -> bool {
         self.idle.lie_down(me, false, false) == Lain::Asleep(true)
     }
@@ -384,8 +410,8 @@ impl World {
         }
         self.lies[me].store(true, Ordering::Relaxed);
         let _lies = Lies(&self.lies[me]);
-        let (idle, mut watched) = (&self.idle, false);
-        let mut looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
+        let idle = &self.idle;
+        let looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
         let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
         loop {
             let pending = self.timer.load(Ordering::SeqCst);
@@ -396,41 +422,75 @@ impl World {
                 assert!(idle.get_up(me), "nobody takes its worker");
             }
             match idle.look(me, lookout) {
-                Rest::Up(worker, _) => return assert_eq!(worker, me, "nobody takes its worker"),
+                Rest::Up(worker, _) => {
+                    self.rouse_monitor();
+                    return assert_eq!(worker, me, "nobody takes its worker");
+                }
                 Rest::Ended => return,
                 Rest::Asleep(_) => {}
                 Rest::Standby(_) => unreachable!("nobody takes its worker"),
             }
-            looks = !fault::is(LOOKS_ONCE);
-            // `Context::patience`.
-            let deep = lookout && idle.sleep_deep(me);
-            if deep && fault::is(DEEP_IN_SILENCE) {
-                let _nobody_sees_the_bit = idle.lookout_missing();
-            }
             reach("parked");
-            if lookout && !deep && self.habits.watch {
-                thread::yield_now();
-            } else {
-                if lookout && deep {
-                    reach("parked deep");
-                }
-                self.parked[me].wait();
+            self.parked[me].wait();
+        }
+    }
+
+    /// `Host::look_on`, without its clock: whatever a tick may be there for is done at each look, and it rests as soon as all
+    /// workers are idle.
+    pub(super) fn look_on(&self) {
+        let mut places = Vec::new();
+        while !self.stopped.load(Ordering::Acquire) {
+            let crew = self.idle.survey(&mut places);
+            let has_work = !self.global.is_empty() || self.deques.iter().any(|deque| !deque.is_empty());
+            if has_work && crew.sleeping > 0 && !fault::is(NO_SECOND_ANNOUNCEMENT) {
+                self.announce();
             }
-            if lookout {
-                self.watch(me, &mut watched);
+            (0..self.threads).for_each(|thread| self.move_run_next(thread));
+            if crew.all_idle.is_none() || !self.rest_monitor() {
+                thread::yield_now();
             }
         }
     }
 
-    /// `Context::watch`: the other thread is in the same step as at the last look.
-    fn watch(&self, me: usize, watched: &mut bool) {
-        if !std::mem::replace(watched, true) || self.next[1 - me].load(Ordering::Relaxed) == 0 {
-            return;
+    /// R1 and R2. Gives whether it has rested.
+    pub(super) fn rest_monitor(&self) -> bool {
+        let rests = self.idle.rest_monitor();
+        if rests {
+            reach("the monitor rested");
+            while self.idle.does_monitor_rest() && !self.stopped.load(Ordering::Acquire) {
+                self.monitor.wait();
+            }
+            let _rested = self.idle.end_monitor_rest();
         }
-        self.idle.get_up(me);
-        let Some(job) = self.take_next(1 - me) else { return };
-        reach("took over");
-        self.next[me].store(job + 1, Ordering::Release);
+        rests
+    }
+
+    /// `Host::move_run_next`.
+    pub(super) fn move_run_next(&self, thread: usize) {
+        // To the one queue that anyone else pushes to, whoever holds the worker.
+        let change = |_| match self.take_next(thread) {
+            Some(job) => {
+                self.global.push(job);
+                true
+            }
+            None => false,
+        };
+        let moved =
+            if fault::is(MOVED_BY_HAND) { change(None) } else { self.idle.while_none_lies_down(thread, change) };
+        if moved {
+            reach("moved what was to run next");
+            self.announce();
+        }
+    }
+
+    /// `Driven::at_rest`.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let Some(rises) = self.idle.all_asleep() else { return false };
+        fence(Ordering::SeqCst);
+        let queued = !self.global.is_empty()
+            || self.deques.iter().any(|deque| !deque.is_empty())
+            || self.next.iter().any(|next| next.load(Ordering::Relaxed) != 0);
+        !queued && self.idle.all_asleep() == Some(rises)
     }
 }
 
@@ -441,7 +501,7 @@ pub(super) enum Begin {
     Awake,
     /// The first has job 0 at hand, the others look for work.
     AtWork,
-    /// They have lain down, the first as the lookout if there is another, and have not looked again yet.
+    /// They have lain down, and have not looked again yet.
     LainDown,
 }
 

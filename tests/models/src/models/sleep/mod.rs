@@ -6,25 +6,25 @@
 //! when all jobs have run.
 //!
 //! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may be
-//! due) or the model is about the lookout's own watch (`Habits::watch`); a timer is due as soon as it is set.
+//! due); a timer is due as soon as it is set. Where somebody plays the monitor (`Habits::monitor`), it does at each look what
+//! it does after some ticks in production.
 //!
 //! Own work, which is announced without a fence, is the one thing that may lie while a thread sleeps that could help. Its
 //! three promises have a model each: its pusher runs it, a fenced announcement (every `FAIR` steps, here before each step
-//! of `Habits::fair`) finds the sleeper, and so does a lookout that watches.
+//! of `Habits::fair`) finds the sleeper, and so does the monitor's.
 //!
-//! Not covered: more than two threads with a worker, so that nobody else sleeps when the lookout has got up; the pauses
-//! between looks; the real deque and queues.
+//! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
 
 pub(in crate::models) mod driver;
 
 use self::driver::*;
-use crate::check::check;
+use crate::check::{check, reach};
 use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
-const WATCH: Habits = Habits { watch: true, fair: false };
-const FAIR: Habits = Habits { watch: false, fair: true };
+const MONITOR: Habits = Habits { monitor: true, fair: false };
+const FAIR: Habits = Habits { monitor: false, fair: true };
 
 /// A job from outside meets the only thread, which is going to sleep.
 #[test]
@@ -88,12 +88,12 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// The same without that announcement: the lookout finds the job when it looks again.
+/// The same without that announcement: the monitor makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
-    check(3, &["overlooked a sleeper", "stole", "parked"], || {
-        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, WATCH);
-        model(world, Begin::AtWork, || ());
+    check(2, &["overlooked a sleeper", "stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, MONITOR);
+        model(world, Begin::AtWork, || world.look_on());
     });
 }
 
@@ -106,46 +106,54 @@ fn a_timer_for_one_thread() {
     });
 }
 
-/// A timer is set from outside while two threads go to sleep, and one of them stops watching.
+/// A timer is set from outside while two threads go to sleep.
 #[test]
 fn a_timer_for_two_threads() {
-    check(2, &["fired a timer", "parked deep"], || {
+    check(2, &["fired a timer", "parked"], || {
         let world = World::new(2, &[], 1, Habits::default());
         model(world, Begin::LainDown, || world.set_timer());
     });
 }
 
-/// A job in the run-next slot of a thread whose step waits for it: the lookout takes it over.
+/// A job in the run-next slot of a thread whose step waits for it: the monitor moves it.
 #[test]
 fn a_job_behind_a_long_step() {
-    check(4, &["took over", "parked"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
-        model(world, Begin::AtWork, || ());
+    check(2, &["moved what was to run next", "woke a sleeper", "parked"], || {
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, MONITOR);
+        model(world, Begin::AtWork, || world.look_on());
     });
 }
 
-/// The same for a thread that was asleep, and while both were.
+/// The same with threads that have lain down, and find what was pushed before when they look again, while the monitor comes
+/// to rest: it sees that one has got up, or is told.
 #[test]
-fn a_job_behind_a_long_step_after_a_sleep() {
-    check(2, &["woke a lookout", "took over", "parked deep"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
-        model(world, Begin::LainDown, || world.push_global(0));
+fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
+    check(1, &["moved what was to run next", "the monitor rested", "woke the monitor", "parked"], || {
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, MONITOR);
+        world.push_unannounced(0);
+        model(world, Begin::LainDown, || {
+            // It has looked before.
+            world.rest_monitor();
+            world.look_on();
+        });
     });
 }
 
-/// The same for a thread that lies down and is woken while the lookout decides how long to park. The main thread plays
-/// both that thread and the outside, one after the other.
+/// A job in the run-next slot of a thread whose step ends is moved, while somebody looks whether all is at rest: it is not
+/// before that job has run.
 #[test]
-fn a_job_behind_a_long_step_after_a_short_sleep() {
-    check(3, &["woke a sleeper", "woke a lookout", "took over", "parked deep"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCH);
-        let lookout = world.lie_down(0);
-        let first = thread::spawn(move || world.wake_up(0, lookout));
-        let lookout = world.lie_down(1);
-        world.push_global(0);
-        world.wake_up(1, lookout);
-        first.join().unwrap();
-        assert_eq!(world.left.load(Ordering::Relaxed), 0);
+fn what_is_moved_is_not_at_rest() {
+    check(3, &["moved what was to run next", "at rest"], || {
+        let world = World::new(1, &[Job::Leaves(1), Job::Short, Job::Short], 0, MONITOR);
+        let monitor = thread::spawn(|| world.move_run_next(0));
+        model(world, Begin::AtWork, || {
+            if world.is_at_rest() {
+                reach("at rest");
+                assert_eq!(world.left.load(Ordering::Relaxed), 1, "a job is in nobody's queue");
+            }
+            monitor.join().unwrap();
+            world.push_global(2);
+        });
     });
 }
 
@@ -182,12 +190,6 @@ fn fault_batch_in_silence() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_lookout() {
-    fault::with(NO_LOOKOUT, a_job_behind_a_long_step_after_a_sleep);
-}
-
-#[test]
-#[should_panic = "deadlock"]
 fn fault_timer_in_silence() {
     fault::with(TIMER_IN_SILENCE, a_timer_for_one_thread);
 }
@@ -199,12 +201,17 @@ fn fault_no_look_at_timers() {
     fault::with(NO_LOOK_AT_TIMERS, a_timer_for_one_thread);
 }
 
-/// Found in earlier versions of `find.rs`, which had three ways to it: the lookout parked without watching, and a thread
-/// that was woken later did not know.
+/// The monitor sleeps on while a step holds up what it has woken.
 #[test]
 #[should_panic = "deadlock"]
-fn fault_deep_in_silence() {
-    fault::with(DEEP_IN_SILENCE, a_job_behind_a_long_step_after_a_sleep);
+fn fault_monitor_left_resting() {
+    fault::with(MONITOR_LEFT_RESTING, a_job_behind_a_long_step_while_the_monitor_comes_to_rest);
+}
+
+#[test]
+#[should_panic = "a job is in nobody's queue"]
+fn fault_moved_by_hand() {
+    fault::with(MOVED_BY_HAND, what_is_moved_is_not_at_rest);
 }
 
 /// A thread that trusted others with its own work would leave it: it may have overlooked them.
@@ -232,9 +239,9 @@ fn fault_fair_without_fence() {
     fault::with(FAIR_WITHOUT_FENCE, own_work_is_announced_before_a_long_step);
 }
 
-/// The lookout wakes for ever, and sees nothing.
+/// The monitor looks for ever, and sees nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
-fn fault_looks_once() {
-    fault::with(LOOKS_ONCE, own_work_behind_a_long_step);
+fn fault_no_second_announcement() {
+    fault::with(NO_SECOND_ANNOUNCEMENT, own_work_behind_a_long_step);
 }

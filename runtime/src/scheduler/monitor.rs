@@ -1,0 +1,240 @@
+//! The thread of a host that looks for steps that do not end: it looks, has [`stall`](super::stall) judge, and does what
+//! follows. Without help from the code that is stuck.
+//!
+//! # A tick
+//!
+//! * K1 it looks at all threads and queues; K2 what is queued while workers sleep is announced once more, for whoever has
+//!   queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a turn is told that a tick has passed: it
+//!   looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was told before ends
+//!   (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one (`driving`).
+//!
+//! A thread that runs tasks of the reactor between two steps is taken to be in a step. A pinned process holds no worker, and
+//! keeps nobody from one: it may take as long as it likes, and is not watched.
+//!
+//! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it since,
+//! and under the lock of `idle`, so that its process is in a queue again before the thread that had it can lie down (`settle`
+//! takes a host whose threads all sleep, with nothing queued, to be at rest). A step that ended just before its worker is
+//! taken over has its thread notice that before the next one (`handoff`): one thread too many was woken for that.
+//!
+//! # Rest
+//!
+//! * R1 the monitor has seen all workers idle for some ticks: under the lock of `idle` it looks whether they all are; if so,
+//!   it notes that it rests. R2 it parks until the note is gone.
+//! * G1 whoever takes a thread off the list of sleepers, under the lock, or gets up by itself; G2 looks afterwards whether
+//!   the monitor rests; if so, it takes the note away, and unparks it.
+//!
+//! *No step runs unwatched*: a thread comes to a step only after it, or whoever's worker it has, has left the list (G1). If
+//! that was before R1, R1 sees a list that is not full, unless the thread has lain down again. If it was after R1, the lock
+//! orders the note before G2, which sees it. So the note stands only while all workers are idle; a step without
+//! a worker may go on meanwhile, and its end is looked for now and then.
+//!
+//! A model is in `tests/models`.
+
+use super::counters::Counter;
+use super::host::Host;
+use super::permits::At;
+use super::stall::{Order, Rest, Seen, Sight, StepId, Watch, tick_of};
+use crate::clock::Moment;
+use crate::pid::Resident;
+use crate::stall::Stall;
+use crate::sync::{Mutex, Ordering, ThreadHandle, lock, park, spawn_thread, unpark};
+use std::ptr;
+use std::time::Duration;
+
+/// What others see of it.
+#[derive(Default)]
+pub(crate) struct Monitor {
+    thread: Mutex<Option<ThreadHandle>>,
+    pub(crate) ticks: Counter,
+    pub(crate) stalls: Counter,
+    pub(crate) taken_over: Counter,
+    pub(crate) moved: Counter,
+}
+
+/// What the thread keeps from one look to the next.
+struct Looks {
+    watch: Watch,
+    places: Vec<At>,
+    threads: Vec<Seen>,
+    orders: Vec<Order>,
+    /// Of each thread: the stall that was reported and has not ended.
+    open: Vec<Option<Stall>>,
+}
+
+impl Host {
+    /// Starts the thread.
+    pub(crate) fn start_monitor(&'static self) -> std::io::Result<()> {
+        let mut monitor = lock(&self.monitor.thread);
+        if monitor.is_none() {
+            let thread = spawn_thread(format!("{}-monitor", self.config.name), move || self.look_on())?;
+            *monitor = Some(thread.thread().clone());
+            lock(&self.running).push(thread);
+        }
+        Ok(())
+    }
+
+    /// The thread's life.
+    fn look_on(&'static self) {
+        crate::panics::contain_thread();
+        let watch = Watch::new(self.config.stall_limit);
+        let mut looks = Looks { watch, places: Vec::new(), threads: Vec::new(), orders: Vec::new(), open: Vec::new() };
+        let tick = tick_of(self.config.stall_limit);
+        while !self.is_stopped() {
+            let now = Moment::now_by(None);
+            match self.look(&mut looks, now) {
+                Rest::Tick => self.stay(now.after(tick), || true),
+                Rest::Calm(longest) => {
+                    if self.idle.rest_monitor() {
+                        let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
+                        self.stay(until, || self.idle.does_monitor_rest());
+                        // If it was the time that ended it; otherwise somebody has.
+                        let _rested = self.idle.end_monitor_rest();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Parks until then, or until there is something to look for, or the host stops.
+    fn stay(&self, until: Moment, rests: impl Fn() -> bool) {
+        loop {
+            let rest = until.since(Moment::now_by(None));
+            if rest.is_zero() || !rests() || self.is_stopped() {
+                return;
+            }
+            park((until < Moment::NEVER).then_some(rest));
+        }
+    }
+
+    /// G2: a thread has got up, or was taken off the list of those that sleep.
+    #[inline]
+    pub(crate) fn rouse_monitor(&self) {
+        if self.idle.does_monitor_rest() {
+            self.wake_monitor();
+        }
+    }
+
+    /// Wakes it: it looks at once.
+    #[cold]
+    pub(crate) fn wake_monitor(&self) {
+        let _rested = self.idle.end_monitor_rest();
+        if let Some(thread) = &*lock(&self.monitor.thread) {
+            unpark(thread);
+        }
+    }
+
+    /// A tick. Gives what comes after it.
+    fn look(&'static self, looks: &mut Looks, now: Moment) -> Rest {
+        let crew = self.idle.survey(&mut looks.places);
+        looks.threads.clear();
+        for (number, thread) in self.threads_in_use() {
+            let at = looks.places.get(number).copied().unwrap_or(At::Free);
+            // Who blocks runs nothing.
+            let running = thread.running().filter(|_| matches!(at, At::Up(_) | At::Stray));
+            let slot = match running {
+                Some(slot) => Some(ptr::from_ref(slot).addr()),
+                // The reactor's tasks, between two steps.
+                None if thread.is_visiting() => Some(0),
+                None => None,
+            };
+            let step = slot.map(|slot| StepId { slot, steps: thread.counters.steps.get() });
+            if running.is_some() {
+                // K3.
+                thread.tick();
+            }
+            looks.threads.resize(number, Seen::default());
+            looks.threads.push(Seen { step, has_worker: matches!(at, At::Up(_)), has_run_next: thread.has_run_next() });
+        }
+        let is_due = self.next_timer() <= now;
+        let queued = self.count_queued() + usize::from(is_due);
+        if queued > 0 && crew.sleeping > 0 {
+            // K2.
+            self.announce();
+        }
+        let steps = self.threads.first(usize::MAX).map(|(_, thread)| thread.counters.steps.get()).sum();
+        let sight = Sight { now, threads: &looks.threads, queued, steps, idle: crew.idle, all_idle: crew.all_idle };
+        let rest = looks.watch.look(sight, &mut looks.orders);
+        // K4.
+        self.carry_out(&looks.orders, &mut looks.open);
+        looks.orders.clear();
+        self.tend_reactor();
+        self.monitor.ticks.add(1);
+        rest
+    }
+
+    /// Does what was judged. Who is stuck is noted first: it may be what is done now that ends the step.
+    fn carry_out(&'static self, orders: &[Order], open: &mut Vec<Option<Stall>>) {
+        for order in orders {
+            if let Order::Report(thread, lasted) = *order {
+                open.resize(open.len().max(thread + 1), None);
+                open[thread] = self.stall(thread, lasted);
+                if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
+                    tracing::warn!(?lasted, host = %self.config.name, "a task of the reactor has stalled: others wait");
+                }
+            }
+        }
+        for order in orders {
+            match *order {
+                Order::Move(thread) => {
+                    if self.threads.get(thread).is_some_and(|record| self.move_run_next(record, thread)) {
+                        self.monitor.moved.add(1);
+                    }
+                }
+                Order::TakeOver(thread) => {
+                    if self.take_over(thread) {
+                        self.monitor.taken_over.add(1);
+                        if let Some(Some(stall)) = open.get_mut(thread) {
+                            stall.taken_over = true;
+                        }
+                    }
+                }
+                Order::Report(..) => {}
+                Order::Ended(thread, lasted) => {
+                    if let Some(stall) = open.get_mut(thread).and_then(Option::take) {
+                        self.tell_of(&Stall { lasted, is_over: true, ..stall });
+                    }
+                }
+            }
+        }
+        for order in orders {
+            if let Order::Report(thread, _) = *order
+                && let Some(stall) = &open[thread]
+            {
+                self.monitor.stalls.add(1);
+                self.tell_of(stall);
+            }
+        }
+    }
+
+    /// What is known of the step of that thread; `None` if it has ended meanwhile.
+    fn stall(&'static self, thread: usize, lasted: Duration) -> Option<Stall> {
+        let record = self.threads.get(thread)?;
+        let slot = record.running()?;
+        let pid = slot.resident()?;
+        let (process, entry) = slot.card.names()?;
+        let message = record.turn.message();
+        crate::sync::fence(Ordering::Acquire);
+        let is_same = slot.resident() == Some(pid) && record.running().is_some_and(|now| ptr::eq(now, slot));
+        let taken_over = !matches!(self.idle.at(thread), At::Up(_));
+        is_same.then_some(Stall { pid, process, entry, message, lasted, taken_over, is_over: false })
+    }
+
+    fn tell_of(&self, stall: &Stall) {
+        // A subscriber is users' code, too.
+        if let Err(panic) = crate::panics::contain(|| log(stall)) {
+            tracing::error!(%panic, "the log of a stall panicked");
+        }
+        if let Some(user) = self.user() {
+            user.hooks.stall(stall);
+        }
+    }
+}
+
+fn log(stall: &Stall) {
+    let Stall { pid, process, entry, message, lasted, taken_over, is_over } = stall;
+    if *is_over {
+        tracing::warn!(%pid, process, entry, message, ?lasted, taken_over, "a stalled step has ended");
+    } else {
+        tracing::warn!(%pid, process, entry, message, ?lasted, taken_over, "a step has stalled: others wait");
+    }
+}

@@ -1,0 +1,331 @@
+//! A worker is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, M1 to M4): what it has
+//! queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
+//!
+//! One worker, one thread that has it and one in standby. The driver takes the steps of `find.rs`, `standby.rs`, `aside.rs` and
+//! `monitor.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the monitor: what it has seen of
+//! a thread and what it does then are apart.
+//!
+//! Not seen to matter here: A4, since the monitor announces too. Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
+
+use crate::check::{check, keep, reach};
+use crate::fault::{self, Fault};
+use crate::scheduler::handoff::{Attended, HandedOff, Rest};
+use crate::scheduler::idle::{Idle, Lain};
+use crate::scheduler::permits::Need;
+use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
+use loom::thread;
+
+/// M1 does not ask whether the thread is still in a step.
+const TAKEN_BLINDLY: Fault = Fault::Driver(0);
+/// M4 is left out.
+const NOT_WOKEN: Fault = Fault::Driver(1);
+
+const CALLED: u8 = 1;
+const LOST: u8 = 2;
+
+/// What a job does.
+#[derive(Clone, Copy)]
+enum Job {
+    Short,
+    /// Leaves a job in its thread's deque and waits until it has run.
+    Pushes(usize),
+    /// The same without waiting.
+    Leaves(usize),
+}
+
+#[derive(Default)]
+struct Queue(Mutex<Vec<usize>>);
+
+impl Queue {
+    fn push(&self, job: usize) {
+        lock(&self.0).push(job);
+    }
+    fn pop(&self) -> Option<usize> {
+        lock(&self.0).pop()
+    }
+    fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
+}
+
+#[derive(Default)]
+struct Flag(Mutex<bool>, Condvar);
+
+impl Flag {
+    fn raise(&self) {
+        *lock(&self.0) = true;
+        self.1.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut raised = lock(&self.0);
+        while !*raised {
+            raised = wait(&self.1, raised);
+        }
+        *raised = false;
+    }
+}
+
+#[derive(Default)]
+struct Thread {
+    deque: Queue,
+    attention: AtomicU8,
+    running: AtomicBool,
+    parked: Flag,
+}
+
+struct World {
+    idle: Idle,
+    global: Queue,
+    threads: [Thread; 2],
+    jobs: &'static [Job],
+    run: [Flag; 3],
+    left: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl World {
+    fn new(jobs: &'static [Job]) -> &'static Self {
+        let idle = Idle::new(1, 2);
+        assert_eq!(idle.begin(0), 0);
+        assert_eq!(idle.reserve(Need::Blocking), Some(1));
+        idle.started(1);
+        let (left, stopped) = (AtomicUsize::new(jobs.len()), AtomicBool::new(false));
+        let (threads, run) = ([Thread::default(), Thread::default()], Default::default());
+        keep(Self { idle, global: Queue::default(), threads, jobs, run, left, stopped })
+    }
+
+    fn announce(&self) {
+        if let Some(thread) = self.idle.announce() {
+            self.threads[thread].parked.raise();
+        }
+    }
+
+    fn push_global(&self, job: usize) {
+        self.global.push(job);
+        self.announce();
+    }
+
+    fn has_work(&self) -> bool {
+        !self.global.is_empty() || self.threads.iter().any(|thread| !thread.deque.is_empty())
+    }
+
+    /// `Context::push_next`, if something is there already.
+    fn push_own(&self, me: usize, job: usize) {
+        if self.threads[me].attention.load(Ordering::Relaxed) & LOST != 0 {
+            reach("pushed as a stray");
+            return self.push_global(job);
+        }
+        self.threads[me].deque.push(job);
+        if let Some(thread) = self.idle.announce_own() {
+            self.threads[thread].parked.raise();
+        }
+    }
+
+    fn turn(&self, me: usize, job: usize) {
+        self.threads[me].running.store(true, Ordering::Relaxed);
+        match self.jobs[job] {
+            Job::Short => {}
+            Job::Leaves(other) => self.push_own(me, other),
+            Job::Pushes(other) => {
+                self.push_own(me, other);
+                self.run[other].wait();
+            }
+        }
+        if self.jobs.iter().any(|other| matches!(other, Job::Pushes(awaited) if *awaited == job)) {
+            self.run[job].raise();
+        }
+        self.threads[me].running.store(false, Ordering::Relaxed);
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // `Host::stop_threads`.
+            self.stopped.store(true, Ordering::SeqCst);
+            for thread in self.idle.stop() {
+                self.threads[thread].attention.fetch_or(CALLED, Ordering::SeqCst);
+                self.threads[thread].parked.raise();
+            }
+        }
+    }
+
+    /// `Context::run_with`.
+    fn work(&self, me: usize) {
+        loop {
+            let called = self.threads[me].attention.load(Ordering::Relaxed) != 0;
+            let found = if called { self.find_when_called(me) } else { self.take_near(me).or_else(|| self.search(me)) };
+            match found {
+                Some(job) => self.turn(me, job),
+                None => return,
+            }
+        }
+    }
+
+    fn find_when_called(&self, me: usize) -> Option<usize> {
+        // `Thread::heed`.
+        self.threads[me].attention.store(0, Ordering::SeqCst);
+        match self.idle.attend(me) {
+            Attended::GoesOn => self.take_near(me).or_else(|| self.search(me)),
+            Attended::StandsBy(next) => {
+                reach("stood by after its step");
+                assert_eq!(next, None, "nobody waits for a worker");
+                self.announce();
+                if self.rest(me, false) { self.search_on(me, true) } else { None }
+            }
+        }
+    }
+
+    fn take_near(&self, me: usize) -> Option<usize> {
+        self.threads[me].deque.pop().or_else(|| self.global.pop())
+    }
+
+    fn search(&self, me: usize) -> Option<usize> {
+        let searching = self.idle.start_searching();
+        self.search_on(me, searching)
+    }
+
+    fn search_on(&self, me: usize, mut searching: bool) -> Option<usize> {
+        loop {
+            let over = self.stopped.load(Ordering::Acquire);
+            let look = || self.take_near(me).or_else(|| self.threads[1 - me].deque.pop());
+            let found = if searching && !over { look() } else { None };
+            if searching && (found.is_some() || over) && self.idle.stop_searching() && self.has_work() {
+                self.announce();
+            }
+            if found.is_some() || over {
+                return found;
+            }
+            // `Context::sleep`.
+            self.threads[me].attention.store(0, Ordering::SeqCst);
+            let lain = self.idle.lie_down(me, searching, false);
+            assert!(matches!(lain, Lain::Asleep(false) | Lain::StandsBy(None)), "nobody waits for a worker");
+            if !self.rest(me, true) {
+                return None;
+            }
+            searching = true;
+        }
+    }
+
+    /// `Context::rest`.
+    fn rest(&self, me: usize, mut asleep: bool) -> bool {
+        loop {
+            let work = asleep && self.has_work() && !self.idle.is_anyone_searching();
+            if work && !self.idle.get_up(me) {
+                self.announce();
+            }
+            match self.idle.look(me, false) {
+                Rest::Up(..) => return true,
+                Rest::Ended => return false,
+                Rest::Asleep(_) => {}
+                Rest::Standby(_) => asleep = false,
+            }
+            self.threads[me].parked.wait();
+        }
+    }
+
+    /// M1 to M4 (`Host::take_over`), for a thread that was seen in a step. Gives whether it was.
+    fn take_over(&self, number: usize) -> bool {
+        let thread = &self.threads[number];
+        if !thread.running.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_in_step = || thread.running.load(Ordering::Relaxed) || fault::is(TAKEN_BLINDLY);
+        let next = match self.idle.take_over(number, is_in_step) {
+            HandedOff::ToStandby(next) => next,
+            HandedOff::HadNone => {
+                reach("came too late");
+                return false;
+            }
+            other => unreachable!("one thread is in standby: {other:?}"),
+        };
+        reach("took the worker");
+        thread.attention.fetch_or(LOST, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !fault::is(NOT_WOKEN) {
+            self.threads[next].parked.raise();
+        }
+        self.announce();
+        true
+    }
+
+    /// What the monitor announces at each tick.
+    fn announce_again(&self) {
+        let mut places = Vec::new();
+        if self.has_work() && self.idle.survey(&mut places).sleeping > 0 {
+            self.announce();
+        }
+    }
+}
+
+/// The first thread has job 0 at hand, the second is in standby, while the main one does what `monitor` says.
+fn model(world: &'static World, monitor: impl FnOnce()) {
+    let first = thread::spawn(move || {
+        world.turn(0, 0);
+        world.work(0);
+    });
+    let second = thread::spawn(move || {
+        if world.rest(1, false)
+            && let Some(job) = world.search_on(1, true)
+        {
+            world.turn(1, job);
+            world.work(1);
+        }
+    });
+    monitor();
+    first.join().unwrap();
+    second.join().unwrap();
+    assert_eq!(world.left.load(Ordering::Relaxed), 0);
+}
+
+/// A step pushes and waits: what it waits for runs, whether it was pushed before its thread lost its worker or after.
+#[test]
+fn what_a_stuck_step_pushes_runs() {
+    check(1, &["took the worker", "stood by after its step"], || {
+        let world = World::new(&[Job::Pushes(1), Job::Short]);
+        model(world, || {
+            while !world.stopped.load(Ordering::Acquire) {
+                if !world.take_over(0) {
+                    world.announce_again();
+                    thread::yield_now();
+                }
+            }
+        });
+    });
+}
+
+/// A step pushes and ends while its worker is taken; something comes from outside afterwards, and is run: nobody counts as
+/// searching who is not.
+#[test]
+fn a_step_that_ends_while_its_worker_is_taken() {
+    check(3, &["took the worker", "came too late", "stood by after its step"], || {
+        let world = World::new(&[Job::Leaves(1), Job::Short, Job::Short]);
+        model(world, || {
+            world.take_over(0);
+            world.push_global(2);
+        });
+    });
+}
+
+/// The same with a thread that lies down and is woken between the monitor's look and what follows.
+#[test]
+fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
+    check(2, &["took the worker", "came too late"], || {
+        let world = World::new(&[Job::Short, Job::Short, Job::Short]);
+        let outside = thread::spawn(move || world.push_global(1));
+        model(world, || {
+            world.take_over(0);
+            outside.join().unwrap();
+            world.push_global(2);
+        });
+    });
+}
+
+/// Found by the stress of `tests/stalls`: the sleeper woke as a stray, and counted as searching for ever.
+#[test]
+#[should_panic = "deadlock"]
+fn fault_taken_blindly() {
+    fault::with(TAKEN_BLINDLY, a_sleeper_that_is_about_to_wake_keeps_its_worker);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_not_woken() {
+    fault::with(NOT_WOKEN, a_step_that_ends_while_its_worker_is_taken);
+}

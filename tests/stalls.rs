@@ -1,0 +1,353 @@
+//! Steps that do not end: what waits behind them runs elsewhere, and they are told of once.
+//!
+//! Nothing here decides by the clock, but that some tests take as long as a stall takes to be one: they wait for what
+//! follows from it. What these tests cannot see: how soon a stall is noticed (`scheduler/stall.rs` has the tests of that, on
+//! a clock that is moved by hand), and what becomes of latencies (`benches/compare` has the probe).
+
+#[path = "stalls/log.rs"]
+mod log;
+#[path = "stalls/rest.rs"]
+mod rest;
+#[path = "stalls/stress.rs"]
+mod stress;
+
+use postroom::prelude::*;
+use postroom::{BuildError, Builder, Stall};
+use postroom_tests::{Latch, act, eventually, idle_for_ever, soon};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What a hook was told.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<Stall>>>);
+
+impl Told {
+    fn by(&self, builder: Builder) -> Builder {
+        let told = self.0.clone();
+        builder.on_stall(move |stall| told.lock().unwrap().push(stall.clone()))
+    }
+
+    fn all(&self) -> Vec<Stall> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Waits until it was told so often.
+    fn times(&self, count: usize) -> Vec<Stall> {
+        eventually(|| self.all().len() >= count);
+        self.all()
+    }
+}
+
+/// Each with what it opens when it has begun, and what it waits for.
+struct Loop(Latch, Latch);
+struct Wait(Latch, Latch);
+
+/// Does not return before it is let.
+#[process]
+struct Stuck;
+
+#[process]
+impl Stuck {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[entry]
+    async fn hang(&mut self, ctx: &mut Context<Self>, until: Latch) {
+        ctx.sleep(Duration::from_millis(1)).await;
+        until.wait();
+    }
+
+    /// As a computation without end.
+    #[message(Loop)]
+    fn spin(&mut self, until: Loop) {
+        until.0.open();
+        while !until.1.is_open() {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// As a system call that blocks.
+    #[message(Wait)]
+    fn block(&mut self, until: Wait) {
+        until.0.open();
+        until.1.wait();
+    }
+}
+
+/// Answers.
+#[process]
+struct Other;
+
+#[process]
+impl Other {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn ask(&mut self) -> u64 {
+        7
+    }
+
+    #[entry]
+    async fn tick(&mut self, ctx: &mut Context<Self>) -> u64 {
+        ctx.sleep(Duration::from_millis(1)).await;
+        7
+    }
+}
+
+/// Has the process run something that does not end before the latch is opened; it has begun when this returns.
+fn stick<M: Send + 'static>(stuck: Address<Stuck>, message: fn(Latch, Latch) -> M) -> Latch
+where
+    Stuck: postroom::Handles<M>,
+{
+    let (begun, until) = (Latch::new(), Latch::new());
+    postroom::Host::of(stuck.pid()).unwrap().send(stuck.pid(), message(begun.clone(), until.clone())).unwrap();
+    begun.wait();
+    until
+}
+
+fn one_worker() -> Builder {
+    Runtime::builder().workers(1)
+}
+
+#[test]
+fn others_run_although_the_only_worker_is_in_a_loop_without_end() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Loop);
+        for _ in 0..100 {
+            assert_eq!(other.ask().wait().unwrap(), 7);
+        }
+        let first = told.times(1)[0].clone();
+        assert_eq!((first.pid, first.process, first.entry), (stuck.pid(), "Stuck", "serve"));
+        assert_eq!(first.message, Some(std::any::type_name::<Loop>()));
+        assert!(first.taken_over && !first.is_over && first.lasted >= Duration::from_millis(10));
+        until.open();
+        let last = told.times(2)[1].clone();
+        assert!(last.is_over && last.lasted >= first.lasted && last.pid == first.pid && last.message == first.message);
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.stalls, statistics.taken_over), (1, 1));
+        assert!(runtime.shutdown().unwrap().is_clean());
+        assert_eq!(told.all().len(), 2);
+    });
+}
+
+#[test]
+fn a_shutdown_returns_at_its_deadline_and_names_whoever_does_not_return() {
+    soon(|| {
+        let builder = one_worker().shutdown_deadline(Duration::from_millis(100));
+        let runtime = builder.build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Loop);
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        let report = runtime.shutdown().unwrap();
+        assert_eq!(report.stuck, [(stuck.pid(), "Stuck")]);
+        // The other one was told to end, and did, though the only worker had been stuck.
+        assert_eq!((report.alive, report.ended, report.killed), (2, 1, 0));
+        until.open();
+    });
+}
+
+#[test]
+fn timers_fire_although_all_workers_are_stuck() {
+    soon(|| {
+        let runtime = one_worker().build().unwrap();
+        let stuck = runtime.spawn(Stuck).serve().unwrap();
+        let ticking = runtime.spawn(Other).tick().unwrap();
+        let until = stick(stuck, Wait);
+        assert_eq!(ticking.wait().unwrap(), 7);
+        until.open();
+    });
+}
+
+/// The step wakes another process on its own worker, which waits in the run-next slot, and returns when that has run.
+#[test]
+fn what_waits_behind_a_blocker_is_moved_to_another_worker() {
+    for workers in [1, 2, 3] {
+        soon(move || {
+            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            let ran = Latch::new();
+            let runs = ran.clone();
+            let other = act(move |events, _| {
+                if events.next().is_some() {
+                    runs.open();
+                }
+                Ok(())
+            });
+            let other = runtime.spawn_process(other).start().unwrap();
+            eventually(|| other.info().is_some_and(|info| info.state == postroom::ProcessState::Idle));
+            let host = runtime.host();
+            let blocker = act(move |_, out| {
+                host.send(other, ()).unwrap();
+                ran.wait();
+                out.done();
+                Ok(())
+            });
+            let end = runtime.spawn_process(blocker).start().unwrap().join();
+            assert_eq!(end.wait(), ExitReason::Normal);
+            let statistics = runtime.statistics();
+            assert_eq!(statistics.moved, 1, "{statistics:?}");
+            // Moved sooner than a stall is one, if somebody was there to run it.
+            assert!(workers == 1 || statistics.taken_over == 0);
+        });
+    }
+}
+
+/// A step that does not end and goes on sending: what it wakes runs elsewhere all the time.
+#[test]
+fn those_that_a_stuck_step_floods_run_elsewhere() {
+    soon(|| {
+        let runtime = one_worker().build().unwrap();
+        let heard = Arc::new(AtomicU64::new(0));
+        let others: Vec<Pid> = (0..100)
+            .map(|_| {
+                let hears = heard.clone();
+                let process = act(move |events, _| {
+                    while let Some(event) = events.next() {
+                        hears.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
+                    }
+                    Ok(())
+                });
+                runtime.spawn_process(process).start().unwrap()
+            })
+            .collect();
+        let (host, hears) = (runtime.host(), heard.clone());
+        let flooding = act(move |_, out| {
+            // Each round goes on when all have run once more than the rounds before.
+            for round in 1..=20 {
+                others.iter().for_each(|&pid| host.send(pid, ()).unwrap());
+                eventually(|| hears.load(SeqCst) == 100 * round);
+            }
+            out.done();
+            Ok(())
+        });
+        let end = runtime.spawn_process(flooding).start().unwrap().join();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert_eq!(heard.load(SeqCst), 2_000);
+        assert_eq!(runtime.statistics().taken_over, 1);
+    });
+}
+
+/// Many are stuck at a time: each gives way to the next.
+#[test]
+fn each_of_many_stuck_ones_gives_way() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(Runtime::builder().workers(2)).build().unwrap();
+        let other = runtime.spawn(Other).serve().unwrap();
+        // Each begins because one before it has given way, but for the first two.
+        let stuck: Vec<_> = (0..8).map(|_| runtime.spawn(Stuck).serve().unwrap()).collect();
+        let latches: Vec<Latch> = stuck.iter().map(|&stuck| stick(stuck, Wait)).collect();
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        latches.iter().for_each(Latch::open);
+        let is_over = |stall: &Stall| stall.is_over;
+        eventually(|| told.all().iter().filter(|stall| is_over(stall)).count() * 2 == told.all().len());
+        let mut pids: Vec<Pid> = told.all().iter().filter(|stall| !is_over(stall)).map(|stall| stall.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        assert_eq!(pids.len() as u64, runtime.statistics().stalls, "none twice");
+        assert!(pids.len() >= 7 && runtime.statistics().taken_over >= 7, "{:?}", runtime.statistics());
+        assert!(runtime.shutdown().unwrap().is_clean());
+    });
+}
+
+#[test]
+fn an_async_step_is_told_of_without_a_message() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (until, other) = (Latch::new(), runtime.spawn(Other).serve().unwrap());
+        let hanging = runtime.spawn(Stuck).hang(until.clone()).unwrap();
+        eventually(|| {
+            assert_eq!(other.ask().wait().unwrap(), 7);
+            !told.all().is_empty()
+        });
+        until.open();
+        let stalls = told.times(2);
+        assert_eq!((stalls[0].entry, stalls[0].message), ("hang", None));
+        assert_eq!(stalls[0].pid, hanging.address().pid());
+        hanging.wait().unwrap();
+    });
+}
+
+/// The drop of a process's state, and its `close`, are the end of its last step.
+#[test]
+fn a_close_that_takes_long_is_a_stall_too() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (closing, until) = (Latch::new(), Latch::new());
+        let (closes, may) = (closing.clone(), until.clone());
+        let process = idle_for_ever().close(move || {
+            closes.open();
+            may.wait();
+        });
+        let pid = runtime.spawn_process(process).start().unwrap();
+        let other = runtime.spawn(Other).serve().unwrap();
+        assert!(pid.stop());
+        closing.wait();
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        assert_eq!(told.times(1)[0].pid, pid);
+        until.open();
+        eventually(|| told.all().len() == 2);
+    });
+}
+
+#[test]
+fn a_hook_that_panics_is_told_of_the_next_all_the_same() {
+    soon(|| {
+        let count = Arc::new(AtomicU64::new(0));
+        let counts = count.clone();
+        let builder = one_worker().on_stall(move |_| {
+            counts.fetch_add(1, SeqCst);
+            panic!("a hook of a test")
+        });
+        let runtime = builder.build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        for round in 1..=3 {
+            let until = stick(stuck, Wait);
+            assert_eq!(other.ask().wait().unwrap(), 7);
+            until.open();
+            eventually(|| count.load(SeqCst) == 2 * round);
+        }
+    });
+}
+
+#[test]
+fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
+    soon(|| {
+        assert!(matches!(one_worker().stall_limit(Duration::ZERO).build(), Err(BuildError::StallLimit)));
+        let runtime = Runtime::builder().workers(1).stall_limit(Duration::MAX).build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Wait);
+        let call = std::thread::spawn(move || other.ask().wait());
+        let looked = runtime.statistics().ticks;
+        eventually(|| runtime.statistics().ticks >= looked + 20);
+        assert_eq!((runtime.statistics().stalls, runtime.statistics().taken_over), (0, 0));
+        until.open();
+        assert_eq!(call.join().unwrap().unwrap(), 7);
+    });
+}
+
+/// A step may compute for as long as it likes while nobody waits.
+#[test]
+fn a_long_step_that_nobody_waits_for_is_no_stall() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(Runtime::builder().workers(2)).build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Loop);
+        let looked = runtime.statistics().ticks;
+        eventually(|| {
+            // The other worker is there for it.
+            assert_eq!(other.ask().wait().unwrap(), 7);
+            runtime.statistics().ticks >= looked + 40
+        });
+        until.open();
+        runtime.shutdown().unwrap();
+        assert_eq!(told.all(), []);
+    });
+}

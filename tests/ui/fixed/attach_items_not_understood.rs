@@ -1,0 +1,27 @@
+use postroom::prelude::*;
+use postroom::ReplyStream;
+
+struct Tick;
+
+#[process]
+struct Job;
+
+#[process]
+impl Job {
+    #[entry]
+    fn serve(&mut self, ctx: &mut Context<Self>, ticks: ReplyStream<Tick>) {
+        ctx.attach(ticks);
+    }
+
+    #[message]
+    fn add(&mut self, amount: i64) {
+        let _ = amount;
+    }
+
+    #[message(Tick)]
+    fn tick(&mut self, message: Tick) {
+        let _ = message;
+    }
+}
+
+fn main() {}
