@@ -27,7 +27,9 @@ fn threads_named(name: &str) -> usize {
 
 /// What is counted here is what steps do that say that they block: nobody takes a worker from one that does not.
 fn with_workers(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).stall_limit(Duration::MAX).build().unwrap()
+    // A call that waits for long is none that is lost: the machine may have others to run.
+    let builder = Runtime::builder().workers(workers).stall_limit(Duration::MAX);
+    builder.call_timeout(Duration::from_secs(100)).build().unwrap()
 }
 
 /// How many run at a time, outside of what blocks.
