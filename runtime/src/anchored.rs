@@ -79,16 +79,18 @@ impl<T> Drop for Anchored<T> {
     }
 }
 
-impl<F: Future> Future for Anchored<F> {
+/// Only of a future that is pinned elsewhere, in a box most often: one that is leaked keeps its place then. (In a place of its
+/// own here it would lose that without having been dropped, which a pinned value must not.)
+impl<F: Future + Unpin> Future for Anchored<F> {
     type Output = F::Output;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        self.check();
-        // SAFETY: the future is pinned with this, which never moves it, and drops it in its place or not at all.
-        let future = unsafe { self.map_unchecked_mut(|this| &mut *this.value) };
-        future.poll(context)
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(Self::get_mut(&mut self)).poll(context)
     }
 }
+
+/// The value is not pinned with what holds it.
+impl<T> Unpin for Anchored<T> {}
 
 #[cfg(test)]
 mod tests {
@@ -121,6 +123,23 @@ mod tests {
         let anchored = Anchored::new(value.clone());
         thread::spawn(move || drop(anchored)).join().unwrap_or_else(|_| unreachable!("a leak is no panic"));
         assert_eq!(Rc::strong_count(&value), 2);
+    }
+
+    #[test]
+    fn a_future_that_is_leaked_keeps_its_place() {
+        let value = Rc::new(());
+        let place = Rc::new(Cell::new(std::ptr::null::<Rc<()>>()));
+        let seen = place.clone();
+        let mut future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(Anchored::new(Box::pin(async move {
+            let held = value;
+            seen.set(std::ptr::from_ref(&held));
+            std::future::pending::<()>().await;
+            drop(held);
+        })));
+        assert!(future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+        thread::spawn(move || drop(future)).join().unwrap_or_else(|_| unreachable!("a leak is no panic"));
+        // SAFETY: the future's memory was not given back, so what it held is there still.
+        assert_eq!(Rc::strong_count(unsafe { &*place.get() }), 1);
     }
 
     #[test]

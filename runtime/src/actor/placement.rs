@@ -109,7 +109,7 @@ impl Pinned {
     where
         F: Future + 'a,
     {
-        Box::pin(Anchored::new(future))
+        Box::pin(Anchored::new(Box::pin(future)))
     }
 }
 
