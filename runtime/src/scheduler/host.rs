@@ -8,7 +8,7 @@ use super::dispatch::Dispatcher;
 use super::gate::Gate;
 use super::hooks::Hooks;
 use super::idle::Idle;
-use super::monitor::Monitor;
+use super::monitored::Monitored;
 use super::post::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
@@ -91,7 +91,7 @@ pub(crate) struct Host {
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
-    pub(crate) monitor: Monitor,
+    pub(crate) monitor: Monitored,
     /// The time that it goes by, if it is not the system's.
     pub(crate) told: Told,
     pub(crate) gate: Gate,
@@ -148,7 +148,7 @@ impl Host {
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
             quiet: Quiet::default(),
-            monitor: Monitor::default(),
+            monitor: Monitored::default(),
             told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),

@@ -1,18 +1,20 @@
 //! The scheduler moves processes: it finds one that is ready, runs a step of it, and does what the step asks for.
 //!
 //! From the bottom up:
-//! * [`counters`]: what each worker counts; [`gate`]: who may still come in, and who waits until all have left;
+//! * [`counters`]: what each thread counts; [`gate`]: who may still come in, and who waits until all have left;
 //! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
-//! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like, and
-//!   [`driving`]: how threads drive that;
+//! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
-//!   hands its worker to another one; [`threads`]: the records of all threads, and [`post`]: those of pinned processes; [`permits`] and [`line`]: who has which worker, and who
-//!   waits for a thread to block with;
-//!   [`handoff`]: how it passes from one to the other;
+//!   hands its worker to another one; [`threads`]: the records of all threads, and [`post`]: those of pinned processes;
+//!   [`permits`] and [`line`]: who has which worker, and who waits for a thread to block with; [`handoff`]: how a worker passes
+//!   from one to the other;
+//! * [`stall`]: which steps take too long; [`monitored`]: what is known of that;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
+//! * [`within`] and [`driving`]: how code runs with the reactor, and how threads drive it;
 //! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
-//! * [`aside`]: a step blocks; [`standby`]: how a thread rests; [`launch`]: how threads start and end;
+//! * [`aside`]: a step blocks; [`standby`]: how a thread rests; [`launch`]: how threads start and end; [`monitor`]: the one that
+//!   looks for steps that do not end;
 //! * [`budget`]: what a turn may spend; [`crowd`]: what keeps mailboxes from growing without bound;
 //! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
 //! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
@@ -37,7 +39,8 @@ mod keeper;
 pub(crate) mod launch;
 pub(crate) mod line;
 pub(crate) mod local;
-pub(crate) mod monitor;
+mod monitor;
+pub(crate) mod monitored;
 pub(crate) mod own;
 pub(crate) mod permits;
 pub(crate) mod pinned;
@@ -56,4 +59,5 @@ pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod values;
 pub(crate) mod wheel;
+mod within;
 pub(crate) mod worker;

@@ -30,26 +30,15 @@
 //!
 //! A model is in `tests/models`.
 
-use super::counters::Counter;
 use super::host::Host;
 use super::permits::At;
 use super::stall::{Order, Rest, Seen, Sight, StepId, Watch, tick_of};
 use crate::clock::Moment;
 use crate::pid::Resident;
 use crate::stall::Stall;
-use crate::sync::{Mutex, Ordering, ThreadHandle, lock, park, spawn_thread, unpark};
+use crate::sync::{Ordering, lock, park, spawn_thread, unpark};
 use std::ptr;
 use std::time::Duration;
-
-/// What others see of it.
-#[derive(Default)]
-pub(crate) struct Monitor {
-    thread: Mutex<Option<ThreadHandle>>,
-    pub(crate) ticks: Counter,
-    pub(crate) stalls: Counter,
-    pub(crate) taken_over: Counter,
-    pub(crate) moved: Counter,
-}
 
 /// What the thread keeps from one look to the next.
 struct Looks {

@@ -1,12 +1,9 @@
 //! What processes wait with for things besides messages: the reactor of another library, with its sockets and timers.
 //!
 //! The scheduler knows no such library. A host has one reactor or none; its threads run processes *within* it, which they
-//! enter once for their lives, so that a step costs nothing more. Some reactors are *driven* by the host's own threads: see
+//! enter once for their lives (`within`), so that a step costs nothing more. Some reactors are *driven* by the host's own threads: see
 //! [`driving`](super::driving).
 
-use super::host::{Host, UserCode};
-use super::local::with_current;
-use std::ptr;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -43,47 +40,4 @@ pub(crate) trait Driver: Send + Sync {
     /// To be called now and then while threads of the host are awake: if nobody has driven it since the last call, a thread of
     /// its own does so, until one of the host's wants to.
     fn tend(&self);
-}
-
-impl UserCode {
-    /// Runs `body` within the host's reactor, if it has one.
-    pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
-        match &self.reactor {
-            None => body(),
-            Some(reactor) => {
-                let (mut body, mut output) = (Some(body), None);
-                reactor.within(&mut || output = body.take().map(|body| body()));
-                output.unwrap_or_else(|| unreachable!("a reactor runs what it is given"))
-            }
-        }
-    }
-
-    /// What drives the reactor, if the host's threads are to.
-    pub(super) fn driver(&self) -> Option<&dyn Driver> {
-        self.reactor.as_ref()?.driver()
-    }
-}
-
-impl Host {
-    /// Runs `body` within the host's reactor, if it has one, as code of its processes on whatever thread.
-    #[inline]
-    pub(crate) fn within_reactor<R>(&self, body: impl FnOnce() -> R) -> R {
-        if !self.has_reactor || with_current(|context| context.is_some_and(|context| ptr::eq(context.host, self))) {
-            return body();
-        }
-        match self.user() {
-            Some(user) => user.within(body),
-            None => body(),
-        }
-    }
-
-    /// Ends the reactor: all threads of the host have ended, but for those that are stuck.
-    pub(crate) fn end_reactor(&self, patience: Duration) {
-        if self.has_reactor
-            && let Some(user) = self.user()
-            && let Some(reactor) = &user.reactor
-        {
-            reactor.end(patience);
-        }
-    }
 }
