@@ -27,10 +27,11 @@ use std::env;
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use postroom::prelude::*;
-use postroom::{ChildSpawn, Interrupt};
+use postroom::{Builder, ChildSpawn, Interrupt};
 use tokio::net::TcpListener;
 
 use crate::keys::Keys;
@@ -56,7 +57,9 @@ const USAGE: &str = "usage: redis [--port N]
 Serves the Redis protocol on 127.0.0.1, until it is interrupted.
 
   --port N  the port to listen on; 6379 if nothing is said, any that is free for 0
-  --help    print this";
+  --help    print this
+
+It uses all cores but one; POSTROOM_WORKERS says how many instead.";
 
 /// How long the server has to go. Its connections are killed long before; this is for a machine with too much to do.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
 
 fn serve(port: u16) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
-    let runtime = Runtime::builder().tokio().build()?;
+    let runtime = builder().tokio().build()?;
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))?;
     let address = listener.local_addr()?;
 
@@ -99,6 +102,16 @@ fn serve(port: u16) -> Result<(), Failure> {
     interrupt.wait();
     let report = runtime.shutdown_within(PATIENCE)?;
     if report.is_clean() { Ok(()) } else { Err(report.to_string().into()) }
+}
+
+/// With a worker for each core but one, which is left to the system's network and to clients on the same machine, as Redis
+/// advises for its own threads; or with as many as `POSTROOM_WORKERS` says.
+fn builder() -> Builder {
+    let builder = Runtime::builder();
+    match env::var_os("POSTROOM_WORKERS") {
+        Some(_) => builder,
+        None => builder.workers(available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1))),
+    }
 }
 
 /// The supervisor of so many shards. A connection waits for the answer before it asks again, so no more waits at a shard
