@@ -5,7 +5,7 @@
 
 use postroom::prelude::*;
 use postroom::{Host, SpawnError as Refused, Statistics};
-use postroom_tests::{Act, Latch, Witness, act, eventually, idle_for_ever, soon};
+use postroom_tests::{Act, Latch, Witness, act, eventually, idle_for_ever, listeners, soon};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -113,19 +113,7 @@ fn places_under_the_limit_come_back_whatever_happened() {
 fn a_thousand_woken_by_a_busy_step_are_taken_by_others_at_once() {
     soon(|| {
         let runtime = with_workers(2);
-        let ran = Arc::new(AtomicU64::new(0));
-        let others: Vec<Pid> = (0..1_000)
-            .map(|_| {
-                let runs = ran.clone();
-                let process = act(move |events, _| {
-                    while let Some(event) = events.next() {
-                        runs.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
-                    }
-                    Ok(())
-                });
-                runtime.spawn_process(process).start().unwrap()
-            })
-            .collect();
+        let (others, ran) = listeners(&runtime, 1_000);
         let (all, host) = (ran.clone(), runtime.host());
         let busy = runtime.spawn_process(act(move |_, out| {
             others.iter().for_each(|&pid| host.send(pid, ()).unwrap());

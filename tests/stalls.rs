@@ -13,7 +13,7 @@ mod stress;
 
 use postroom::prelude::*;
 use postroom::{BuildError, Builder, Stall};
-use postroom_tests::{Latch, act, eventually, idle_for_ever, soon};
+use postroom_tests::{Latch, act, eventually, idle_for_ever, listeners, soon};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -201,19 +201,7 @@ fn what_waits_behind_a_blocker_is_moved_to_another_worker() {
 fn those_that_a_stuck_step_floods_run_elsewhere() {
     soon(|| {
         let runtime = one_worker().build().unwrap();
-        let heard = Arc::new(AtomicU64::new(0));
-        let others: Vec<Pid> = (0..100)
-            .map(|_| {
-                let hears = heard.clone();
-                let process = act(move |events, _| {
-                    while let Some(event) = events.next() {
-                        hears.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
-                    }
-                    Ok(())
-                });
-                runtime.spawn_process(process).start().unwrap()
-            })
-            .collect();
+        let (others, heard) = listeners(&runtime, 100);
         let (host, hears) = (runtime.host(), heard.clone());
         let flooding = act(move |_, out| {
             // Each round goes on when all have run once more than the rounds before.

@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Two workers, whose steps are taken over by nobody, and so many threads that may block.
+fn bounded(name: &str, threads: usize) -> Runtime {
+    let builder = Runtime::builder().name(name).workers(2).stall_limit(Duration::MAX);
+    builder.blocking_threads(threads).build().unwrap()
+}
+
 #[test]
 fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_return() {
     const BOUND: usize = 8;
     within(Duration::from_secs(60), || {
         let name = "bk-bound";
-        let runtime = Runtime::builder()
-            .name(name)
-            .workers(2)
-            .blocking_threads(BOUND)
-            .stall_limit(Duration::MAX)
-            .build()
-            .unwrap();
+        let runtime = bounded(name, BOUND);
         let (done, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
         for number in 0..2_000 {
             let (done, most) = (done.clone(), most.clone());
@@ -86,13 +86,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     const BOUND: usize = 4;
     within(Duration::from_secs(60), || {
         let name = "bk-async";
-        let runtime = Runtime::builder()
-            .name(name)
-            .workers(2)
-            .blocking_threads(BOUND)
-            .stall_limit(Duration::MAX)
-            .build()
-            .unwrap();
+        let runtime = bounded(name, BOUND);
         let sleepers = Sleepers::default();
         let running: Vec<_> = (0..10_000).map(|_| sleepers.spawn(&runtime)).collect();
         eventually(|| sleepers.inside.load(SeqCst) == BOUND);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use postroom::{EntryError, Events, InitContext, InitError, Payloads, Process, ProcessError, StepOutput};
+use postroom::{
+    EntryError, Event, Events, InitContext, InitError, Payloads, Pid, Process, ProcessError, Runtime, StepOutput,
+};
 
 type Init = Box<dyn FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send>;
 type Step = Box<dyn FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send>;
@@ -29,6 +31,22 @@ pub fn idle_for_ever() -> Act {
         out.idle();
         Ok(())
     })
+}
+
+/// So many processes that count, all together, the messages that they are given.
+pub fn listeners(runtime: &Runtime, count: usize) -> (Vec<Pid>, Arc<AtomicU64>) {
+    let heard = Arc::new(AtomicU64::new(0));
+    let spawn = |_| {
+        let hears = heard.clone();
+        let listener = act(move |events, _| {
+            while let Some(event) = events.next() {
+                hears.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
+            }
+            Ok(())
+        });
+        runtime.spawn_process(listener).start().unwrap()
+    };
+    ((0..count).map(spawn).collect(), heard)
 }
 
 /// A process that goes on `times` times and then is done.

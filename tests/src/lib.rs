@@ -13,7 +13,7 @@ pub mod ledger;
 pub mod partner;
 pub mod watchdog;
 
-pub use act::{Act, act, counts_to, idle_for_ever};
+pub use act::{Act, act, counts_to, idle_for_ever, listeners};
 pub use desk::{Ask, Desk};
 pub use hooks::Witness;
 pub use latch::{Latch, eventually};

@@ -3,9 +3,9 @@
 //! # Words
 //!
 //! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
-//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts the searching and the sleeping; a list under a lock names the
-//! sleeping. The list and the count of the sleeping change together, under the lock; the count of the searching may also
-//! change without it.
+//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts the
+//! searching and the sleeping; a list under a lock names the sleeping. The list and the count of the sleeping change
+//! together, under the lock; the count of the searching may also change without it.
 //!
 //! # Steps
 //!
@@ -40,9 +40,9 @@
 //! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
 //! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
-//! the fence, which it does whenever it has spent [`FAIR`](super::find), as long as its deque is not empty. What lies behind a step that
-//! does not end meanwhile is announced by the [`monitor`](super::monitor) at its next tick. (A fence costs 20 cycles, on each
-//! message that finds the run-next slot taken.)
+//! the fence, which it does whenever it has spent [`FAIR`](super::find), as long as its deque is not empty. What lies behind
+//! a step that does not end meanwhile is announced by the [`monitor`](super::monitor) at its next tick. (A fence costs 20
+//! cycles, on each message that finds the run-next slot taken.)
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What waits
 //! there behind a step that does not end is the monitor's too.
