@@ -5,6 +5,7 @@ use postroom::prelude::*;
 use postroom::{Bound, Clock, ProcessState};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_up() {
@@ -34,6 +35,31 @@ fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_u
             assert_eq!((statistics.held, statistics.valves), (0, 0));
         });
     }
+}
+
+/// Each step sends less than a bound: its process is held after it, and nobody waits within it, however many others fill the
+/// same mailbox meanwhile.
+///
+/// Mutation: in `crowd/press.rs`, `press`, count all the messages of a batch as the step's own.
+#[test]
+fn no_step_waits_for_what_others_have_sent() {
+    soon(|| {
+        let builder = Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX);
+        let runtime = builder.build().unwrap();
+        let (done, all) = channel();
+        let sink = Sink { next: vec![0; 16], left: 16 * 20_000, gate: None, done };
+        let sink = runtime.spawn(sink).serve().unwrap();
+        let sources: Vec<_> = (0..16)
+            .map(|index| Source { index, sink, next: 0, until: 20_000, a_step: 1_000 })
+            .map(|source| runtime.spawn(source).serve().unwrap())
+            .collect();
+        sources.iter().for_each(|source| source.go().send().unwrap());
+        all.recv().unwrap();
+        let statistics = runtime.statistics();
+        assert!(statistics.holds > 0);
+        let ran: Vec<u64> = statistics.threads.iter().map(|thread| thread.steps).filter(|&steps| steps > 0).collect();
+        assert_eq!(ran.len(), 1, "a step has waited, and another thread had its worker: {ran:?}");
+    });
 }
 
 #[test]

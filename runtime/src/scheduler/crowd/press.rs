@@ -27,8 +27,8 @@ pub(crate) enum Manner {
 pub(crate) struct Press {
     pub(crate) on: &'static Slot,
     pub(crate) generation: u64,
-    /// About how many messages, to any such mailbox.
-    count: u64,
+    /// What its thread had spent when that began, or when the step last waited for it.
+    since: u64,
 }
 
 thread_local! {
@@ -94,7 +94,7 @@ pub(super) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
         Sender::Process(own) if ptr::eq(own, slot) => false,
         Sender::Process(own) if MANNER.get() == Manner::Send => {
             if is_over(slot) {
-                press(own, slot, 1);
+                press(own, slot);
             } else {
                 // Marked for those who wait for room there. Whether it comes to be over its bound in this turn is seen with
                 // every 128th message, as of any other.
@@ -107,28 +107,29 @@ pub(super) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
 }
 
-/// So many messages have been sent, one by this thread, to a mailbox that is over its bound.
-pub(super) fn note(slot: &'static Slot, messages: u64) {
+/// A message of this thread is one more batch in a mailbox that is over its bound.
+pub(super) fn note(slot: &'static Slot) {
     if let Sender::Process(own) = sender()
         && !ptr::eq(own, slot)
         && MANNER.get() == Manner::Send
     {
-        press(own, slot, messages);
+        press(own, slot);
     }
 }
 
-/// The process `own` sends to `slot`, which is over its bound.
-fn press(own: &'static Slot, slot: &'static Slot, messages: u64) {
+/// The process `own` sends to `slot`, which is over its bound. How much its step has sent since is what the step has spent:
+/// the messages of a batch, which may be anybody's, would make it answer for others, and wait in its step for them.
+fn press(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = PRESS.get();
     if before.is_none() {
         // So that the step is seen to be no ordinary one.
         pool::spend(BUDGET);
     }
-    let mut count = before.map_or(0, |press| press.count) + messages;
-    if count > bound.max(CROWD) && hold::wait_in_step(own, slot, generation) {
-        count = 0;
+    let mut since = before.map_or_else(pool::spent, |press| press.since);
+    if pool::spent() - since > bound.max(CROWD) && hold::wait_in_step(own, slot, generation) {
+        since = pool::spent();
     }
-    PRESS.set(Some(Press { on: slot, generation, count }));
+    PRESS.set(Some(Press { on: slot, generation, since }));
     pool::set_pressing(slot.address());
 }

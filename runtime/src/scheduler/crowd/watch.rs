@@ -5,7 +5,6 @@ use super::ring::Ring;
 use super::side::{SIDES, State, side_of};
 use super::{hold, press, tickets};
 use crate::mailbox::bound::Bound;
-use crate::mailbox::lanes::CROWD;
 use crate::mailbox::node::{Letter, NodeBox};
 use crate::scheduler::host::Host;
 use crate::table::{Admission, Slot};
@@ -31,7 +30,7 @@ pub(crate) fn crowded(slot: &'static Slot) {
             // Whoever holds it cannot wait for it any more.
             hold::lift(slot, hold::Why::Overfull);
         }
-        press::note(slot, CROWD);
+        press::note(slot);
     }
 }
 
