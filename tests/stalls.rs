@@ -188,6 +188,8 @@ fn what_waits_behind_a_blocker_is_moved_to_another_worker() {
             });
             let end = runtime.spawn_process(blocker).start().unwrap().join();
             assert_eq!(end.wait(), ExitReason::Normal);
+            // The monitor counts what it has moved after it has.
+            eventually(|| runtime.statistics().moved > 0);
             let statistics = runtime.statistics();
             assert_eq!(statistics.moved, 1, "{statistics:?}");
             // Moved sooner than a stall is one, if somebody was there to run it.
