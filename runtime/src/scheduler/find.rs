@@ -6,11 +6,10 @@
 //! # How long a process waits
 //!
 //! Three exceptions keep anyone from waiting for ever:
-//! * whenever a thread has spent [`FAIR`] (each step, each event taken and each node drawn is one), and at the first turn after
-//!   each tick of the [`monitor`](super::monitor), one of the far ends comes first, one after the other: global queue, own
-//!   inject queue, what threads without a worker have left, cold end of the own deque. If nothing is there, it looks at the
-//!   own inject queue, and at that of one worker after the other, whose thread may have no core. At a tick, and at every
-//!   second visit, the time is looked at, too;
+//! * after every [`FAIR`] steps, and at the first turn after each tick of the [`monitor`](super::monitor), one of the far ends
+//!   comes first, one after the other: global queue, own inject queue, what threads without a worker have left (or the global
+//!   queue once more), cold end of the own deque. If nothing is there, it looks at the own inject queue, and at that of one
+//!   worker after the other, whose thread may have no core. At a tick, and at every fourth visit, the time is looked at, too;
 //! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
 //! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
 //!
@@ -18,11 +17,11 @@
 //! is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at most. So with e for
 //! the longest that one event takes (one message method, one poll of a future up to where it waits):
 //! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
-//! * a thread visits a far end at least once in `FAIR + BUDGET` of what it spends, and at least once in a tick and a turn; so
-//!   each of the four at least once in 30 ms and 4 e, with turns as long as they may be, and an inject queue four times as
-//!   often while the others are empty; one process is taken at a visit. So one that stands in line behind n others has a
-//!   worker's turn at the latest after n + 1 visits (and after as many turns more as it owes, see `step`); most often long
-//!   before that, since idle workers take from all queues;
+//! * a thread visits a far end after 20 steps, and at least once in a tick and a turn; so each of the four at least once in
+//!   30 ms and 4 e, with turns as long as they may be, and an inject queue four times as often while the others are empty; one
+//!   process is taken at a visit. So one that stands in line behind n others has a worker's turn at the latest after n + 1
+//!   visits (and after as many turns more as it owes, see `step`); most often long before that, since idle workers take from
+//!   all queues;
 //! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take from the
 //!   deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of them goes to
 //!   another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system takes to wake a thread.
@@ -45,9 +44,13 @@ use crate::mailbox::pool;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
-/// After how much spent a far end comes first: a turn's whole budget. (Counted by steps, as it was, a visit was far away when
-/// each step took a hundred messages, and cost more than it need when each took one.)
-const FAIR: u64 = BUDGET as u64;
+/// After how many steps a far end comes first. (Counted by what was spent, it came so often where each turn takes all its budget
+/// that a receiver was taken away from those who send to it: then their messages cross between the cores, at five times the
+/// price. In time it is bounded by the ticks.)
+const FAIR: u64 = 20;
+
+/// Every how many visits to far ends the clock is read, timers are looked at, and the reactor.
+const CLOCK: u32 = 4;
 
 /// How many steps in a row may come from the run-next slot.
 const STREAK: u32 = 64;
@@ -63,9 +66,6 @@ const TIGHT: u32 = 4;
 
 /// How many looks with a growing pause before parking.
 const SPINS: u32 = 12;
-
-/// Every how many visits to far ends the clock is read and timers are looked at.
-const CLOCK: u32 = 2;
 
 impl Context {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
@@ -117,7 +117,7 @@ impl Context {
         }
         if self.thread.take_tick() {
             // Far ends come first.
-            self.fair.set(pool::spent().saturating_sub(FAIR));
+            self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
         if !self.thread.is_called() {
@@ -130,9 +130,9 @@ impl Context {
     /// The next process from this thread's own queues, and the global one.
     #[inline]
     fn take_near(&self) -> Option<Token> {
-        let spent = pool::spent();
-        if spent - self.fair.get() >= FAIR {
-            self.fair.set(spent);
+        let steps = self.thread.counters.steps.get();
+        if steps - self.fair.get() >= FAIR {
+            self.fair.set(steps);
             if let Some(token) = self.be_fair() {
                 return Some(token);
             }
@@ -152,12 +152,12 @@ impl Context {
             .or_else(|| self.thread.take_run_next())
     }
 
-    /// What is done whenever [`FAIR`] has been spent.
+    /// What is done every [`FAIR`] steps.
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
-        let turn = self.turns.get().wrapping_add(1);
-        self.turns.set(turn);
-        if turn.is_multiple_of(CLOCK) {
+        let visit = self.visits.get().wrapping_add(1);
+        self.visits.set(visit);
+        if visit.is_multiple_of(CLOCK) {
             self.keep_time();
             self.visit_reactor();
         }
@@ -165,17 +165,17 @@ impl Context {
             // With the fence that pushes to the own deque leave out.
             self.host.announce();
         }
-        let token = self.take_far(turn).or_else(|| self.take_outside(turn))?;
+        let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
         self.thread.counters.fair.add(1);
         Some(token)
     }
 
     /// One of the ends that nearer ones could hide for ever.
-    fn take_far(&self, turn: u32) -> Option<Token> {
-        match turn % 4 {
+    fn take_far(&self, visit: u32) -> Option<Token> {
+        match visit % 4 {
             0 => self.host.global.pop(),
             1 => self.worker.get().inject.pop(),
-            2 => self.take_left(),
+            2 => self.take_left().or_else(|| self.host.global.pop()),
             _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
@@ -184,9 +184,9 @@ impl Context {
     }
 
     /// What has been sent from outside to a process of this worker, or of the one whose turn it is.
-    fn take_outside(&self, turn: u32) -> Option<Token> {
+    fn take_outside(&self, visit: u32) -> Option<Token> {
         let workers = &self.host.workers;
-        let other: &Worker = &workers[turn as usize % workers.len()];
+        let other: &Worker = &workers[visit as usize % workers.len()];
         [self.worker.get(), other]
             .iter()
             .filter(|worker| !worker.inject.is_empty())

@@ -40,9 +40,15 @@
 //! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
 //! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
-//! the fence, which it does whenever it has spent [`FAIR`](super::find), as long as its deque is not empty. What lies behind
+//! the fence, which it does after every [`FAIR`](super::find) steps, as long as its deque is not empty. What lies behind
 //! a step that does not end meanwhile is announced by the [`monitor`](super::monitor) at its next tick. (A fence costs 20
 //! cycles, on each message that finds the run-next slot taken.)
+//!
+//! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is in the
+//! run-next slot: there is nothing else in its deque or in the global queue, and turns are used here every
+//! [few microseconds](super::step). A thread that is woken for it comes too late to be of help, and then takes the receiver away
+//! from those who send to it. The same promises hold: its pusher looks at the global queue before it lies down (S3) or stands by
+//! (`handoff`, A3, which announces), and the monitor announces what lies there behind a step that does not end.
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What waits
 //! there behind a step that does not end is the monitor's too.

@@ -38,15 +38,17 @@ pub(crate) struct Context {
     /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
     pub(crate) post: Option<&'static Post>,
     pub(crate) deque: Deque<Token>,
-    /// What the thread had spent when a far end came first for the last time.
+    /// How many steps the thread had run when a far end came first for the last time.
     pub(crate) fair: Cell<u64>,
-    /// How often they have.
-    pub(crate) turns: Cell<u32>,
+    /// How often one has.
+    pub(crate) visits: Cell<u32>,
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
     /// When this thread saw a process in debt last.
     pub(crate) debtor_seen: Cell<Moment>,
+    /// When a process had used its turn here last.
+    pub(crate) turn_used: Cell<Moment>,
 }
 
 thread_local! {
@@ -88,8 +90,9 @@ impl Context {
             post: None,
             deque,
             fair: Cell::new(0),
-            turns: Cell::new(0),
+            visits: Cell::new(0),
             debtor_seen: Cell::new(Moment::about_now()),
+            turn_used: Cell::new(Moment::about_now()),
             streak: Cell::new(0),
             random: RefCell::new(Random::new(host.config.seed, index as u64)),
         }

@@ -23,6 +23,8 @@ pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
 pub(super) const MONITOR_LEFT_RESTING: Fault = Fault::Driver(7);
 /// A thread leaves what it has pushed to its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
+/// A thread leaves what has used its turn to others.
+pub(super) const USED_TURN_LEFT: Fault = Fault::Driver(13);
 /// What is done every `FAIR` steps leaves out the announcement of what is in the own deque.
 pub(super) const FAIR_IN_SILENCE: Fault = Fault::Driver(9);
 /// The same announcement is made without its fence.
@@ -111,6 +113,18 @@ pub(super) enum Job {
     Leaves(usize),
     /// Puts a job into the run-next slot of its thread, and then another one, which the first one leaves for the deque.
     Spills(usize, usize),
+    /// Has used its turn, and comes to the global queue as another job, behind another step: the one that waits until that job has
+    /// run, if there is such a step.
+    UsesItsTurn(usize, Step),
+}
+
+/// What a thread runs after a turn that was used, out of its run-next slot.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    /// Nothing that takes long.
+    Short,
+    /// A step that ends only when the process that has used its turn has run.
+    Long,
 }
 
 /// Not seen by loom, so that it orders nothing: who has lain down and not got up, for the marks.
@@ -224,7 +238,8 @@ impl World {
     /// `Host::has_work`, as the thread `me` asks.
     fn has_work(&self, me: usize) -> bool {
         let looks_at = |thread| thread != me || !fault::is(OWN_WORK_LEFT);
-        !self.global.is_empty() || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
+        (!self.global.is_empty() && !(fault::is(USED_TURN_LEFT) && me == 0))
+            || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
     }
 
     /// `Host::has_unkept_timers`.
@@ -302,8 +317,18 @@ impl World {
                 self.push_next(me, first);
                 self.push_next(me, second);
             }
+            Job::UsesItsTurn(again, next) => {
+                // `Context::push_used`: without P2 to P5.
+                self.push_unannounced(again);
+                if self.lies[1 - me].load(Ordering::Relaxed) {
+                    reach("let a sleeper lie");
+                }
+                if matches!(next, Step::Long) {
+                    self.run[again].wait();
+                }
+            }
         }
-        let is_awaited = |other: &Job| matches!(other, Job::WaitsFor(awaited) | Job::Wakes(awaited) if *awaited == job);
+        let is_awaited = |other: &Job| matches!(other, Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::UsesItsTurn(awaited, Step::Long) if *awaited == job);
         if self.jobs.iter().any(is_awaited) {
             self.run[job].raise();
         }
@@ -343,6 +368,9 @@ impl World {
 
     /// `Context::take_global`: one, and all others into the own deque.
     fn take_global(&self, me: usize) -> Option<usize> {
+        if fault::is(USED_TURN_LEFT) && me == 0 {
+            return None;
+        }
         let first = self.global.pop()?;
         if let Some(second) = self.global.pop() {
             self.deques[me].push(second);

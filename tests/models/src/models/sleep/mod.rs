@@ -9,9 +9,9 @@
 //! due); a timer is due as soon as it is set. Where somebody plays the monitor (`Habits::monitor`), it does at each look what
 //! it does after some ticks in production.
 //!
-//! Own work, which is announced without a fence, is the one thing that may lie while a thread sleeps that could help. Its
-//! three promises have a model each: its pusher runs it, a fenced announcement (every `FAIR` steps, here before each step
-//! of `Habits::fair`) finds the sleeper, and so does the monitor's.
+//! Own work, which is announced without a fence, and what has used its turn, which may be announced to nobody, are all that may
+//! lie while a thread sleeps that could help. Their promises have a model each: the pusher runs it, a fenced announcement (every
+//! `FAIR` steps, here before each step of `Habits::fair`) finds the sleeper, and so does the monitor's.
 //!
 //! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
 
@@ -93,6 +93,26 @@ fn own_work_is_announced_before_a_long_step() {
 fn own_work_behind_a_long_step() {
     check(2, &["overlooked a sleeper", "stole", "parked"], || {
         let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, MONITOR);
+        model(world, Begin::AtWork, || world.look_on());
+    });
+}
+
+/// A process that has used its turn is announced to nobody, while the other thread goes to sleep: it is run, by its pusher at
+/// the latest.
+#[test]
+fn a_used_turn_is_not_lost() {
+    check(3, &["let a sleeper lie", "parked"], || {
+        let world = World::new(2, &[Job::UsesItsTurn(1, Step::Short), Job::Short], 0, Habits::default());
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// The same, and the pusher's next step, from the run-next slot, ends only when another thread has run that process: the
+/// monitor announces it.
+#[test]
+fn a_used_turn_behind_a_long_step() {
+    check(2, &["let a sleeper lie", "parked"], || {
+        let world = World::new(2, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, MONITOR);
         model(world, Begin::AtWork, || world.look_on());
     });
 }
@@ -219,6 +239,19 @@ fn fault_moved_by_hand() {
 #[should_panic = "deadlock"]
 fn fault_own_work_left() {
     fault::with(OWN_WORK_LEFT, own_work_is_not_lost);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_used_turn_left() {
+    fault::with(USED_TURN_LEFT, a_used_turn_is_not_lost);
+}
+
+/// The monitor looks for ever, and sees nothing.
+#[test]
+#[should_panic = "maximum number of branches"]
+fn fault_no_second_announcement_of_a_used_turn() {
+    fault::with(NO_SECOND_ANNOUNCEMENT, a_used_turn_behind_a_long_step);
 }
 
 #[test]
