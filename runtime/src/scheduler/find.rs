@@ -33,14 +33,12 @@
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
-use super::budget::BUDGET;
 use super::local::Context;
 use super::step::Desk;
 use super::thread::Thread;
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::exit::Panic;
-use crate::mailbox::pool;
 use crate::sync::{Ordering, Steal, spin};
 use crate::table::Token;
 
