@@ -519,7 +519,10 @@ pub(super) enum Begin {
 pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
     let lain_down = |me| match begin {
         Begin::LainDown => Some(world.lie_down(me, false)),
-        Begin::KeptWatch if me == 0 => Some(world.lie_down(me, true)),
+        Begin::KeptWatch if me == 0 => {
+            assert!(world.lie_down(me, true), "nobody is the lookout");
+            Some(true)
+        }
         _ => None,
     };
     let lookouts: Vec<_> = (0..world.threads).map(lain_down).collect();
