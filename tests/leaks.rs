@@ -14,13 +14,14 @@
 //! name left with its dead holder; a dying watcher that does not say so, a dying child that does not tell its owner, partners that are
 //! not told; timers of yields, of sleeps and of deadlines that are not cancelled at the end, and a repetition that goes on for the
 //! dead; labels kept; held senders that are not let go by a receiver that ends; the edge of a hold not withdrawn; retired PIDs
-//! that point on not given back; slots not buried, or buried and not listed as free; messages of the dead dropped unseen; 256 bytes
-//! lost with each process.
+//! that point on not given back; slots not buried, or buried and not listed as free (one in 4,096), or kept by threads that end;
+//! messages of the dead dropped unseen; 256 bytes lost with each process.
 //!
 //! Blind spots:
 //! * two workers and three threads on few cores give few interleavings, and the seed decides what is done, not in which order;
-//! * a slot that is free and on no list is not seen itself, but as one more that was used: less than one in ten would pass in
-//!   five seconds, and so would a few bytes for each process; memory of the runtime's own regions counts by the region;
+//! * a slot that is free and on no list is seen in the end, where the system tells when no thread is left that may have it at hand;
+//!   so a thread that keeps more at hand than it should is not seen;
+//! * a few bytes lost with each process would pass in five seconds; memory of the runtime's own regions counts by the region;
 //! * what is counted by the runtime (names, members, timers, holds) is believed, but for slots, bonds and messages, which are looked
 //!   at one by one; who is subscribed to the changes of groups is only bounded, until the ten have given up everything;
 //! * messages by calls, to many, and by futures may be dropped where their sender is told, or dies: that no more are than that
@@ -53,7 +54,7 @@ use messages::{Dice, Later, Stash, lock, put_off};
 use postroom::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
-use postroom_tests::within;
+use postroom_tests::{idle_for_ever, within};
 use raw::{Part, Raw};
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -74,8 +75,6 @@ const DRIVERS: usize = 3;
 const MORE: i64 = 512 << 10;
 /// The same in large pieces: one region of the runtime.
 const MORE_LARGE: i64 = 3 << 20;
-/// The same for slots that were ever used: threads keep some free ones at hand.
-const MORE_SLOTS: i64 = 300;
 
 /// A process that is seen so often, one look after the other, to be held at one that is dead, is not let go.
 const GLANCES: u32 = 25;
@@ -227,7 +226,7 @@ fn stress(seconds: u64, seed: u64) {
 
     let rounds = seconds.max(2);
     println!("{}", Count::HEAD);
-    let (mut small, mut large, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut small, mut large) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         round(&world, &mut dice, ROUND * seconds as u32 / rounds as u32);
         let (ten, count) = rest(&world, &mut dice);
@@ -235,12 +234,10 @@ fn stress(seconds: u64, seed: u64) {
         assert_eq!(ten.len(), 10);
         small.push(count.heap[0]);
         large.push(count.heap[1]);
-        slots.push(count.statistics.used_slots as i64);
     }
     for (heap, more) in [(&small, MORE), (&large, MORE_LARGE)] {
         assert!(growth(heap) < more, "the memory at rest grows: {heap:?}");
     }
-    assert!(growth(&slots) < MORE_SLOTS, "slots are not used again: {slots:?}");
 
     // The ten give up what they have.
     for elder in &elders[..4] {
@@ -289,5 +286,19 @@ fn stress(seconds: u64, seed: u64) {
             assert!(Instant::now() < end, "{:?} threads, and {before} before", threads());
             std::thread::yield_now();
         }
+        assert_eq!(lost_slots(), 0, "slots that are free and on no list");
     }
+}
+
+/// How many slots are free, and not found by whoever needs one. Each thread keeps some at hand and leaves them to the program when
+/// it ends: so when none is left but this one, as many processes as there are free slots need no other.
+fn lost_slots() -> usize {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let before = runtime.statistics();
+    for _ in before.slots..before.used_slots {
+        runtime.spawn_process(idle_for_ever()).start().unwrap();
+    }
+    let after = runtime.statistics();
+    println!("{} slots, {} in use, {} used later", before.used_slots, before.slots, after.used_slots);
+    after.used_slots - before.used_slots
 }

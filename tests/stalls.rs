@@ -12,7 +12,7 @@ mod rest;
 mod stress;
 
 use postroom::prelude::*;
-use postroom::{BuildError, Builder, Stall};
+use postroom::{BuildError, Builder, ProcessState, Stall, ThreadState};
 use postroom_tests::{Latch, act, eventually, idle_for_ever, listeners, soon};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -339,5 +339,41 @@ fn a_long_step_that_nobody_waits_for_is_no_stall() {
         until.open();
         runtime.shutdown().unwrap();
         assert_eq!(told.all(), []);
+    });
+}
+
+/// A pinned process has no worker that others could wait for: its own messages wait, which can be seen.
+/// Mutation: have the monitor look at the threads of pinned processes, too.
+#[test]
+fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        // One of them always waits for the worker.
+        for _ in 0..2 {
+            let restless = act(|_, out| {
+                out.go_on();
+                Ok(())
+            });
+            runtime.spawn_process(restless).start().unwrap();
+        }
+        let pinned = runtime.spawn_pinned(|| Stuck).serve().unwrap();
+        let (pid, until, open) = (pinned.pid(), stick(pinned, Loop), Latch::new());
+        open.open();
+        for _ in 0..3 {
+            runtime.send(pid, Wait(Latch::new(), open.clone())).unwrap();
+        }
+        let (before, looked) = (pid.info().unwrap(), runtime.statistics().ticks);
+        eventually(|| runtime.statistics().ticks >= looked + 40);
+        let info = pid.info().unwrap();
+        assert_eq!((info.state, info.mailbox, info.steps), (ProcessState::Running, 3, before.steps));
+        let threads = runtime.statistics().threads;
+        let own = threads.iter().find(|thread| thread.state == ThreadState::Pinned).unwrap();
+        assert_eq!((own.process, own.worker), (Some(pid), None));
+        until.open();
+        eventually(|| pid.info().unwrap().messages == 4);
+        runtime.shutdown().unwrap();
+        // On a machine that does much else, one of the others may have been late.
+        assert!(told.all().iter().all(|stall| stall.pid != pid), "{:?}", told.all());
     });
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Plants one fault at a time in a copy of the production modules and runs the models of that protocol: each must fail.
-# Usage: tests/models/mutants.sh [word]    (only the mutants whose name has the word; all take some minutes)
+# Usage: tests/models/mutants.sh [word]    (only the mutants whose name has the word; all take about an hour)
+# Two at a time spoil each other's builds, unless each has its own CARGO_TARGET_DIR.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
@@ -20,10 +21,14 @@ mutant() {
     elif ! (cd "$copy" && cargo test -q -p postroom-models --no-run) >"$copy/log" 2>&1; then
         echo "BROKEN  $1: does not compile"; missed=1
     else
-        local found
-        found=$(cd "$copy" && timeout 300 cargo test -q -p postroom-models "models::$3::" -- --skip fault_ 2>&1 |
-            sed -nE 's/^    (models::.*)$/\1/p' | sort -u | tr '\n' ' ')
-        if [[ $found ]]; then echo "caught  $1: $found"; else echo "MISSED  $1"; missed=1; fi
+        local said status found
+        said=$(cd "$copy" && timeout 300 cargo test -q -p postroom-models "models::$3::" -- --skip fault_ 2>&1); status=$?
+        found=$(sed -nE 's/^    (models::.*)$/\1/p' <<<"$said" | sort -u | tr '\n' ' ')
+        if [[ $found ]]; then echo "caught  $1: $found"
+        elif [[ $said == *'(signal: '* ]]; then echo "caught  $1: the models abort"
+        elif ((status == 124)); then echo "SLOW    $1: the models do not end"; missed=1
+        elif ((status)); then echo "BROKEN  $1: the models do not run"; missed=1
+        else echo "MISSED  $1"; missed=1; fi
     fi
     cp -p "$root/runtime/src/$2" "$file"; touch "$file"
 }
@@ -99,7 +104,8 @@ mutant timer-forgets-the-lookout   $idle sleep '/fn timer_set/,/^    \}/ s/retur
 mutant searcher-not-counted        $idle sleep '/fn get_up/,/^    \}/ s/SEARCHING\.wrapping_sub\(SLEEPING\)/0_u32.wrapping_sub(SLEEPING)/'
 
 mutant count-is-not-in-order       $gate gate '/fn count/,/^    \}/ s/fence_for_models\(\);//'
-mutant close-is-not-in-order       $gate gate '/fn close/,/^    \}/ s/fence_for_models\(\);//'
+# The fence of the sums orders the close as well: without its own alone, no execution is another one.
+mutant close-is-not-in-order       $gate gate '/fn close/,/^    \}/ s/fence_for_models\(\);//; /fn totals/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant entered-is-added-first      $gate gate '/fn totals/,/^    \}/ { s/let left = (.*)tally\.left/let LATER = \1tally.entered/; s/let entered = (.*)tally\.entered/let left = \1tally.left/; s/LATER/entered/ }'
 mutant leave-wakes-nobody          $gate gate 's/self\.left\.notify_all\(\);//'
 mutant leave-wakes-without-lock    $gate gate 's/let _waiting = lock\(\&self\.waiting\);//'
@@ -141,6 +147,11 @@ mutant closes-without-second-look  $graph wait_graph 's/let ring = ring\(places,
 mutant closes-and-keeps-its-edge   $graph wait_graph '/^fn close\(/,/^\}/ s/^    edge\.withdraw\(\);//'
 mutant ring-is-not-read-again      $graph wait_graph 's/ring\.iter\(\)\.all\(stands\)\.then_some\(ring\)/Some(ring)/'
 mutant edge-published-relaxed      $graph wait_graph '/fn publish\(&self/,/^    \}/ s/length as u64, Ordering::Release/length as u64, Ordering::Relaxed/'
+mutant edge-keeps-its-number       $graph wait_graph '/fn publish\(&self/,/^    \}/ s/self\.number\.store\(0, Ordering::Relaxed\);//'
+mutant edge-rewritten-unfenced     $graph wait_graph '/fn publish\(&self/,/^    \}/ s/fence\(Ordering::Release\);//'
+mutant edge-read-relaxed           $graph wait_graph '/fn read/,/^    \}/ s/(let before = .*Ordering::)Acquire/\1Relaxed/'
+mutant edge-read-without-fence     $graph wait_graph '/fn read/,/^    \}/ s/fence\(Ordering::Acquire\);//'
+mutant edge-is-not-read-again      $graph wait_graph 's/if self\.number\.load\(Ordering::Relaxed\) != before/if false/'
 mutant kept-counts-as-open         $ticket wait_graph 's/let kept = open\.map_addr.*$/let kept = open;/'
 
 exit $missed

@@ -1,7 +1,7 @@
 //! Messages to, from and between pinned processes, and what they have to do with workers: nothing.
 
 use super::*;
-use postroom::{Bound, block_in_place};
+use postroom::{Bound, ProcessState, block_in_place};
 use postroom_tests::act;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -185,6 +185,7 @@ fn what_blocks_in_it_blocks_its_thread_alone() {
         let ordinary = runtime.spawn(Book::for_senders(0)).serve().unwrap();
         assert_eq!(ordinary.count().wait(), Ok(0));
         assert_eq!((runtime.statistics().blocked, runtime.statistics().ran_in_place), (0, 0));
+        assert_eq!(pid.info().unwrap().state, ProcessState::Running);
         let end = pid.join();
         pid.stop();
         go.open();

@@ -152,6 +152,30 @@ fn a_wake_for_something_else() {
     });
 }
 
+/// An edge is written anew while somebody reads it, over one that was left behind: it is read as one of the two, or not at all.
+#[test]
+fn an_edge_is_read_whole() {
+    check(4, &["the first", "the second", "none"], || {
+        let graph = Graph::new(3);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(4));
+        assert!(!graph.call(1, 2, first));
+        let writer = thread::spawn(move || graph.publish(1, 3, What::Call(second, "Other::longer_method")));
+        match graph.edges[1].read() {
+            None => reach("none"),
+            Some(Wait { on, what: What::Call(ticket, method), .. }) => {
+                let (is, length) =
+                    if on == 2 { (first, "Type::method".len()) } else { (second, "Other::longer_method".len()) };
+                reach(if on == 2 { "the first" } else { "the second" });
+                let is_same = ticket.number() == is.number() && ptr::eq(ticket.word(), is.word());
+                assert!(is_same && method.len() == length, "it is read half");
+                assert!(method.starts_with(if on == 2 { 'T' } else { 'O' }), "its method is another one's");
+            }
+            Some(_) => unreachable!("nobody is held"),
+        }
+        assert!(writer.join().unwrap().is_none());
+    });
+}
+
 /// A hold and a call that would close a ring with each other: either the hold is not made, or the call lifts it.
 #[test]
 fn a_hold_and_a_call() {

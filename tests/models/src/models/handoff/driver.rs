@@ -26,6 +26,9 @@ pub(super) const LINE_IS_FORGOTTEN: Fault = Fault::Driver(6);
 /// B1: it goes on with the worker that it had.
 pub(super) const GOES_ON_REGARDLESS: Fault = Fault::Driver(7);
 
+/// B2: nobody is called.
+pub(super) const CALLS_NOBODY: Fault = Fault::Driver(8);
+
 const CALLED: u8 = 1;
 const LOST: u8 = 2;
 
@@ -48,6 +51,8 @@ pub(super) enum Job {
     /// Puts the job into its thread's run-next slot and waits until it has run; it is taken over before it does the first if
     /// that says so, or at any time.
     Hogs { job: usize, late: bool },
+    /// Runs again and again, until the job with that number has run.
+    Restless(usize),
 }
 
 /// What a thread has to itself.
@@ -234,6 +239,14 @@ impl World {
                 self.pushed.raise();
                 self.run[job].wait();
             }
+            Job::Restless(until) => {
+                self.uses(me);
+                if !self.run[until].is_raised() {
+                    reach("went on");
+                    self.push_next(me, job);
+                    return loom::thread::yield_now();
+                }
+            }
         }
         self.done(job);
     }
@@ -280,7 +293,9 @@ impl World {
             return self.uses(me);
         }
         if let Back::Waits(others) = &back {
-            others.iter().for_each(|&other| self.call(other, CALLED));
+            if !fault::is(CALLS_NOBODY) {
+                others.iter().for_each(|&other| self.call(other, CALLED));
+            }
             back = loop {
                 match self.idle.served(me.number) {
                     Some(back) => break back,

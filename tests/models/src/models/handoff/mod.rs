@@ -6,8 +6,8 @@
 //! waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have run. Threads sleep until
 //! they are woken: there is no watching lookout here, and no monitor that looks again, but where a model says so.
 //!
-//! Not covered: how long one that waits in line has to wait while others run (that it is called; tests do that), threads that
-//! are started and that end (`permits` and `line` have unit tests), more than three threads and two workers.
+//! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end (`permits`
+//! and `line` have unit tests), more than three threads and two workers.
 
 mod driver;
 
@@ -61,6 +61,14 @@ fn what_awaits_comes_back_or_waits_its_turn() {
 fn a_push_from_outside_while_one_comes_back() {
     check(2, &["displaced a sleeper", "waited in line", "gave its worker where it wanted to sleep"], || {
         one_worker(&[Job::Blocks(1, 1), Job::Short, Job::Short], |world| world.push_global(2));
+    });
+}
+
+/// One comes back for the only worker while others are always ready: it is called for, and gets it.
+#[test]
+fn one_that_comes_back_among_others_that_never_rest() {
+    check(2, &["went on", "waited in line", "was called away"], || {
+        one_worker(&[Job::Blocks(1, 1), Job::Short, Job::Restless(0)], |world| world.push_global(2));
     });
 }
 
@@ -279,4 +287,10 @@ fn fault_line_is_forgotten() {
 #[should_panic = "Concurrent write accesses"]
 fn fault_goes_on_regardless() {
     fault::with(GOES_ON_REGARDLESS, a_push_from_outside_while_one_comes_back);
+}
+
+#[test]
+#[should_panic = "exceeded maximum number of branches"]
+fn fault_calls_nobody() {
+    fault::with(CALLS_NOBODY, one_that_comes_back_among_others_that_never_rest);
 }

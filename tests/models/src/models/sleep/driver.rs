@@ -91,6 +91,10 @@ impl Flag {
         self.changed.notify_one();
     }
 
+    pub(in crate::models) fn is_raised(&self) -> bool {
+        *lock(&self.raised)
+    }
+
     pub(in crate::models) fn wait(&self) {
         let mut raised = lock(&self.raised);
         while !*raised {
@@ -152,7 +156,7 @@ pub(super) struct World {
     /// The jobs that have run.
     run: [Flag; 3],
     pub(super) left: AtomicUsize,
-    /// Whether a timer is pending. It is due at once, and its action counts as a job.
+    /// Whether a timer is pending. It is due at once, and its action counts as the job after the others.
     timer: AtomicBool,
     stopped: AtomicBool,
     habits: Habits,
@@ -328,7 +332,14 @@ impl World {
                 }
             }
         }
-        let is_awaited = |other: &Job| matches!(other, Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::UsesItsTurn(awaited, Step::Long) if *awaited == job);
+        self.has_run(job);
+    }
+
+    fn has_run(&self, job: usize) {
+        let is_awaited = |other: &Job| match *other {
+            Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::UsesItsTurn(awaited, Step::Long) => awaited == job,
+            _ => false,
+        };
         if self.jobs.iter().any(is_awaited) {
             self.run[job].raise();
         }
@@ -344,9 +355,9 @@ impl World {
         }
     }
 
-    /// A thread lies down that has not searched, while no timer is pending. Gives whether it is the lookout.
-    pub(super) fn lie_down(&self, me: usize) -> bool {
-        self.idle.lie_down(me, false, false) == Lain::Asleep(true)
+    /// A thread lies down that has not searched; whether timers were pending. Gives whether it is the lookout.
+    pub(super) fn lie_down(&self, me: usize, timers: bool) -> bool {
+        self.idle.lie_down(me, false, timers) == Lain::Asleep(true)
     }
 
     /// The same for a thread that has lain down.
@@ -414,7 +425,7 @@ impl World {
         // `keep_time_if_due`.
         if self.timer.load(Ordering::SeqCst) && self.timer.swap(false, Ordering::AcqRel) {
             reach("fired a timer");
-            self.done();
+            self.has_run(self.jobs.len());
         }
         self.take_near(me).or_else(|| self.deques[1 - me].pop().inspect(|_| reach("stole")))
     }
@@ -531,11 +542,20 @@ pub(super) enum Begin {
     AtWork,
     /// They have lain down, and have not looked again yet.
     LainDown,
+    /// The first has lain down as the lookout, for a timer that was cancelled then; the others look for work.
+    KeptWatch,
 }
 
 /// The threads work while the main one does what `outside` says.
 pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
-    let lain_down = |me| matches!(begin, Begin::LainDown).then(|| world.lie_down(me));
+    let lain_down = |me| match begin {
+        Begin::LainDown => Some(world.lie_down(me, false)),
+        Begin::KeptWatch if me == 0 => {
+            assert!(world.lie_down(me, true), "nobody is the lookout");
+            Some(true)
+        }
+        _ => None,
+    };
     let lookouts: Vec<_> = (0..world.threads).map(lain_down).collect();
     let threads: Vec<_> = (0..world.threads)
         .map(|me| {

@@ -135,6 +135,19 @@ fn a_timer_for_two_threads() {
     });
 }
 
+/// A timer is set while the thread that was the lookout is in a step that ends only when the timer has fired: the other one,
+/// which lies down, keeps it.
+#[test]
+fn a_timer_when_the_lookout_is_in_a_long_step() {
+    check(2, &["woke a sleeper", "fired a timer", "parked"], || {
+        let world = World::new(2, &[Job::WaitsFor(1)], 1, Habits::default());
+        model(world, Begin::KeptWatch, || {
+            world.push_global(0);
+            world.set_timer();
+        });
+    });
+}
+
 /// A job in the run-next slot of a thread whose step waits for it: the monitor moves it.
 #[test]
 fn a_job_behind_a_long_step() {
