@@ -13,8 +13,8 @@
 //! * [`within`] and [`driving`]: how code runs with the reactor, and how threads drive it;
 //! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
-//! * [`aside`]: a step blocks; [`standby`]: how a thread rests; [`launch`]: how threads start and end; [`monitor`]: the one that
-//!   looks for steps that do not end;
+//! * [`aside`]: a step blocks, and [`lined_up`]: one of async code does; [`standby`]: how a thread rests; [`launch`]: how threads
+//!   start and end; [`monitor`]: the one that looks for steps that do not end;
 //! * [`budget`]: what a turn may spend; [`crowd`]: what keeps mailboxes from growing without bound;
 //! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
 //! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
@@ -38,6 +38,7 @@ pub(crate) mod idle;
 mod keeper;
 pub(crate) mod launch;
 pub(crate) mod line;
+pub(crate) mod lined_up;
 pub(crate) mod local;
 mod monitor;
 pub(crate) mod monitored;
