@@ -7,7 +7,7 @@
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
 //!   hands its worker to another one; [`threads`]: the records of all threads, and [`post`]: those of pinned processes;
 //!   [`permits`] and [`line`]: who has which worker, and who waits for a thread to block with; [`handoff`]: how a worker passes
-//!   from one to the other;
+//!   from one to the other; [`census`]: what they all do;
 //! * [`stall`]: which steps take too long; [`monitored`]: what is known of that;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`within`] and [`driving`]: how code runs with the reactor, and how threads drive it;
@@ -24,6 +24,7 @@
 pub(crate) mod aside;
 pub(crate) mod birth;
 mod budget;
+pub(crate) mod census;
 pub(crate) mod counters;
 pub(crate) mod crowd;
 pub(crate) mod dispatch;
