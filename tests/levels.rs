@@ -92,7 +92,7 @@ fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
     });
 }
 
-/// Mutation: in `slot.rs`, `send`, leave out the surcharge: the mailbox grows by 800 a round for each producer.
+/// Mutation: in `slot/send.rs`, `send`, leave out the surcharge: the mailbox grows by 800 a round for each producer.
 #[test]
 fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     soon(|| {
@@ -167,7 +167,7 @@ fn a_process_in_debt_can_be_killed() {
 
 /// A slot counts steps and messages in few bits, which go over to larger counters: nothing is lost on the way.
 ///
-/// Mutation: in `slot.rs`, `carry`, forget the messages.
+/// Mutation: in `slot/counts.rs`, `carry`, forget the messages.
 #[test]
 fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
     #[process]

@@ -249,7 +249,7 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
 /// The answer comes after the death; then after the slot went to another process, which must not see it. (Twice cannot be
 /// written: a completion is used up by its answer.)
 ///
-/// Mutation: in `slot.rs`, `post_control`, let in what comes for any generation, and in `event.rs`, `absorb`, leave out the
+/// Mutation: in `slot/control.rs`, `post_control`, let in what comes for any generation, and in `event.rs`, `absorb`, leave out the
 /// comparison: the stranger gets the answer. (Either one alone is enough here; that both are needed when a completion is
 /// let in and then delayed is for the models to show.)
 #[test]

@@ -34,7 +34,8 @@ mutant() {
 }
 
 word=${1:-}
-lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
+lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot/mod.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
+token=table/slot/token.rs lay=table/slot/lay.rs send=table/slot/send.rs control=table/slot/control.rs
 ear=table/ear.rs bond=topology/bond.rs
 members=memberships.rs
 graph=wait_graph.rs ticket=ticket.rs
@@ -82,13 +83,13 @@ mutant rouse-does-not-order        $lanes hold '/fn rouse/,/^    \}/ s/SeqCst, /
 mutant wait-relaxed                $lanes token 's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
 mutant wait-stores                 $lanes token 's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(), ()>(self.control.store(wait, Ordering::SeqCst)) {/'
 
-mutant back-is-not-fresh           $slot life 's/Lay::Back\(claim\) => self\.fresh\(claim\)/Lay::Back(_) => Some(self)/'
-mutant bury-keeps-a-fresh-token    $slot life 's/Lay::Back\(Claim::Grave\) => \{\}/Lay::Back(_) => {}/'
-mutant queue-does-not-bury         $slot life 's/Claim::Grave => self\.take_back\(mine\),/Claim::Grave => Ok(()),/'
-mutant control-does-not-bury       $slot life 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
-mutant refusal-of-another-letter   $slot life 's/mine == self\.first\(\)/mine != self.first()/'
-mutant a-second-letter-is-kept     $slot life 's/^ *mine = None;//'
-mutant life-is-not-closed          $slot life 's/life\.store\(life \& !1/life.store(life/'
+mutant back-is-not-fresh           $lay life 's/Lay::Back\(claim\) => self\.fresh\(claim\)/Lay::Back(_) => Some(self)/'
+mutant bury-keeps-a-fresh-token    $lay life 's/Lay::Back\(Claim::Grave\) => \{\}/Lay::Back(_) => {}/'
+mutant queue-does-not-bury         $send life 's/Claim::Grave => self\.take_back\(mine\),/Claim::Grave => Ok(()),/'
+mutant control-does-not-bury       $control life 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
+mutant refusal-of-another-letter   $lay life 's/mine == self\.first\(\)/mine != self.first()/'
+mutant a-second-letter-is-kept     $lay life 's/^ *mine = None;//'
+mutant life-is-not-closed          $token life 's/life\.store\(life \& !1/life.store(life/'
 mutant post-does-not-schedule      $slot life 's/home\.keeper\.wake\(Token\(self\)\)/let _ = home/'
 
 mutant announce-without-fence      $idle sleep '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
@@ -130,8 +131,8 @@ mutant promise-is-not-kept         $handoff handoff 's/Some\(\(ticket, Worth::Pr
 
 mutant bond-is-not-answered        $bond bonds '/impl Drop for Bond/,/^}/ s/back\.tell\(/if false { return; } let _ = (back, /'
 mutant bond-is-answered-twice      $bond bonds '/fn open/,/^    \}/ s/self\.said\.take\(\)/self.said.clone()/'
-mutant bond-left-at-the-grave      $slot bonds 's/^        drop\(letter\);/        std::mem::forget(letter);/'
-mutant control-bond-does-not-bury  $slot bonds 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
+mutant bond-left-at-the-grave      $lay bonds 's/^        drop\(letter\);/        std::mem::forget(letter);/'
+mutant control-bond-does-not-bury  $control bonds 's/Claim::Grave => drop\(Token\(self\)\.bury\(None\)\)/Claim::Grave => {}/'
 mutant bond-is-heard-by-nobody     $ear  bonds 's/self\.post_control\(pool::empty\(\), Kind::Signal.*$/drop((pool::empty(), generation, std::mem::ManuallyDrop::new(payload)));/'
 mutant notice-goes-the-other-way   $ear  bonds 's/let is_notice = bond\.is_notice\(\);/let is_notice = !bond.is_notice();/'
 mutant member-is-taken-in-blindly  $members memberships 's/if lives\(pid\)/if lives(pid) || true/'

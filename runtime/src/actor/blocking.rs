@@ -1,7 +1,8 @@
 //! Something that blocks, in a method: a system call, a foreign lock, a long computation.
 
 use super::context::Context;
-use crate::scheduler::aside::{Outcome, Place, block_async, block_in_place};
+use crate::scheduler::aside::block_in_place;
+use crate::scheduler::lined_up::{Outcome, Place, block_async};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

@@ -5,7 +5,6 @@
 
 use super::handoff::{Back, HandedOff};
 use super::host::Host;
-use super::line::Ticket;
 use super::local::{Context, with_current};
 use super::permits::Need;
 use super::thread::{CALLED, LOST};
@@ -13,7 +12,6 @@ use crate::clock::forget_now;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
 use std::cell::Cell;
 use std::ptr;
-use std::task::Waker;
 
 thread_local! {
     /// The context that this thread has while something blocks in a step of it.
@@ -84,17 +82,9 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// What became of something that blocks in async code.
-pub(crate) enum Outcome<F, R> {
-    /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no worker.
-    Ran(R, bool),
-    /// It has not: the process is woken when there is a thread.
-    Waits(F, Place),
-}
-
 /// How a hand-off goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Passed {
+pub(super) enum Passed {
     /// Somebody else has the worker.
     Gone,
     /// The step blocks in its place.
@@ -103,38 +93,6 @@ enum Passed {
     Grown,
     /// Others were faster.
     Again,
-}
-
-/// A place in the line for a thread, which is given up when this is dropped.
-pub(crate) struct Place {
-    host: &'static Host,
-    ticket: Ticket,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let (was_promised, waker) = self.host.idle.leave_line(self.ticket);
-        drop(waker);
-        if was_promised {
-            self.host.serve_line();
-        }
-    }
-}
-
-/// Runs `block` in a step of async code, when there is a thread for it.
-pub(crate) fn block_async<F: FnOnce() -> R, R>(block: F, place: Option<Place>, waker: &Waker) -> Outcome<F, R> {
-    with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
-        None => Outcome::Ran(block(), true),
-        Some(context) if context.post.is_some() => Outcome::Ran(context.alone(block), true),
-        Some(context) => match context.hand_off_or_line_up(place, waker) {
-            Ok(true) => {
-                let output = context.outside(block, true);
-                Outcome::Ran(output, context.thread.attention() & LOST == 0)
-            }
-            Ok(false) => Outcome::Ran(context.in_place(block), true),
-            Err(place) => Outcome::Waits(block, place),
-        },
-    })
 }
 
 impl Context {
@@ -151,40 +109,8 @@ impl Context {
         }
     }
 
-    /// The same in async code; if the step would block in its place, it has a place in the line instead.
-    fn hand_off_or_line_up(&self, place: Option<Place>, waker: &Waker) -> Result<bool, Place> {
-        let host = self.host;
-        let place = place.filter(|place| ptr::eq(place.host, host));
-        let mut grown = false;
-        loop {
-            // Cloned and dropped outside of the lock: that may run anything.
-            let ticket = place.as_ref().map(|place| place.ticket);
-            let (handed_off, _waker) = match grown {
-                true => (Ok(host.idle.hand_off(self.index, Need::Blocking, true)), None),
-                false => host.idle.hand_off_or_line_up(self.index, ticket, waker.clone()),
-            };
-            let handed_off = match handed_off {
-                Ok(handed_off) => handed_off,
-                Err(ticket) => {
-                    // Perhaps nobody will ever leave a thread.
-                    self.step_out(|| host.serve_line());
-                    return Err(place.unwrap_or(Place { host, ticket }));
-                }
-            };
-            let need = ticket.map_or(Need::Blocking, Need::Promised);
-            match self.pass(handed_off, need) {
-                passed @ (Passed::Gone | Passed::Stays) => {
-                    // Whoever is woken by that is not to run here.
-                    self.step_out(|| drop(place));
-                    return Ok(passed == Passed::Gone);
-                }
-                passed => grown = passed == Passed::Grown,
-            }
-        }
-    }
-
     /// H2.
-    fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
+    pub(super) fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
         let host = self.host;
         match handed_off {
             HandedOff::ToStandby(next) => {
@@ -206,7 +132,7 @@ impl Context {
     }
 
     /// H3, and back; in async code the thread does not wait for a worker.
-    fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
+    pub(super) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         struct ComesBack<'a>(&'a Context, bool);
         impl Drop for ComesBack<'_> {
             fn drop(&mut self) {
@@ -220,7 +146,7 @@ impl Context {
     }
 
     /// Blocks the thread of a pinned process, which has no worker.
-    fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
+    pub(super) fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
         self.step_out(|| {
             let output = block();
             forget_now();
@@ -229,7 +155,7 @@ impl Context {
     }
 
     /// Blocks with the worker.
-    fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
+    pub(super) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
         struct Stayed<'a>(&'a Context);
         impl Drop for Stayed<'_> {
             fn drop(&mut self) {

@@ -120,21 +120,6 @@ pub(crate) enum Rest {
     Ended,
 }
 
-/// What the threads of a host do.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Census {
-    /// Those whose step blocks, without a worker.
-    pub(crate) blocked: usize,
-    /// Those that wait for a worker to go on with their step.
-    pub(crate) waiting: usize,
-    /// Those in a step without a worker.
-    pub(crate) strays: usize,
-    /// Those without a worker and with nothing to do.
-    pub(crate) standby: usize,
-    /// All.
-    pub(crate) threads: usize,
-}
-
 impl Idle {
     /// H1: `from` is about to block. A thread may have been started for it.
     pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool) -> HandedOff {
@@ -392,34 +377,5 @@ impl Idle {
         }
         sleepers.permits.let_go();
         sleepers.permits.those(|at| at != At::Free).collect()
-    }
-
-    /// Where a thread is.
-    pub(crate) fn at(&self, thread: usize) -> At {
-        lock(&self.sleepers).permits.at(thread)
-    }
-
-    /// Which thread holds that worker.
-    pub(crate) fn holder(&self, worker: usize) -> Option<usize> {
-        lock(&self.sleepers).permits.holder(worker)
-    }
-
-    /// Those that may be in a step without a worker.
-    pub(crate) fn without_worker(&self) -> Vec<usize> {
-        let are = |at| matches!(at, At::Stray | At::Blocked | At::Waiting);
-        lock(&self.sleepers).permits.those(are).collect()
-    }
-
-    /// What the threads do.
-    pub(crate) fn census(&self) -> Census {
-        let sleepers = lock(&self.sleepers);
-        let permits = &sleepers.permits;
-        Census {
-            blocked: permits.those(|at| at == At::Blocked).count(),
-            waiting: permits.those(|at| at == At::Waiting).count(),
-            strays: permits.those(|at| at == At::Stray).count(),
-            standby: permits.those(|at| at == At::Standby).count(),
-            threads: permits.threads(),
-        }
     }
 }

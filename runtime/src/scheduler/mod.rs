@@ -7,14 +7,14 @@
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
 //!   hands its worker to another one; [`threads`]: the records of all threads, and [`post`]: those of pinned processes;
 //!   [`permits`] and [`line`]: who has which worker, and who waits for a thread to block with; [`handoff`]: how a worker passes
-//!   from one to the other;
+//!   from one to the other; [`census`]: what they all do;
 //! * [`stall`]: which steps take too long; [`monitored`]: what is known of that;
 //! * [`host`]: one scheduler with its workers, threads and queues; [`local`]: what each of the threads has to itself;
 //! * [`within`] and [`driving`]: how code runs with the reactor, and how threads drive it;
 //! * [`quiet`] and [`settle`]: when nothing of a host runs or can run;
 //! * [`find`]: where a thread finds its next process, and how it comes to rest; [`step`]: running it;
-//! * [`aside`]: a step blocks; [`standby`]: how a thread rests; [`launch`]: how threads start and end; [`monitor`]: the one that
-//!   looks for steps that do not end;
+//! * [`aside`]: a step blocks, and [`lined_up`]: one of async code does; [`standby`]: how a thread rests; [`launch`]: how threads
+//!   start and end; [`monitor`]: the one that looks for steps that do not end;
 //! * [`budget`]: what a turn may spend; [`crowd`]: what keeps mailboxes from growing without bound;
 //! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
 //! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
@@ -24,6 +24,7 @@
 pub(crate) mod aside;
 pub(crate) mod birth;
 mod budget;
+pub(crate) mod census;
 pub(crate) mod counters;
 pub(crate) mod crowd;
 pub(crate) mod dispatch;
@@ -38,6 +39,7 @@ pub(crate) mod idle;
 mod keeper;
 pub(crate) mod launch;
 pub(crate) mod line;
+pub(crate) mod lined_up;
 pub(crate) mod local;
 mod monitor;
 pub(crate) mod monitored;

@@ -32,8 +32,8 @@ mod package;
 #[path = "../../../runtime/src/dead_letter.rs"]
 mod dead_letter;
 #[cfg(test)]
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../../runtime/src/errors.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../../../runtime/src/errors/mod.rs"]
 mod errors;
 #[cfg(test)]
 #[allow(dead_code, unreachable_pub)]

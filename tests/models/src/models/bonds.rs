@@ -1,4 +1,4 @@
-//! What is said about bonds on its way to a slot (`table/ear.rs` and `topology/bond.rs` over `table/slot.rs`).
+//! What is said about bonds on its way to a slot (`table/ear.rs` and `topology/bond.rs` over `table/slot`).
 //!
 //! A question to a process that is on its way out is answered once: by the process, which hears it before it tells everyone
 //! of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And a notice is not

@@ -1,4 +1,4 @@
-//! What ends with a process (`memberships.rs`, over `table/slot.rs` for the life): a society takes a member in while that
+//! What ends with a process (`memberships.rs`, over `table/slot` for the life): a society takes a member in while that
 //! process ends, and its slot goes to another.
 //!
 //! When all is over, no membership of an ended process is left, neither in the table, nor in its cell, nor with the society;

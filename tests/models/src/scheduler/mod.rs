@@ -1,5 +1,7 @@
 //! The production modules of the sleep protocol, the hand-off and the gate.
 
+#[path = "../../../../runtime/src/scheduler/census.rs"]
+pub(crate) mod census;
 #[path = "../../../../runtime/src/scheduler/gate.rs"]
 pub(crate) mod gate;
 #[path = "../../../../runtime/src/scheduler/handoff.rs"]

@@ -9,7 +9,7 @@ mod ear;
 #[path = "../../../../runtime/src/table/extras.rs"]
 pub(crate) mod extras;
 #[allow(unused_imports)]
-#[path = "../../../../runtime/src/table/slot.rs"]
+#[path = "../../../../runtime/src/table/slot/mod.rs"]
 pub(crate) mod slot;
 
 #[allow(unused_imports)]

@@ -242,7 +242,8 @@ impl World {
     /// `Host::has_work`, as the thread `me` asks.
     fn has_work(&self, me: usize) -> bool {
         let looks_at = |thread| thread != me || !fault::is(OWN_WORK_LEFT);
-        (!self.global.is_empty() && !(fault::is(USED_TURN_LEFT) && me == 0))
+        let looks_at_global = me != 0 || !fault::is(USED_TURN_LEFT);
+        looks_at_global && !self.global.is_empty()
             || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
     }
 

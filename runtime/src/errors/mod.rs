@@ -1,0 +1,18 @@
+//! What goes wrong between processes: each error says what was expected, what came, and what to do.
+//!
+//! By who meets them: those who send or call ([`sending`]), who start a process ([`starting`]), who name one or look for it
+//! ([`naming`]), the process itself ([`stepping`]), and whoever has the runtime ([`running`]). [`words`] is for all of them.
+
+mod naming;
+mod running;
+mod sending;
+mod starting;
+mod stepping;
+mod words;
+
+pub use naming::{AddressError, BadName, JoinError, NameError, WhereisError};
+pub use running::{BuildError, ShutdownError};
+pub use sending::{CallError, Cycle, SendError, SendFailure};
+pub use starting::{EntryError, InitError, RunError, SpawnError, StartError};
+pub use stepping::{CommandError, Elapsed, ProcessError, StepError};
+pub(crate) use words::{describe, did_you_mean, distance, list};

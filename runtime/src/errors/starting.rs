@@ -1,0 +1,226 @@
+//! What those meet who start a process: it is not spawned, its entry does not fit, or it gives no result.
+
+use super::naming::{BadName, NameError};
+use super::words::{are, count, did_you_mean, list};
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use std::convert::Infallible;
+
+/// Why a process could not be spawned. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The runtime is shutting down.
+    #[error("the runtime is shutting down and takes no new processes")]
+    Shutdown,
+    /// There is no such entry, or the inputs do not fit it.
+    #[error(transparent)]
+    Entry(Box<EntryError>),
+    /// The entry, or `init`, failed or panicked.
+    #[error("the process could not start: {0}")]
+    Init(InitError),
+    /// A start hook refused it.
+    #[error("a start hook refused the process: {0}")]
+    Refused(String),
+    /// As many processes live as the host allows.
+    #[error("{limit} processes live, as many as the host allows; raise `process_limit`, or wait for one to end")]
+    Limit {
+        /// How many may live.
+        limit: usize,
+    },
+    /// The builder had been used already.
+    #[error("this spawn has been started already; call `spawn` again for another process")]
+    Used,
+    /// Another process has the name.
+    #[error("the name `{name}` belongs to {holder}; choose another name, or send to that process")]
+    Name {
+        /// The name.
+        name: String,
+        /// Who has it.
+        holder: Pid,
+    },
+    /// The bound of its mailbox is zero.
+    #[error("a mailbox for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
+    Mailbox,
+    /// It was to be bound to the process that spawns it, and no process does.
+    #[error(
+        "`{option}` binds a process to the one that spawns it, and this is no process; spawn it from inside one, or leave that out"
+    )]
+    NoProcess {
+        /// The option.
+        option: &'static str,
+    },
+    /// The name is none that a process can have.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// The process that has the name is none of the type that was to be spawned.
+    #[error("the name `{name}` belongs to {pid}, which is a `{found}`, not a `{expected}`; choose another name")]
+    NameType {
+        /// The name.
+        name: String,
+        /// Who has it.
+        pid: Pid,
+        /// What was to be spawned.
+        expected: &'static str,
+        /// What that is.
+        found: &'static str,
+    },
+    /// All 2^28 slots are in use.
+    #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
+    Slots,
+    /// A pool that may have no members.
+    #[error(
+        "a pool of {least} to {most} members would serve nobody; let it have at least one, and no fewer than {least}"
+    )]
+    NoMembers {
+        /// How many it is to have at least.
+        least: usize,
+        /// How many it may have.
+        most: usize,
+    },
+    /// Processes spawned each other from their `init` too deep.
+    #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
+    Depth {
+        /// How deep.
+        depth: usize,
+    },
+    /// The system gives no thread for a pinned process.
+    #[error(
+        "no thread could be started for the process, which is pinned to one: {0}; let fewer of them live at a time"
+    )]
+    Thread(String),
+}
+
+/// Why a process could not be started by name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// No process type is registered under that name.
+    #[error("no process type `{name}` is registered; there {}{}", are(has), did_you_mean(name, has))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names that are registered.
+        has: Vec<String>,
+    },
+    /// The inputs are no JSON array.
+    #[error("the inputs are not a JSON array: {0}")]
+    Json(String),
+    /// It could not be spawned; the entry and its inputs are checked there.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+/// Why an entry could not be started by its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// There is no such entry.
+    #[error("`{process}` has no entry `{entry}`; it has {}{}", list(has), did_you_mean(entry, has))]
+    Unknown {
+        /// The process type.
+        process: String,
+        /// The entry asked for.
+        entry: String,
+        /// The entries there are.
+        has: Vec<String>,
+    },
+    /// The wrong number of inputs.
+    #[error("`{process}::{entry}` takes {} ({}), not {came}", count(*expected), list(inputs))]
+    Count {
+        /// The process type.
+        process: String,
+        /// The entry.
+        entry: String,
+        /// How many inputs it takes.
+        expected: usize,
+        /// How many came.
+        came: usize,
+        /// The inputs it takes, with their types.
+        inputs: Vec<String>,
+    },
+    /// An input of the wrong type.
+    #[error(
+        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into without loss"
+    )]
+    Type {
+        /// The process type.
+        process: String,
+        /// The entry.
+        entry: String,
+        /// The input.
+        input: String,
+        /// Its type.
+        expected: String,
+        /// What came instead.
+        came: String,
+    },
+}
+
+/// Why a process did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InitError {
+    /// There is no such entry, or the inputs do not fit it.
+    #[error(transparent)]
+    Entry(Box<EntryError>),
+    /// The entry failed.
+    #[error("{0}")]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+    /// The entry panicked.
+    #[error("{0}")]
+    Panicked(crate::exit::Panic),
+    /// It had been started before.
+    #[error("the process has been started already; `init` is called once")]
+    Twice,
+}
+
+impl InitError {
+    /// The error of an entry that failed.
+    pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Why an entry gave no result. `E` is the error of the entry.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError<E = Infallible> {
+    /// The entry returned this error.
+    #[error("{0}")]
+    Failed(E),
+    /// The process ended otherwise.
+    #[error("the process ended without a result ({0})")]
+    Ended(ExitReason),
+}
+
+impl From<NameError> for SpawnError {
+    fn from(error: NameError) -> Self {
+        match error {
+            NameError::Taken { name, holder } => Self::Name { name, holder },
+            NameError::BadName(error) => Self::BadName(error),
+            NameError::Gone { .. } => unreachable!("a process that is being spawned lives"),
+        }
+    }
+}
+
+impl From<EntryError> for SpawnError {
+    fn from(error: EntryError) -> Self {
+        Self::Entry(Box::new(error))
+    }
+}
+
+impl From<InitError> for SpawnError {
+    fn from(error: InitError) -> Self {
+        match error {
+            InitError::Entry(error) => Self::Entry(error),
+            error => Self::Init(error),
+        }
+    }
+}
+
+impl From<EntryError> for InitError {
+    fn from(error: EntryError) -> Self {
+        Self::Entry(Box::new(error))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a process meets in its steps: it ends itself, what it yielded fails, or its time is over.
+
+use super::sending::CallError;
+use crate::exit::ExitReason;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a process ended itself in a step: any error, or a text.
+#[derive(Debug)]
+pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
+
+impl ProcessError {
+    /// An error that says `what`.
+    pub fn new(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(what.into())
+    }
+
+    /// The error, if it is an `E`.
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+
+    pub(crate) fn into_reason(self) -> ExitReason {
+        ExitReason::error(self.0)
+    }
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// So that `?` works on any error inside a step. (This is why a `ProcessError` is no `Error` itself; it turns into a boxed
+/// one instead.)
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl From<ProcessError> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: ProcessError) -> Self {
+        error.0
+    }
+}
+
+impl From<ProcessError> for Box<dyn std::error::Error> {
+    fn from(error: ProcessError) -> Self {
+        error.0
+    }
+}
+
+/// A step that a process cannot take. The scheduler never makes one; a machine that is driven by hand refuses it, and its
+/// [`ProcessError`] can be [downcast](ProcessError::downcast_ref) to this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StepError {
+    /// The process has not been started.
+    #[error("a step before `init`; start the process first")]
+    BeforeInit,
+    /// The process is over.
+    #[error("a step after the process was done; make a new one")]
+    AfterDone,
+}
+
+/// Why a yield failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// Nobody handles this type of command.
+    #[error("no handler for the command `{command}`; give the builder one with `.handler::<{command}>(…)`")]
+    Unregistered {
+        /// The type of the command.
+        command: &'static str,
+    },
+    /// The handler dropped its completion.
+    #[error("the handler of the command dropped its completion unanswered")]
+    Dropped,
+    /// The handler failed.
+    #[error("{0}")]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+    /// The handler panicked.
+    #[error("the handler of the command panicked: {0}")]
+    Panicked(String),
+    /// A call that was yielded got no answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// The time that something was given is over. What it was doing is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("it did not come to an end in {0:?}, and was dropped")]
+pub struct Elapsed(pub Duration);

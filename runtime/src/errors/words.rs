@@ -1,0 +1,70 @@
+//! How what was found, and what there is instead, is put into words.
+
+use crate::payload::Payload;
+
+/// What a payload was, for people: its value where that is known, else its type.
+pub(crate) fn describe(payload: &mut Payload) -> String {
+    macro_rules! shown {
+        ($($type:ty)*) => {
+            $(if let Some(value) = payload.get_mut::<$type>() {
+                return format!("`{value:?}` of type `{}`", stringify!($type));
+            })*
+        };
+    }
+    shown!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 bool char);
+    format!("a value of type `{}`", payload.type_name())
+}
+
+pub(crate) fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_string(),
+        names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+pub(super) fn are(names: &[String]) -> String {
+    match names {
+        [] => "are none; register it with `runtime.register::<Type>()`".to_string(),
+        [name] => format!("is `{name}`"),
+        names => format!("are {}", list(names)),
+    }
+}
+
+pub(super) fn count(inputs: usize) -> String {
+    match inputs {
+        0 => "no input".to_string(),
+        1 => "1 input".to_string(),
+        inputs => format!("{inputs} inputs"),
+    }
+}
+
+/// `; did you mean …?`, or nothing.
+pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
+    if names.len() < 2 {
+        // The only one there is has just been named.
+        return String::new();
+    }
+    let near = names.iter().map(|known| (distance(name, known), known)).min();
+    match near {
+        Some((distance, known)) if distance <= 1 + name.len() / 4 => format!("; did you mean `{known}`?"),
+        _ => String::new(),
+    }
+}
+
+/// The least number of insertions, deletions and replacements between two names (Levenshtein's), cut off for long texts.
+pub(crate) fn distance(one: &str, other: &str) -> usize {
+    if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
+        return usize::MAX;
+    }
+    let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.chars().flat_map(char::to_lowercase).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for (column, &there) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != there);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
