@@ -126,15 +126,26 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        let (begun, end) = active::enter(&mut self.seat, active::deadline(), || {
-            (begin(&mut process, &mut context), active::take_end())
+        // What most often is nothing is not handed on by value: a wide copy of a word that was just written waits for it to
+        // be in the cache, twenty cycles each.
+        let (mut failed, mut end) = (None, None);
+        active::enter(&mut self.seat, active::deadline(), || {
+            if let Err(error) = begin(&mut process, &mut context) {
+                failed = Some(error);
+            }
+            if let Some(reason) = active::take_end() {
+                end = Some(reason);
+            }
         });
         if let Some(reason) = end {
             self.seat.end(reason);
         }
         let rest = self.seat.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
         self.state = State::Serving(process, context);
-        begun.map(|()| if rest { First::Rest } else { First::Step })
+        match failed {
+            None => Ok(if rest { First::Rest } else { First::Step }),
+            Some(error) => Err(error),
+        }
     }
 
     pub(crate) fn start_future(

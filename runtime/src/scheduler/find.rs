@@ -7,9 +7,10 @@
 //!
 //! Three exceptions keep anyone from waiting for ever:
 //! * after every [`FAIR`] steps, and at the first turn after each tick of the [`monitor`](super::monitor), one of the far ends
-//!   comes first, one after the other: global queue, own inject queue, what threads without a worker have left (or the global
-//!   queue once more), cold end of the own deque. If nothing is there, it looks at the own inject queue, and at that of one
-//!   worker after the other, whose thread may have no core. At a tick, and at every fourth visit, the time is looked at, too;
+//!   comes first, one after the other: global queue, own inject queue, cold end of the own deque; in every second round what
+//!   threads without a worker have left instead of the inject queue. If nothing is there, it looks at the own inject queue, and
+//!   at that of one worker after the other, whose thread may have no core. At a tick, and at every fourth visit, the time is
+//!   looked at, too;
 //! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
 //! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
 //!
@@ -18,8 +19,8 @@
 //! the longest that one event takes (one message method, one poll of a future up to where it waits):
 //! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
 //! * a thread visits a far end after 20 steps, and at least once in a tick and a turn; so each of the four at least once in
-//!   30 ms and 4 e, with turns as long as they may be, and an inject queue four times as often while the others are empty; one
-//!   process is taken at a visit. So one that stands in line behind n others has a worker's turn at the latest after n + 1
+//!   45 ms and 6 e, with turns as long as they may be, the global queue and the deque twice as often, and an inject queue at each
+//!   visit while the others are empty; one process is taken at a visit. So one that stands in line behind n others has a worker's turn at the latest after n + 1
 //!   visits (and after as many turns more as it owes, see `step`); most often long before that, since idle workers take from
 //!   all queues;
 //! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take from the
@@ -170,10 +171,10 @@ impl Context {
 
     /// One of the ends that nearer ones could hide for ever.
     fn take_far(&self, visit: u32) -> Option<Token> {
-        match visit % 4 {
+        match visit % 3 {
             0 => self.host.global.pop(),
+            1 if visit.is_multiple_of(2) => self.take_left(),
             1 => self.worker.get().inject.pop(),
-            2 => self.take_left().or_else(|| self.host.global.pop()),
             _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
