@@ -108,8 +108,8 @@ pub(crate) enum First {
 pub(super) trait Newborn {
     /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
     fn home(&mut self) -> &'static Home;
-    /// Runs its start.
-    fn start(&mut self, env: &Environment) -> Result<First, SpawnError>;
+    /// Runs its start. (What most often is no error is one word: wider, each hand on the way waits for the cache.)
+    fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
     /// Whether it traps exits; it has started.
     fn traps_exits(&self) -> bool;
     /// Closes and drops one that does not come into being. Gives its panic.
@@ -150,10 +150,13 @@ where
     }
 
     #[inline]
-    fn start(&mut self, env: &Environment) -> Result<First, SpawnError> {
-        let Some(start) = self.start.take() else { return Err(SpawnError::Used) };
+    fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
+        let Some(start) = self.start.take() else { return Err(Box::new(SpawnError::Used)) };
         let process = &mut self.process;
-        Ok(self.host.within_reactor(|| start(process, &mut InitContext::of(env.pid, env.parent)))?)
+        self.host.within_reactor(|| {
+            let started = start(process, &mut InitContext::of(env.pid, env.parent));
+            started.map_err(|error| Box::new(SpawnError::from(error)))
+        })
     }
 
     #[inline]
@@ -232,9 +235,9 @@ impl Host {
         let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
-        let begun = self.admit(&token, pid, name).and_then(|()| {
+        let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
             let outcome = crate::panics::contain(|| newborn.start(&env));
-            let outcome = outcome.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
+            let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
             outcome.inspect_err(|_| {
                 if self.has_hooks {
                     self.with_user(|user| user.hooks.undo(&self.describe(&token, pid)));
@@ -245,7 +248,7 @@ impl Host {
             Ok(first) => first,
             Err(error) => {
                 self.bury_unborn(token, pid, |reason| newborn.close(reason), &error);
-                return Err(error);
+                return Err(*error);
             }
         };
         drop(inside);

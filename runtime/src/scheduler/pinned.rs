@@ -107,8 +107,8 @@ impl Newborn for Pinned {
         self.post().home()
     }
 
-    fn start(&mut self, env: &Environment) -> Result<First, SpawnError> {
-        let Some(begin) = self.begin.take() else { return Err(SpawnError::Used) };
+    fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
+        let Some(begin) = self.begin.take() else { return Err(Box::new(SpawnError::Used)) };
         let (host, post, env, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
         post.begins();
         let theirs = answer.clone();
@@ -116,13 +116,13 @@ impl Newborn for Pinned {
             Ok(thread) => host.keep_thread(thread),
             Err(error) => {
                 post.ends();
-                return Err(SpawnError::Thread(error.to_string()));
+                return Err(Box::new(SpawnError::Thread(error.to_string())));
             }
         }
         self.has_thread = true;
-        let Some(begun) = while_blocked(|| answer.wait(None)) else { return Err(SpawnError::Shutdown) };
+        let Some(begun) = while_blocked(|| answer.wait(None)) else { return Err(Box::new(SpawnError::Shutdown)) };
         (self.body, self.traps) = (begun.body, begun.traps);
-        begun.outcome
+        begun.outcome.map_err(Box::new)
     }
 
     fn traps_exits(&self) -> bool {
