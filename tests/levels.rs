@@ -1,8 +1,9 @@
-//! What a process spends beyond its turn, and what keeps mailboxes short without holding anybody.
+//! What a process spends beyond its turn, and what keeps mailboxes short: who sends too much is in debt, and is held.
 //!
-//! A debt is bounded in time, so how short the mailboxes stay depends on how fast the machine is; the bounds here leave room
-//! for one that is ten times slower. All on one worker, where who runs when is decided by the scheduler alone. What these tests cannot see: two workers, where
-//! a consumer that another core has is fed by producers that are not in debt to it.
+//! A debt is bounded in time, so how short it alone would keep the mailboxes depends on how fast the machine is; here those who
+//! send are held besides, so that the bounds are true of every machine. All on one worker, where who runs when is decided by the
+//! scheduler alone. What these tests cannot see: debt without holds, and two workers, where a consumer that another core has is fed
+//! by producers that are not in debt to it.
 
 use postroom::prelude::*;
 use postroom_tests::soon;
@@ -81,9 +82,10 @@ fn flood(producers: usize, rounds: u64) -> u64 {
 }
 
 /// In an optimised build nothing waits; in a slow one the debt is over by the time that the others have taken, and the
-/// surcharge keeps the mailbox at about 8,192.
+/// producer is held.
 ///
-/// Mutation: in `step.rs`, `owe`, store no debt: 100 rounds leave more than 80,000 in the mailbox.
+/// Mutation: in `step.rs`, `owe`, store no debt, and in `crowd/hold.rs`, `may_be_held`, hold nobody: 100 rounds leave more than
+/// 80,000 in the mailbox. Either alone keeps it short.
 #[test]
 fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
     soon(|| {
@@ -92,7 +94,7 @@ fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
     });
 }
 
-/// Mutation: in `slot/send.rs`, `send`, leave out the surcharge: the mailbox grows by 800 a round for each producer.
+/// Mutation: in `crowd/hold.rs`, `may_be_held`, hold nobody: the mailbox grows by 900 a round for each producer.
 #[test]
 fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     soon(|| {
@@ -101,8 +103,8 @@ fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     });
 }
 
-/// Mutation: in `step.rs`, `stands_back`, forgive the debt when anything is in the control lane (an answer): the mailbox
-/// grows by more than 900 a round.
+/// Mutation: in `step.rs`, `stands_back`, forgive the debt when anything is in the control lane (an answer), and in
+/// `crowd/hold.rs`, `may_be_held`, hold nobody: the mailbox grows by more than 900 a round.
 #[test]
 fn a_producer_that_awaits_an_answer_after_each_burst_is_in_debt_too() {
     #[process]
