@@ -329,10 +329,20 @@ fn a_long_step_that_nobody_waits_for_is_no_stall() {
         let told = Told::default();
         let runtime = told.by(Runtime::builder().workers(2)).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        // Where steps wake processes, the monitor looks on.
+        let (host, (listener, _)) = (runtime.host(), listeners(&runtime, 1));
+        let busy = act(move |events, _| {
+            if events.next().is_some() {
+                host.send(listener[0], ()).unwrap();
+            }
+            Ok(())
+        });
+        let busy = runtime.spawn_process(busy).start().unwrap();
         let until = stick(stuck, Loop);
         let looked = runtime.statistics().ticks;
         eventually(|| {
-            // The other worker is there for it.
+            // The other worker is there for them.
+            runtime.send(busy, ()).unwrap();
             assert_eq!(other.ask().wait().unwrap(), 7);
             runtime.statistics().ticks >= looked + 40
         });

@@ -58,7 +58,7 @@ pub struct Statistics {
     pub dead_expired: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
-    /// How often the thread that looks for long steps has looked. It sleeps while all workers are idle.
+    /// How often the thread that looks for long steps has looked. It sleeps while nobody waits for anything.
     pub ticks: u64,
     /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
     pub stalls: u64,

@@ -3,9 +3,17 @@
 use super::Sink;
 use postroom::prelude::*;
 use postroom::{Bound, BuildError, SendFailure};
-use postroom_tests::{Latch, soon};
+use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+
+/// Sends the first message, and waits until the process is in it: it takes no other before its gate is opened. Gives the number
+/// of the next.
+fn at_its_gate(sink: Address<Sink>) -> u64 {
+    sink.take(0, 0).send().unwrap();
+    eventually(|| sink.pid().info().is_some_and(|info| info.mailbox == 0));
+    1
+}
 
 #[test]
 fn a_thread_gets_the_message_back_when_the_mailbox_is_full() {
@@ -15,7 +23,7 @@ fn a_thread_gets_the_message_back_when_the_mailbox_is_full() {
         let gate = Latch::new();
         let sink = Sink { next: vec![0], left: 1_000, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).mailbox(Bound::Soft(100)).serve().unwrap();
-        let (mut sent, mut refused) = (0, None);
+        let (mut sent, mut refused) = (at_its_gate(sink), None);
         while refused.is_none() {
             match sink.take(0, sent).send() {
                 Ok(()) => sent += 1,
@@ -45,7 +53,7 @@ fn a_task_waits_for_room_and_one_that_is_dropped_lets_the_next_one_in() {
         let gate = Latch::new();
         let sink = Sink { next: vec![0], left: 20_000, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).serve().unwrap();
-        let mut sent = 0;
+        let mut sent = at_its_gate(sink);
         while sink.take(0, sent).send().is_ok() {
             sent += 1;
         }
@@ -72,7 +80,7 @@ fn one_that_waits_for_room_is_told_when_the_process_ends() {
         let gate = Latch::new();
         let sink = Sink { next: vec![0], left: u64::MAX, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).serve().unwrap();
-        let mut sent = 0;
+        let mut sent = at_its_gate(sink);
         while sink.take(0, sent).send().is_ok() {
             sent += 1;
         }

@@ -2,8 +2,9 @@
 
 use super::{Loop, Other, Stuck, one_worker, stick};
 use postroom::prelude::*;
-use postroom::{Clock, Statistics};
-use postroom_tests::{eventually, soon};
+use postroom::{Clock, Statistics, block_in_place};
+use postroom_tests::{Latch, act, eventually, listeners, soon};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// Waits until the thread that looks for stalls has not looked for as long as it would take it to look twenty times.
@@ -17,18 +18,120 @@ fn wait_until_it_sleeps(statistics: impl Fn() -> Statistics) -> u64 {
     }
 }
 
+/// Mutation: leave out G2 of `scheduler/monitor.rs`.
 #[test]
-fn nobody_looks_while_all_workers_are_idle_and_somebody_does_as_soon_as_one_is_not() {
+fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).build().unwrap();
-        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
-        for _ in 0..3 {
+        let (first, second) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Stuck).serve().unwrap());
+        let other = runtime.spawn(Other).serve().unwrap();
+        for round in 1..=3 {
             let slept = wait_until_it_sleeps(|| runtime.statistics());
-            let until = stick(stuck, Loop);
-            eventually(|| runtime.statistics().ticks > slept + 5);
+            let one = stick(first, Loop);
+            let all = stick(second, Loop);
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(runtime.statistics().ticks, slept);
             assert_eq!(other.ask().wait().unwrap(), 7);
-            until.open();
+            assert_eq!(runtime.statistics().taken_over, round);
+            one.open();
+            all.open();
         }
+    });
+}
+
+/// How long a step has taken is known although nobody looked when it began.
+/// Mutation: leave out the note of U1.
+#[test]
+fn a_step_that_nobody_has_watched_is_as_long_as_it_is() {
+    soon(|| {
+        let told = super::Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let slept = wait_until_it_sleeps(|| runtime.statistics());
+        let begun = std::time::Instant::now();
+        let until = stick(stuck, Loop);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(runtime.statistics().ticks, slept);
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        let stall = told.times(1)[0].clone();
+        assert!(stall.lasted >= Duration::from_millis(99) && stall.lasted <= begun.elapsed(), "{stall:?}");
+        until.open();
+    });
+}
+
+/// What a step on a thread that nobody watches wakes, and waits for, is moved from behind it: out of the run-next slot, and out
+/// of the deque.
+/// Mutation: leave out G1 in `Context::push_next`.
+#[test]
+fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
+    soon(|| {
+        for count in [1, 2, 5] {
+            let runtime = one_worker().build().unwrap();
+            let (others, heard) = listeners(&runtime, count);
+            let (host, hears) = (runtime.host(), heard.clone());
+            let waiting = act(move |events, out| {
+                if events.next().is_some() {
+                    others.iter().for_each(|&pid| host.send(pid, ()).unwrap());
+                    eventually(|| hears.load(SeqCst) == count as u64);
+                    out.done();
+                }
+                Ok(())
+            });
+            let waiting = runtime.spawn_process(waiting).start().unwrap();
+            wait_until_it_sleeps(|| runtime.statistics());
+            runtime.send(waiting, ()).unwrap();
+            assert_eq!(waiting.join().wait(), ExitReason::Normal);
+        }
+    });
+}
+
+/// A timer that is set before a step which does not end, or in it, fires, though nobody is left to keep the time.
+/// Mutation: leave out G3.
+#[test]
+fn timers_fire_behind_a_step_that_nobody_watched() {
+    soon(|| {
+        let runtime = one_worker().build().unwrap();
+        let stuck = runtime.spawn(Stuck).serve().unwrap();
+        let other = runtime.spawn(Other).serve().unwrap();
+        let heard = |count| eventually(|| other.pid().info().unwrap().messages == count);
+        let timer = other.ask().send_after(Duration::from_millis(300)).unwrap();
+        wait_until_it_sleeps(|| runtime.statistics());
+        let until = stick(stuck, Loop);
+        assert!(timer.is_pending());
+        heard(1);
+        until.open();
+        wait_until_it_sleeps(|| runtime.statistics());
+        let until = stick(stuck, Loop);
+        other.ask().send_after(Duration::from_millis(5)).unwrap();
+        heard(2);
+        until.open();
+    });
+}
+
+/// A thread that comes back from what blocks it waits for a worker.
+/// Mutation: leave out G4.
+#[test]
+fn who_comes_back_for_a_worker_behind_a_step_that_nobody_watched_gets_one() {
+    soon(|| {
+        let runtime = one_worker().build().unwrap();
+        let stuck = runtime.spawn(Stuck).serve().unwrap();
+        let (blocks, blocked) = (Latch::new(), Latch::new());
+        let (opens, waits) = (blocks.clone(), blocked.clone());
+        let blocking = act(move |_, out| {
+            block_in_place(|| {
+                opens.open();
+                waits.wait();
+            });
+            out.done();
+            Ok(())
+        });
+        let end = runtime.spawn_process(blocking).start().unwrap().join();
+        blocks.wait();
+        wait_until_it_sleeps(|| runtime.statistics());
+        let until = stick(stuck, Loop);
+        blocked.open();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        until.open();
     });
 }
 

@@ -231,6 +231,8 @@ impl Context {
         self.thread.heed();
         let mut back = host.idle.come_back(self.index, is_async);
         if let Back::Waits(others) = &back {
+            // G4.
+            host.rouse_monitor();
             for &other in others {
                 if let Some(thread) = host.threads.get(other) {
                     thread.call(CALLED);
@@ -250,7 +252,7 @@ impl Context {
         match back {
             Back::With(worker, displaced) => {
                 self.take_up(worker);
-                host.rouse_monitor();
+                self.see_to_watch();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
             }

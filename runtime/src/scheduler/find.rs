@@ -119,6 +119,9 @@ impl Context {
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
+        if self.thread.is_unwatched() {
+            self.see_to_watch();
+        }
         if !self.thread.is_called() {
             return self.take_near().or_else(|| self.search());
         }

@@ -184,8 +184,11 @@ impl Host {
     /// P2 to P5 of the sleep protocol: work has been pushed.
     #[inline]
     pub(crate) fn announce(&self) {
-        if let Some(thread) = self.idle.announce() {
-            self.unpark(thread);
+        match self.idle.announce() {
+            Some(thread) => self.unpark(thread),
+            // G2. Who searches announces it anew if that is of no avail.
+            None if self.idle.does_monitor_rest() && !self.idle.is_anyone_searching() => self.wake_monitor(),
+            None => {}
         }
     }
 
@@ -239,7 +242,6 @@ impl Host {
         if let Some(thread) = self.threads.get(thread) {
             thread.unpark();
         }
-        self.rouse_monitor();
     }
 
     /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global queue if it
@@ -343,10 +345,13 @@ impl Host {
     /// A timer is due before all others: whoever keeps the time is told.
     #[cold]
     pub(crate) fn wake_for_timer(&self) {
-        if self.told.is_none()
-            && let Some(thread) = self.idle.timer_set()
-        {
-            self.unpark(thread);
+        if self.told.is_some() {
+            return;
+        }
+        match self.idle.timer_set() {
+            Some(thread) => self.unpark(thread),
+            // G3.
+            None => self.rouse_monitor(),
         }
     }
 

@@ -51,7 +51,8 @@
 //! (`handoff`, A3, which announces), and the monitor announces what lies there behind a step that does not end.
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What waits
-//! there behind a step that does not end is the monitor's too.
+//! there behind a step that does not end is the monitor's too. All three are promises of a monitor that is awake: a thread that
+//! got its worker while that rests ends the rest first (G1 of the [`monitor`](super::monitor)).
 //!
 //! # The lookout
 //!
@@ -87,7 +88,7 @@ pub(crate) struct Idle {
     pub(super) high: AtomicUsize,
     /// How many wait in line for a thread. Written under the lock.
     pub(super) lined_up: AtomicUsize,
-    /// Whether the monitor sleeps until a thread gets up. Set under the lock.
+    /// Whether the monitor sleeps until somebody waits. Set under the lock.
     monitor_rests: AtomicBool,
 }
 
@@ -98,8 +99,8 @@ pub(crate) struct Crew {
     pub(crate) sleeping: usize,
     /// Those, and those whose thread searches.
     pub(crate) idle: usize,
-    /// How often a thread has left the list, if all are on it.
-    pub(crate) all_idle: Option<u64>,
+    /// Whether all of them sleep.
+    pub(crate) all_idle: bool,
 }
 
 pub(super) struct Sleepers {
@@ -284,7 +285,7 @@ impl Idle {
         places.extend(sleepers.permits.places());
         let sleeping = sleepers.list.len();
         let searching = searching(self.counts.load(Ordering::SeqCst)) as usize;
-        Crew { sleeping, idle: sleeping + searching, all_idle: (sleeping == self.workers).then_some(sleepers.rises) }
+        Crew { sleeping, idle: sleeping + searching, all_idle: sleeping == self.workers }
     }
 
     /// Runs `change` while no thread can lie down; it is given the worker that `thread` holds.
@@ -301,13 +302,14 @@ impl Idle {
         rests
     }
 
-    /// Whether the monitor rests. A thread that has left the list sees it, by the lock that both took.
+    /// Whether the monitor rests. A thread that has got a worker since sees it, by the lock that both took; so does whoever has
+    /// seen that one counted.
     #[inline]
     pub(crate) fn does_monitor_rest(&self) -> bool {
         self.monitor_rests.load(Ordering::Relaxed)
     }
 
-    /// G2 of the monitor: takes its note away. Gives whether it was there: then the monitor must be woken.
+    /// G1 to G5 of the monitor: takes its note away. Gives whether it was there: then the monitor must be woken.
     #[must_use = "the monitor must be woken"]
     pub(crate) fn end_monitor_rest(&self) -> bool {
         self.monitor_rests.swap(false, Ordering::SeqCst)

@@ -6,7 +6,7 @@
 use super::gate::Lane;
 use super::host::{Host, UserCode};
 use super::post::Post;
-use super::thread::{LOST, Thread};
+use super::thread::{LOST, Thread, UNWATCHED};
 use super::timers::Action;
 use super::worker::Worker;
 use crate::caller::Caller;
@@ -132,10 +132,14 @@ impl Context {
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
         let displaced = self.thread.swap_run_next(token);
-        if self.thread.attention() & LOST != 0 {
-            return self.push_without_worker(displaced);
-        }
         // What waits in the slot behind a step that does not end is the monitor's.
+        let attention = self.thread.attention();
+        if attention & (LOST | UNWATCHED) != 0 {
+            if attention & LOST != 0 {
+                return self.push_without_worker(displaced);
+            }
+            self.be_watched();
+        }
         if let Some(displaced) = displaced {
             self.deque.push(displaced);
             if let Some(thread) = self.host.idle.announce_own() {

@@ -5,7 +5,8 @@
 //!
 //! At each *tick*, a quarter of the limit apart, the monitor looks at every thread: which step it is in (the process's slot,
 //! and how many steps the thread has done before), whether it holds a worker, whether a process waits in its run-next slot;
-//! and at the host: how many processes are queued (a due timer counts as one), how many workers are idle.
+//! and at the host: how many processes are queued (a due timer counts as one, and a step that has blocked and waits for a
+//! worker to go on with), how many workers are idle.
 //!
 //! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the inject queue of its
 //!   worker, where everybody looks. So a process woken by a step that does not end waits for two ticks at most. Sooner it is not worth it:
@@ -23,14 +24,16 @@
 //!
 //! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
 //! quarters of it after it began, and as much later as the monitor's thread gets the processor late. One that ends within a
-//! tick is never seen twice.
+//! tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its turn began; if
+//! others in the same turn came before it, it is taken to begin when it is seen.
 //!
 //! A step that computes for a second while nobody waits is nobody's trouble: it is not reported.
 //!
 //! # When there is nothing to be seen
 //!
-//! When all workers have been idle for [`CALM`] ticks the monitor sleeps until one gets up. With a stalled step left, which
-//! has lost its worker, it looks for its end less and less often, down to once in [`SELDOM`].
+//! When all workers were idle at [`CALM`] ticks one after the other, whatever they did in between, the monitor sleeps until
+//! somebody waits. With a stalled step left, which has lost its worker, it looks for its end less and less often, down to once
+//! in [`SELDOM`].
 
 use crate::clock::Moment;
 use std::time::Duration;
@@ -45,8 +48,8 @@ const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 /// of one core, for those who ask for it.
 const SHORTEST_TICK: Duration = Duration::from_micros(250);
 
-/// How many ticks the monitor looks on when all workers are idle: 20 ms by default. So a host that is woken every few
-/// milliseconds does not wake its monitor each time.
+/// How many ticks the monitor looks on when it finds all workers idle: 20 ms by default. So a host that has more to do than
+/// there are threads awake, every few milliseconds, does not wake its monitor each time.
 const CALM: u32 = 8;
 
 /// How seldom the monitor looks for the end of a stalled step while all workers are idle.
@@ -70,6 +73,8 @@ pub(crate) struct StepId {
 pub(crate) struct Seen {
     /// What it is in, unless it waits inside of it.
     pub(crate) step: Option<StepId>,
+    /// When that began, if it has noted it.
+    pub(crate) begun: Option<Moment>,
     pub(crate) has_worker: bool,
     pub(crate) has_run_next: bool,
 }
@@ -79,14 +84,14 @@ pub(crate) struct Seen {
 pub(crate) struct Sight<'a> {
     pub(crate) now: Moment,
     pub(crate) threads: &'a [Seen],
-    /// How many processes are queued where everybody looks.
+    /// How many processes are queued where everybody looks, or are in a step that waits for a worker.
     pub(crate) queued: usize,
     /// How many steps have been taken.
     pub(crate) steps: u64,
     /// How many workers are idle, or search.
     pub(crate) idle: usize,
-    /// How often threads have got up, if all workers are idle.
-    pub(crate) all_idle: Option<u64>,
+    /// Whether all of them sleep.
+    pub(crate) all_idle: bool,
 }
 
 /// What is to be done. Threads by their index.
@@ -107,7 +112,7 @@ pub(crate) enum Order {
 pub(crate) enum Rest {
     /// The next tick.
     Tick,
-    /// Until a thread gets up, or for so long.
+    /// Until somebody waits, or for so long.
     Calm(Option<Duration>),
 }
 
@@ -131,9 +136,8 @@ pub(crate) struct Watch {
     steps: u64,
     /// Since when something was queued at each tick, with no worker idle.
     pressed: Option<Moment>,
-    /// For how many ticks all workers have been idle, and which they were.
+    /// For how many ticks all workers have been idle.
     calm: u32,
-    risen: Option<u64>,
     /// How long the last calm rest was.
     rest: Duration,
 }
@@ -141,16 +145,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// A watch that has seen nothing. A limit of [`Duration::MAX`] is never reached.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self {
-            limit,
-            stages: Vec::new(),
-            queued: 0,
-            steps: 0,
-            pressed: None,
-            calm: 0,
-            risen: None,
-            rest: tick_of(limit),
-        }
+        Self { limit, stages: Vec::new(), queued: 0, steps: 0, pressed: None, calm: 0, rest: tick_of(limit) }
     }
 
     /// A tick: puts what is to be done into `orders`.
@@ -212,7 +207,8 @@ impl Watch {
         if let Some(before) = stage.filter(|before| before.is_reported) {
             orders.push(Order::Ended(thread, now.since(before.since)));
         }
-        *stage = seen.step.map(|step| Stage { step, since: now, has_hidden: false, is_reported: false });
+        let since = seen.begun.map_or(now, |begun| begun.min(now));
+        *stage = seen.step.map(|step| Stage { step, since, has_hidden: false, is_reported: false });
     }
 
     /// J3.
@@ -228,9 +224,7 @@ impl Watch {
     }
 
     fn rest(&mut self, sight: Sight<'_>) -> Rest {
-        let stays_idle = sight.all_idle.is_some() && sight.all_idle == self.risen;
-        self.risen = sight.all_idle;
-        if !stays_idle {
+        if !sight.all_idle {
             (self.calm, self.rest) = (0, tick_of(self.limit));
             return Rest::Tick;
         }
@@ -239,6 +233,7 @@ impl Watch {
             return Rest::Tick;
         }
         if self.stages.iter().flatten().all(|stage| !stage.is_reported) {
+            self.calm = 0;
             return Rest::Calm(None);
         }
         self.rest = (self.rest * 2).min(SELDOM);

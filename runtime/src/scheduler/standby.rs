@@ -58,23 +58,27 @@ impl Context {
     pub(super) fn rest(&self, has_lain_down: bool, lookout: bool) -> bool {
         let host = self.host;
         host.quiet.tell();
-        let (mut asleep, mut until) = (has_lain_down, None);
+        let (mut looks_again, mut until) = (has_lain_down, None);
         loop {
-            if asleep {
-                self.look_again(lookout);
+            let rest = host.idle.look(self.index, lookout);
+            let asleep = matches!(rest, Rest::Asleep(_));
+            // One that has been called looks everywhere when it searches.
+            let is_called = !asleep && !matches!(rest, Rest::Standby(_));
+            if !is_called && std::mem::take(&mut looks_again) && self.look_again(lookout) {
+                continue;
             }
-            let patience = match host.idle.look(self.index, lookout) {
+            looks_again = asleep;
+            let patience = match rest {
                 Rest::Up(worker, behind) => {
                     self.take_up(worker);
                     self.behind.set(behind);
-                    host.rouse_monitor();
+                    self.see_to_watch();
                     return true;
                 }
                 Rest::Ended => return false,
                 Rest::Asleep(_) if lookout => self.patience(),
                 Rest::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
                 Rest::Standby(has_surplus) => {
-                    asleep = false;
                     let now = instant_now();
                     let until = *until.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
                     let rest = until.map(|until| until.saturating_duration_since(now));
@@ -94,14 +98,41 @@ impl Context {
         }
     }
 
-    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others.
-    fn look_again(&self, lookout: bool) {
+    /// U1 and G5: the thread has got a worker.
+    pub(super) fn see_to_watch(&self) {
+        if self.host.has_driver {
+            self.host.rouse_monitor();
+        }
+        match self.host.idle.does_monitor_rest() {
+            true => self.thread.begins_unwatched(),
+            false => self.thread.begins_watched(),
+        }
+    }
+
+    /// G1: the thread has queued something that it tells nobody of.
+    #[inline]
+    pub(super) fn be_watched(&self) {
+        if self.thread.is_unwatched() {
+            self.end_rest_of_monitor();
+        }
+    }
+
+    #[cold]
+    fn end_rest_of_monitor(&self) {
+        self.thread.begins_watched();
+        self.host.rouse_monitor();
+    }
+
+    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others. Gives whether there
+    /// was something.
+    fn look_again(&self, lookout: bool) -> bool {
         let host = self.host;
         let unkept = !lookout && host.has_unkept_timers();
         let due = lookout && host.next_timer() <= Moment::now();
         // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
         let work = host.has_work() && !host.idle.is_anyone_searching();
-        if (unkept || due || work) && !host.idle.get_up(self.index) {
+        let any = unkept || due || work;
+        if any && !host.idle.get_up(self.index) {
             if work {
                 host.announce();
             }
@@ -109,6 +140,7 @@ impl Context {
                 host.wake_for_timer();
             }
         }
+        any
     }
 
     /// How long the lookout may sleep.

@@ -147,6 +147,7 @@ impl Context {
         }
         // Nobody is woken for it: this thread looks there again before it sleeps.
         self.host.global.push(token);
+        self.be_watched();
         None
     }
 
@@ -259,7 +260,9 @@ impl Context {
         let is_brief = now.since(self.turn_used.replace(now)) < BRIEF;
         let is_next = is_brief && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
-        if !is_next {
+        if is_next {
+            self.be_watched();
+        } else {
             self.host.announce();
         }
     }

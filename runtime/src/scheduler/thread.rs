@@ -20,11 +20,12 @@
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
 use super::counters::Counters;
+use crate::clock::Moment;
 use crate::oneshot::{Waiter, Watch};
 use crate::process::turn::Turn;
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU8, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle,
-    current_thread, lock, unpark,
+    Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer,
+    ThreadHandle, current_thread, lock, unpark,
 };
 use crate::table::{Slot, Token};
 use std::ptr::{self, NonNull};
@@ -36,6 +37,11 @@ pub(crate) const CALLED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
 /// A tick has passed while the thread was in a turn.
 const TICK: u8 = 4;
+/// The monitor rests (its U1).
+pub(crate) const UNWATCHED: u8 = 8;
+
+/// In place of the nanoseconds of a moment.
+const NOT_NOTED: u64 = u64::MAX;
 
 /// What all may see of a thread.
 pub(crate) struct Thread {
@@ -46,8 +52,11 @@ pub(crate) struct Thread {
     /// What is left of its turn, and what that is at.
     pub(crate) turn: Turn,
     /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time has
-    /// gone on: [`TICK`].
+    /// gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
     attention: AtomicU8,
+    /// When its turn began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
+    begun: AtomicU64,
+    begun_after: AtomicU64,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
     /// Whether it visits the reactor, with a worker: it runs code of others there, as in a step.
@@ -81,6 +90,8 @@ impl Thread {
             running: AtomicPtr::new(ptr::null_mut()),
             turn: Turn::new(),
             attention: AtomicU8::new(0),
+            begun: AtomicU64::new(NOT_NOTED),
+            begun_after: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
             visiting: AtomicBool::new(false),
             stealer: deque.stealer(),
@@ -151,7 +162,34 @@ impl Thread {
 
     /// The thread looks now.
     pub(crate) fn heed(&self) {
-        self.attention.store(0, Ordering::SeqCst);
+        self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
+    }
+
+    /// U1 of the monitor, which rests: for the thread itself, when it has got a worker and between two turns.
+    pub(crate) fn begins_unwatched(&self) {
+        self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);
+        self.begun_after.store(self.counters.steps.get(), Ordering::Relaxed);
+        self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
+    }
+
+    /// The monitor does not rest, or not any more.
+    pub(crate) fn begins_watched(&self) {
+        if self.is_unwatched() {
+            self.begun.store(NOT_NOTED, Ordering::Relaxed);
+            self.attention.fetch_and(!UNWATCHED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the monitor may rest.
+    #[inline(always)]
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.attention() & UNWATCHED != 0
+    }
+
+    /// When the step began that comes after so many others, if the thread has noted it. For the monitor.
+    pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
+        let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
+        begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
     }
 
     /// Has the thread look: at once if it sleeps and is unparked, else when its step is over.

@@ -9,7 +9,7 @@ struct Scene {
     queued: usize,
     steps: u64,
     idle: usize,
-    all_idle: Option<u64>,
+    all_idle: bool,
 }
 
 const TICK: Duration = Duration::from_micros(2_500);
@@ -29,7 +29,7 @@ impl Scene {
             queued: 0,
             steps: 0,
             idle: 0,
-            all_idle: None,
+            all_idle: false,
         }
     }
 
@@ -79,6 +79,28 @@ fn a_step_is_stalled_when_it_was_seen_for_the_limit_while_others_wait() {
         assert_eq!(scene.tick(), []);
     }
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(10))]);
+}
+
+/// It began while nobody looked, since nobody waited.
+#[test]
+fn a_step_that_has_noted_when_it_began_is_stalled_as_soon_as_others_wait() {
+    let mut scene = Scene::of(1);
+    scene.enters(0, 1, 7);
+    scene.threads[0].begun = Some(scene.clock.moment());
+    scene.queued = 1;
+    assert_eq!(scene.after(ms(30)), [], "nobody has waited for a tick");
+    assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(30) + TICK)]);
+}
+
+/// Of the note and the look, which are not one, the note may be the later.
+#[test]
+fn no_step_begins_after_it_was_seen() {
+    let mut scene = Scene::of(1);
+    scene.enters(0, 1, 7);
+    scene.threads[0].begun = Some(scene.clock.moment().after(ms(1)));
+    scene.queued = 1;
+    scene.look();
+    assert_eq!(scene.after(ms(10)), [Order::TakeOver(0), Order::Report(0, ms(10))]);
 }
 
 #[test]
@@ -252,19 +274,20 @@ fn a_limit_that_is_never_reached_still_moves_what_waits_behind_a_step() {
 #[test]
 fn the_monitor_rests_when_all_have_been_idle_for_some_ticks() {
     let mut scene = Scene::of(1);
-    (scene.idle, scene.all_idle) = (1, Some(3));
-    for _ in 0..CALM {
-        assert_eq!(scene.look().1, Rest::Tick);
+    (scene.idle, scene.all_idle) = (1, true);
+    // After each rest anew.
+    for _ in 0..3 {
+        for _ in 1..CALM {
+            assert_eq!(scene.look().1, Rest::Tick);
+        }
+        assert_eq!(scene.look().1, Rest::Calm(None));
     }
-    assert_eq!(scene.look().1, Rest::Calm(None));
-    // One got up and lay down again between two ticks.
-    scene.all_idle = Some(4);
-    assert_eq!(scene.look().1, Rest::Tick);
     for _ in 1..CALM {
         assert_eq!(scene.look().1, Rest::Tick);
     }
-    assert_eq!(scene.look().1, Rest::Calm(None));
-    scene.all_idle = None;
+    scene.all_idle = false;
+    assert_eq!(scene.look().1, Rest::Tick);
+    scene.all_idle = true;
     assert_eq!(scene.look().1, Rest::Tick);
 }
 
@@ -275,7 +298,7 @@ fn the_end_of_a_stalled_step_is_looked_for_more_and_more_seldom() {
     scene.queued = 1;
     scene.look();
     scene.after(ms(10));
-    (scene.queued, scene.idle, scene.all_idle, scene.threads[0].has_worker) = (0, 1, Some(1), false);
+    (scene.queued, scene.idle, scene.all_idle, scene.threads[0].has_worker) = (0, 1, true, false);
     let rests: Vec<Rest> = (0..CALM + 20).map(|_| scene.look().1).collect();
     let seldom: Vec<Duration> = rests
         .iter()
@@ -289,7 +312,7 @@ fn the_end_of_a_stalled_step_is_looked_for_more_and_more_seldom() {
     assert!(seldom.is_sorted());
     scene.threads[0].step = None;
     assert_eq!(scene.after(SELDOM).len(), 1);
-    assert_eq!(scene.look().1, Rest::Calm(None));
+    assert_eq!(scene.look().1, Rest::Tick);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
+use crate::models::sleep::driver::Flag;
 use crate::scheduler::handoff::Rest;
 use crate::scheduler::idle::{Idle, Lain};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
@@ -33,14 +34,18 @@ struct World {
     parked: [(Mutex<Parked>, Condvar); 2],
     /// The jobs that have not run.
     left: AtomicUsize,
+    /// The other thread's job ends only when the lookout has run one.
+    is_long: bool,
+    ran: Flag,
 }
 
 impl World {
-    fn new(jobs: usize) -> &'static Self {
+    fn new(jobs: usize, is_long: bool) -> &'static Self {
         let idle = Idle::new(2, 2);
         (0..2).for_each(|worker| _ = idle.begin(worker));
         let parked = || (Mutex::new(Parked::default()), Condvar::new());
-        keep(Self { idle, queued: AtomicUsize::new(0), parked: [parked(), parked()], left: AtomicUsize::new(jobs) })
+        let (queued, left) = (AtomicUsize::new(0), AtomicUsize::new(jobs));
+        keep(Self { idle, queued, parked: [parked(), parked()], left, is_long, ran: Flag::new() })
     }
 
     fn tell(&self, thread: usize, change: impl FnOnce(&mut Parked)) {
@@ -81,7 +86,12 @@ impl World {
     }
 
     /// A job has run; the last one ends the model.
-    fn done(&self) {
+    fn done(&self, me: usize) {
+        if self.is_long && me == 0 {
+            self.ran.raise();
+        } else if self.is_long {
+            self.ran.wait();
+        }
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             for thread in self.idle.stop() {
                 self.tell(thread, |parked| parked.called = true);
@@ -96,7 +106,7 @@ impl World {
                 if std::mem::take(&mut searching) && self.idle.stop_searching() && self.has_work() {
                     self.announce();
                 }
-                self.done();
+                self.done(me);
             } else if self.left.load(Ordering::Acquire) == 0 {
                 if searching {
                     self.idle.stop_searching();
@@ -120,15 +130,16 @@ impl World {
     fn rest(&self, me: usize) -> bool {
         let mut looks = !(me == 1 && fault::is(NO_LOOK_AFTER_SEARCH));
         loop {
-            if looks && self.has_work() && !self.idle.is_anyone_searching() {
-                reach(if me == 0 { "the lookout got up" } else { "the other got up" });
-                assert!(self.idle.get_up(me), "nobody takes its worker");
-            }
             match self.idle.look(me, me == 0) {
                 Rest::Up(..) => return true,
                 Rest::Ended => return false,
                 Rest::Asleep(_) => {}
                 Rest::Standby(_) => unreachable!("nobody takes its worker"),
+            }
+            if looks && self.has_work() && !self.idle.is_anyone_searching() {
+                reach(if me == 0 { "the lookout got up" } else { "the other got up" });
+                assert!(self.idle.get_up(me), "nobody takes its worker");
+                continue;
             }
             looks = true;
             if self.park(me) {
@@ -148,8 +159,8 @@ impl World {
 
 /// The first thread lies in the reactor, as the lookout, and the system has something for it; the other looks for work. Jobs
 /// besides that one come from outside.
-fn model(jobs: usize) {
-    let world = World::new(jobs);
+fn model(jobs: usize, is_long: bool) {
+    let world = World::new(jobs, is_long);
     assert_eq!(world.idle.lie_down(0, false, true), Lain::Asleep(true));
     let lookout = thread::spawn(move || {
         if world.rest(0) {
@@ -170,18 +181,24 @@ fn model(jobs: usize) {
 #[test]
 fn what_the_reactor_wakes_is_run() {
     let places = ["queued while somebody searched", "the lookout got up", "the other got up"];
-    check(3, &places, || model(1));
+    check(3, &places, || model(1, false));
 }
 
 #[test]
 fn what_the_reactor_wakes_is_run_beside_work_from_outside() {
-    check(2, &["called somebody"], || model(2));
+    check(2, &["called somebody"], || model(2, false));
+}
+
+/// Neither is left to a thread that is in a long step.
+#[test]
+fn what_the_reactor_wakes_is_run_beside_a_long_step() {
+    check(2, &["called somebody", "the lookout got up"], || model(2, true));
 }
 
 #[test]
 #[should_panic]
 fn fault_no_fence_after_queueing() {
-    fault::with(NO_FENCE_AFTER_QUEUEING, what_the_reactor_wakes_is_run);
+    fault::with(NO_FENCE_AFTER_QUEUEING, what_the_reactor_wakes_is_run_beside_a_long_step);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! `monitor.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the monitor: what it has seen of
 //! a thread and what it does then are apart.
 //!
-//! Not seen to matter here: A4, since the monitor announces too. Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
+//! Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
@@ -19,6 +19,8 @@ use loom::thread;
 const TAKEN_BLINDLY: Fault = Fault::Driver(0);
 /// M4 is left out.
 const NOT_WOKEN: Fault = Fault::Driver(1);
+/// A4 is left out.
+const LEFT_IN_SILENCE: Fault = Fault::Driver(2);
 
 const CALLED: u8 = 1;
 const LOST: u8 = 2;
@@ -31,6 +33,8 @@ enum Job {
     Pushes(usize),
     /// The same without waiting.
     Leaves(usize),
+    /// Has used its turn, and comes to the global queue as another job, which nobody is told of.
+    UsesItsTurn(usize),
 }
 
 #[derive(Default)]
@@ -127,6 +131,8 @@ impl World {
         match self.jobs[job] {
             Job::Short => {}
             Job::Leaves(other) => self.push_own(me, other),
+            // `Context::push_used`.
+            Job::UsesItsTurn(again) => self.global.push(again),
             Job::Pushes(other) => {
                 self.push_own(me, other);
                 self.run[other].wait();
@@ -166,7 +172,9 @@ impl World {
             Attended::StandsBy(next) => {
                 reach("stood by after its step");
                 assert_eq!(next, None, "nobody waits for a worker");
-                self.announce();
+                if !fault::is(LEFT_IN_SILENCE) {
+                    self.announce();
+                }
                 if self.rest(me, false) { self.search_on(me, true) } else { None }
             }
         }
@@ -204,18 +212,21 @@ impl World {
     }
 
     /// `Context::rest`.
-    fn rest(&self, me: usize, mut asleep: bool) -> bool {
+    fn rest(&self, me: usize, mut looks_again: bool) -> bool {
         loop {
-            let work = asleep && self.has_work() && !self.idle.is_anyone_searching();
-            if work && !self.idle.get_up(me) {
-                self.announce();
-            }
-            match self.idle.look(me, false) {
+            let asleep = match self.idle.look(me, false) {
                 Rest::Up(..) => return true,
                 Rest::Ended => return false,
-                Rest::Asleep(_) => {}
-                Rest::Standby(_) => asleep = false,
+                Rest::Asleep(_) => true,
+                Rest::Standby(_) => false,
+            };
+            if std::mem::take(&mut looks_again) && self.has_work() && !self.idle.is_anyone_searching() {
+                if !self.idle.get_up(me) {
+                    self.announce();
+                }
+                continue;
             }
+            looks_again = asleep;
             self.threads[me].parked.wait();
         }
     }
@@ -315,6 +326,24 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
             world.push_global(2);
         });
     });
+}
+
+/// A thread loses its worker as it pushes a process that has used its turn, without telling anyone: whoever has the worker by
+/// then finds it, or is told of it when the thread stands by.
+#[test]
+fn a_used_turn_is_left_by_one_that_loses_its_worker() {
+    check(3, &["took the worker", "came too late", "stood by after its step"], || {
+        let world = World::new(&[Job::UsesItsTurn(1), Job::Short]);
+        model(world, || {
+            world.take_over(0);
+        });
+    });
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_left_in_silence() {
+    fault::with(LEFT_IN_SILENCE, a_used_turn_is_left_by_one_that_loses_its_worker);
 }
 
 /// Found by the stress of `tests/stalls`: the sleeper woke as a stray, and counted as searching for ever.

@@ -468,31 +468,33 @@ impl World {
 
     /// `Context::rest`.
     fn rest(&self, me: &Me, has_lain_down: bool, lookout: bool) -> bool {
-        let mut asleep = has_lain_down;
+        let mut looks_again = has_lain_down;
         loop {
-            if asleep {
-                self.look_again(me);
-            }
-            match self.idle.look(me.number, lookout) {
+            let asleep = match self.idle.look(me.number, lookout) {
                 Rest::Up(worker, behind) => {
                     me.worker.set(worker);
                     me.behind.set(behind);
                     return true;
                 }
                 Rest::Ended => return false,
-                Rest::Asleep(_) => {}
-                Rest::Standby(_) => asleep = false,
+                Rest::Asleep(_) => true,
+                Rest::Standby(_) => false,
+            };
+            if std::mem::take(&mut looks_again) && self.look_again(me) {
+                continue;
             }
+            looks_again = asleep;
             self.threads[me.number].parked.wait();
         }
     }
 
     /// `Context::look_again`.
-    fn look_again(&self, me: &Me) {
+    fn look_again(&self, me: &Me) -> bool {
         let work = self.has_work() && !self.idle.is_anyone_searching();
         if work && !self.idle.get_up(me.number) && !fault::is(LOSES_IN_SILENCE) {
             reach("told others");
             self.announce();
         }
+        work
     }
 }

@@ -19,8 +19,12 @@ pub(super) const BATCH_IN_SILENCE: Fault = Fault::Driver(3);
 pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
 /// Who lies down does not look again whether a timer has been set.
 pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
-/// Nobody who gets up, or wakes somebody, looks whether the monitor rests.
-pub(super) const MONITOR_LEFT_RESTING: Fault = Fault::Driver(7);
+/// A thread that got its worker while the monitor rests queues something, and does not end the rest.
+pub(super) const NO_G1: Fault = Fault::Driver(7);
+/// Who announces something and finds nobody to call does not end the rest of the monitor.
+pub(super) const NO_G2: Fault = Fault::Driver(14);
+/// Who sets a timer that nobody is there to keep does not end the rest of the monitor.
+pub(super) const NO_G3: Fault = Fault::Driver(15);
 /// A thread leaves what it has pushed to its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
 /// A thread leaves what has used its turn to others.
@@ -41,7 +45,7 @@ const THREADS: usize = 2;
 
 /// Jobs in the order that they came; one thread pushes, anyone takes.
 pub(in crate::models) struct Queue {
-    jobs: [AtomicUsize; 2],
+    jobs: [AtomicUsize; 3],
     pushed: AtomicUsize,
     taken: AtomicUsize,
 }
@@ -49,7 +53,7 @@ pub(in crate::models) struct Queue {
 impl Queue {
     pub(in crate::models) fn new() -> Self {
         Self {
-            jobs: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            jobs: [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)],
             pushed: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
         }
@@ -139,6 +143,8 @@ type Unseen = std::sync::atomic::AtomicBool;
 pub(super) struct Habits {
     /// Somebody plays the monitor.
     pub(super) monitor: bool,
+    /// Where no worker is idle, the monitor has another thread run what waits.
+    pub(super) takes_over: bool,
     /// A thread does before each step what production does every `FAIR` steps.
     pub(super) fair: bool,
 }
@@ -161,6 +167,8 @@ pub(super) struct World {
     stopped: AtomicBool,
     habits: Habits,
     lies: [Unseen; THREADS],
+    /// Each the thread's own.
+    unwatched: [Unseen; THREADS],
 }
 
 impl World {
@@ -182,26 +190,42 @@ impl World {
             stopped: AtomicBool::new(false),
             habits,
             lies: [Unseen::new(false), Unseen::new(false)],
+            unwatched: [Unseen::new(false), Unseen::new(false)],
         })
     }
 
     /// `Host::announce`.
     fn announce(&self) {
-        if let Some(thread) = self.idle.announce() {
-            reach("woke a sleeper");
-            self.unpark(thread);
+        match self.idle.announce() {
+            Some(thread) => {
+                reach("woke a sleeper");
+                self.unpark(thread);
+            }
+            None if self.idle.is_anyone_searching() || fault::is(NO_G2) => {}
+            None => self.rouse_monitor(),
         }
     }
 
     /// `Host::unpark`.
     fn unpark(&self, thread: usize) {
         self.parked[thread].raise();
-        self.rouse_monitor();
+    }
+
+    /// `Context::see_to_watch`.
+    fn see_to_watch(&self, me: usize) {
+        self.unwatched[me].store(self.idle.does_monitor_rest(), Ordering::Relaxed);
+    }
+
+    /// `Context::be_watched`.
+    fn be_watched(&self, me: usize) {
+        if self.unwatched[me].swap(false, Ordering::Relaxed) && !fault::is(NO_G1) {
+            self.rouse_monitor();
+        }
     }
 
     /// `Host::rouse_monitor`.
     fn rouse_monitor(&self) {
-        if self.habits.monitor && self.idle.does_monitor_rest() && !fault::is(MONITOR_LEFT_RESTING) {
+        if self.habits.monitor && self.idle.does_monitor_rest() {
             reach("woke the monitor");
             self.wake_monitor();
         }
@@ -232,10 +256,13 @@ impl World {
     /// `Host::set_timer`.
     pub(super) fn set_timer(&self) {
         self.timer.store(true, Ordering::SeqCst);
-        if !fault::is(TIMER_IN_SILENCE)
-            && let Some(thread) = self.idle.timer_set()
-        {
-            self.unpark(thread);
+        if fault::is(TIMER_IN_SILENCE) {
+            return;
+        }
+        match self.idle.timer_set() {
+            Some(thread) => self.unpark(thread),
+            None if fault::is(NO_G3) => {}
+            None => self.rouse_monitor(),
         }
     }
 
@@ -268,7 +295,9 @@ impl World {
 
     /// `Context::push_next`.
     fn push_next(&self, me: usize, job: usize) {
-        if let Some(displaced) = self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1) {
+        let displaced = self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1);
+        self.be_watched(me);
+        if let Some(displaced) = displaced {
             self.push_own(me, displaced);
         }
     }
@@ -325,6 +354,7 @@ impl World {
             Job::UsesItsTurn(again, next) => {
                 // `Context::push_used`: without P2 to P5.
                 self.push_unannounced(again);
+                self.be_watched(me);
                 if self.lies[1 - me].load(Ordering::Relaxed) {
                     reach("let a sleeper lie");
                 }
@@ -454,21 +484,22 @@ impl World {
         let looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
         let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
         loop {
+            match idle.look(me, lookout) {
+                Rest::Up(worker, _) => {
+                    self.see_to_watch(me);
+                    return assert_eq!(worker, me, "nobody takes its worker");
+                }
+                Rest::Ended => return,
+                Rest::Asleep(_) => {}
+                Rest::Standby(_) => unreachable!("nobody takes its worker"),
+            }
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
             let due = lookout && pending;
             let work = looks && self.has_work(me) && !idle.is_anyone_searching();
             if unkept || due || work {
                 assert!(idle.get_up(me), "nobody takes its worker");
-            }
-            match idle.look(me, lookout) {
-                Rest::Up(worker, _) => {
-                    self.rouse_monitor();
-                    return assert_eq!(worker, me, "nobody takes its worker");
-                }
-                Rest::Ended => return,
-                Rest::Asleep(_) => {}
-                Rest::Standby(_) => unreachable!("nobody takes its worker"),
+                continue;
             }
             reach("parked");
             self.parked[me].wait();
@@ -476,7 +507,7 @@ impl World {
     }
 
     /// `Host::look_on`, without its clock: whatever a tick may be there for is done at each look, and it rests as soon as all
-    /// workers are idle.
+    /// workers are idle. What a thread would run that it gives a stuck one's worker to, it runs itself.
     pub(super) fn look_on(&self) {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
@@ -486,9 +517,25 @@ impl World {
                 self.announce();
             }
             (0..self.threads).for_each(|thread| self.move_run_next(thread));
-            if crew.all_idle.is_none() || !self.rest_monitor() {
+            if crew.idle == 0 && self.habits.takes_over {
+                self.run_what_waits();
+            }
+            if !crew.all_idle || !self.rest_monitor() {
                 thread::yield_now();
             }
+        }
+    }
+
+    /// For a thread that has got the worker of one that is stuck.
+    fn run_what_waits(&self) {
+        let job = self.global.pop().or_else(|| self.deques.iter().find_map(Queue::pop));
+        if let Some(job) = job {
+            reach("took over");
+            assert!(matches!(self.jobs[job], Job::Short), "another one would be stuck");
+            self.has_run(job);
+        } else if self.timer.load(Ordering::SeqCst) && self.timer.swap(false, Ordering::AcqRel) {
+            reach("took over");
+            self.has_run(self.jobs.len());
         }
     }
 

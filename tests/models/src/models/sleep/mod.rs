@@ -23,8 +23,9 @@ use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
-const MONITOR: Habits = Habits { monitor: true, fair: false };
-const FAIR: Habits = Habits { monitor: false, fair: true };
+const MONITOR: Habits = Habits { monitor: true, takes_over: false, fair: false };
+const TAKES_OVER: Habits = Habits { monitor: true, takes_over: true, fair: false };
+const FAIR: Habits = Habits { monitor: false, takes_over: false, fair: true };
 
 /// A job from outside meets the only thread, which is going to sleep.
 #[test]
@@ -158,7 +159,7 @@ fn a_job_behind_a_long_step() {
 }
 
 /// The same with threads that have lain down, and find what was pushed before when they look again, while the monitor comes
-/// to rest: it sees that one has got up, or is told.
+/// to rest: it sees that one has got up, or is told. (G1)
 #[test]
 fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(1, &["moved what was to run next", "the monitor rested", "woke the monitor", "parked"], || {
@@ -168,6 +169,66 @@ fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
             // It has looked before.
             world.rest_monitor();
             world.look_on();
+        });
+    });
+}
+
+/// A process that has used its turn, behind a long step of the only thread, while the monitor comes to rest. (G1)
+#[test]
+fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
+    check(2, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
+        let world = World::new(1, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, TAKES_OVER);
+        world.push_unannounced(0);
+        model(world, Begin::LainDown, || {
+            world.rest_monitor();
+            world.look_on();
+        });
+    });
+}
+
+/// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the monitor comes
+/// to rest. (G2, in P3 or in F3)
+#[test]
+fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
+    check(2, &["took over", "the monitor rested", "woke the monitor", "woke a sleeper", "parked"], || {
+        let world = World::new(1, &[Job::WaitsFor(1), Job::Short], 0, TAKES_OVER);
+        model(world, Begin::LainDown, || {
+            let outside = thread::spawn(|| {
+                world.push_global(0);
+                world.push_global(1);
+            });
+            world.rest_monitor();
+            world.look_on();
+            outside.join().unwrap();
+        });
+    });
+}
+
+/// The same with two threads, which find all when they look again: the last that searches tells of what they leave.
+#[test]
+fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
+    check(1, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
+        let world = World::new(2, &[Job::WaitsFor(1), Job::Short, Job::WaitsFor(0)], 0, TAKES_OVER);
+        (0..3).for_each(|job| world.push_unannounced(job));
+        model(world, Begin::LainDown, || {
+            world.rest_monitor();
+            world.look_on();
+        });
+    });
+}
+
+/// A timer is set while the only thread is in a step that ends only when it has fired, or gets up for that step, and the
+/// monitor comes to rest. (G3, or G2 in F3)
+#[test]
+fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
+    check(2, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
+        let world = World::new(1, &[Job::WaitsFor(1)], 1, TAKES_OVER);
+        world.push_unannounced(0);
+        model(world, Begin::LainDown, || {
+            let outside = thread::spawn(|| world.set_timer());
+            world.rest_monitor();
+            world.look_on();
+            outside.join().unwrap();
         });
     });
 }
@@ -237,8 +298,38 @@ fn fault_no_look_at_timers() {
 /// The monitor sleeps on while a step holds up what it has woken.
 #[test]
 #[should_panic = "deadlock"]
-fn fault_monitor_left_resting() {
-    fault::with(MONITOR_LEFT_RESTING, a_job_behind_a_long_step_while_the_monitor_comes_to_rest);
+fn fault_no_g1() {
+    fault::with(NO_G1, a_job_behind_a_long_step_while_the_monitor_comes_to_rest);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_g1_for_a_used_turn() {
+    fault::with(NO_G1, a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_g2() {
+    fault::with(NO_G2, a_push_behind_a_long_step_while_the_monitor_comes_to_rest);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_g2_of_two() {
+    fault::with(NO_G2, a_job_behind_two_long_steps_while_the_monitor_comes_to_rest);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_look_after_find_with_a_monitor() {
+    fault::with(NO_LOOK_AFTER_FIND, a_job_behind_two_long_steps_while_the_monitor_comes_to_rest);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_no_g3() {
+    fault::with(NO_G3, a_timer_behind_a_long_step_while_the_monitor_comes_to_rest);
 }
 
 #[test]
