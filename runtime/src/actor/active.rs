@@ -243,7 +243,11 @@ pub(crate) fn wake_self() {
 
 /// Why the process that this thread runs is to end now, if it is.
 pub(crate) fn take_end() -> Option<ExitReason> {
-    if !(STOP.get() || has_table()) || !is_ending() {
+    if !has_table() {
+        // Most often, and without a reason that would be copied.
+        return STOP.replace(false).then_some(ExitReason::Normal);
+    }
+    if !is_ending() {
         return None;
     }
     STOP.set(false);

@@ -38,7 +38,7 @@ enum SourceByHand<P> {
 }
 
 /// Spawns a hand-written process at an entry, with its inputs.
-type BeginByHand<P> = fn(&'static Host, Birth, P, &str, Payloads) -> Result<Pid, SpawnError>;
+type BeginByHand<P> = fn(&'static Host, &mut Birth, P, &str, Payloads) -> Result<Pid, SpawnError>;
 
 impl<P: Process> SpawnProcess<P> {
     /// One whose state is here.
@@ -183,11 +183,11 @@ impl<P: Process> SpawnProcess<P> {
         match source {
             SourceByHand::Here(process, begin) => {
                 let (name, known) = entry_of(&process, entry);
-                begin(host, birth(known), process, name, input)
+                begin(host, &mut birth(known), process, name, input)
             }
             SourceByHand::Pinned(make) => {
                 let entry = entry.map(str::to_owned);
-                host.spawn_pinned(birth(UNKNOWN), make, move |process, ctx| {
+                host.spawn_pinned(&mut birth(UNKNOWN), make, move |process, ctx| {
                     let (name, known) = entry_of(process, entry.as_deref());
                     if let Some(pid) = ctx.pid() {
                         note_entry(pid, known);

@@ -159,7 +159,7 @@ impl<P: Actor> Machine<P> {
     }
 
     fn take_new(&mut self, ctx: &InitContext<'_>) -> Result<(P, Context<P>), InitError> {
-        self.seat.life = waker::life_of(waker::owner_of(ctx.pid()));
+        self.seat.life = waker::life_of_pid(ctx.pid());
         match self.state.take() {
             State::New(process) => Ok((process, Context::new(ctx.pid()))),
             started => {

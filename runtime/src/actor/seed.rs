@@ -27,7 +27,7 @@ pub(crate) enum Source<P> {
 }
 
 /// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is none.
-pub(crate) type Begins<P> = fn(&'static Host, Birth, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
+pub(crate) type Begins<P> = fn(&'static Host, &mut Birth, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
 /// An entry, to be called once.
 pub(crate) enum Beginning<'a, P> {

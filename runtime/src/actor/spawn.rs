@@ -194,11 +194,15 @@ impl<P: Actor> SpawnCore<P> {
                 let mut begin = |process: &mut P, context: &mut Context<P>| {
                     begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
                 };
-                begins(self.host, self.birth(entry, result), process, Beginning::Sync(&mut begin))
+                begins(self.host, &mut self.birth(entry, result), process, Beginning::Sync(&mut begin))
             }
             Source::Pinned(make) => {
-                let birth = self.birth(entry, result);
-                self.host.spawn_pinned(birth, || Machine::new(make()), |machine, ctx| machine.start_sync(ctx, begin))
+                let mut birth = self.birth(entry, result);
+                self.host.spawn_pinned(
+                    &mut birth,
+                    || Machine::new(make()),
+                    |machine, ctx| machine.start_sync(ctx, begin),
+                )
             }
         }
     }
@@ -228,11 +232,15 @@ impl<P: Actor> SpawnCore<P> {
                     let Some(begin) = begin.take() else { unreachable!("a process starts once") };
                     begin(process, context)
                 };
-                begins(self.host, self.birth(entry, result), process, Beginning::Future(&mut begin))
+                begins(self.host, &mut self.birth(entry, result), process, Beginning::Future(&mut begin))
             }
             Source::Pinned(make) => {
-                let birth = self.birth(entry, result);
-                self.host.spawn_pinned(birth, || Machine::new(make()), |machine, ctx| machine.start_future(ctx, begin))
+                let mut birth = self.birth(entry, result);
+                self.host.spawn_pinned(
+                    &mut birth,
+                    || Machine::new(make()),
+                    |machine, ctx| machine.start_future(ctx, begin),
+                )
             }
         }
     }
@@ -248,7 +256,7 @@ impl<P: Actor> SpawnCore<P> {
 /// Spawns a process that any worker may run.
 fn spawn_on_workers<P: Mobile>(
     host: &'static Host,
-    birth: Birth,
+    birth: &mut Birth,
     process: P,
     beginning: Beginning<'_, P>,
 ) -> Result<Pid, SpawnError> {

@@ -88,6 +88,12 @@ pub(crate) fn life_of(owner: Owner) -> u64 {
     owner.map_or(0, |(slot, generation)| u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation)
 }
 
+/// The word for the process that is named so, if there is one.
+#[inline]
+pub(crate) fn life_of_pid(pid: Option<Pid>) -> u64 {
+    pid.map_or(0, |pid| u64::from(pid.slot()) << crate::pid::GENERATION_BITS | pid.generation())
+}
+
 /// The owner that the word stands for.
 pub(crate) fn owner_of_life(life: u64) -> Owner {
     let generation = life & crate::pid::GENERATION_MASK;
@@ -114,10 +120,4 @@ pub(crate) fn is_own(context: &Context<'_>, life: u64) -> bool {
         0 => waker.will_wake(Waker::noop()),
         _ => waker.data().addr() as u64 == life && ptr::eq(waker.vtable(), &VTABLE),
     }
-}
-
-/// The life that `pid` names.
-pub(crate) fn owner_of(pid: Option<Pid>) -> Owner {
-    let pid = pid?;
-    TABLE.slot(pid.slot()).map(|slot| (slot, pid.generation()))
 }

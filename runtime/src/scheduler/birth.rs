@@ -95,8 +95,10 @@ pub(crate) struct Birth {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
 
-/// What a process that has started does first.
+/// What a process that has started does first. A whole word, as what is returned beside it is: copied as two words right after
+/// one byte was written, a result waits for the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
 pub(crate) enum First {
     /// A step.
     Step,
@@ -187,16 +189,16 @@ impl Host {
     #[inline]
     pub(crate) fn spawn<P: Process + Send>(
         &'static self,
-        birth: Birth,
+        birth: &mut Birth,
         process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
         self.bear(birth, Here { host: self, process, start: Some(start) })
     }
 
-    /// Brings a process into being.
+    /// Brings a process into being, and takes what it keeps out of `birth`.
     #[inline]
-    pub(super) fn bear<N: Newborn>(&'static self, birth: Birth, mut newborn: N) -> Result<Pid, SpawnError> {
+    pub(super) fn bear<N: Newborn>(&'static self, birth: &mut Birth, mut newborn: N) -> Result<Pid, SpawnError> {
         let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
@@ -214,7 +216,7 @@ impl Host {
         };
         let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
         pool::spend(COST);
-        self.write_card(&mut token, &birth, parent);
+        self.write_card(&mut token, birth, parent);
         let pid = token.open(newborn.home());
         if let Some(mailbox) = mailbox {
             super::crowd::watch::limit(token.slot(), pid.generation(), mailbox);
@@ -295,8 +297,8 @@ impl Host {
     }
 
     #[inline]
-    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: Birth, values: Option<Values>) {
-        let Birth { options, result, .. } = birth;
+    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: &mut Birth, values: Option<Values>) {
+        let (options, result) = (birth.options.take(), birth.result.take());
         let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
         if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
             return;
@@ -377,6 +379,7 @@ pub(super) struct Inside {
 }
 
 impl Inside {
+    #[inline]
     pub(super) fn enter(env: &Environment) -> Self {
         let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
         let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));

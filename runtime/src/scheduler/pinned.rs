@@ -200,7 +200,7 @@ impl Host {
     /// Spawns a process with a thread of its own, on which `make` makes it and `start` starts it.
     pub(crate) fn spawn_pinned<P: Process>(
         &'static self,
-        birth: Birth,
+        birth: &mut Birth,
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
