@@ -56,6 +56,7 @@ impl<'a> Events<'a> {
     }
 
     /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with them.
+    #[inline]
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
             Source::Lanes(feed) => feed.next_control(),
