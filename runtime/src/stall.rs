@@ -23,7 +23,8 @@ pub struct Stall {
     /// The type of the message that the turn was given last: that which is being handled, unless it has been set aside. `None`
     /// in a step that is about something else: an answer, a timer, a signal, the end.
     pub message: Option<&'static str>,
-    /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier.
+    /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Or more, if nobody
+    /// waited for anything when it began, and it is not the first in its turn: such a one is watched from when somebody waits.
     pub lasted: Duration,
     /// Whether its worker was given to another thread.
     pub taken_over: bool,

@@ -1,6 +1,6 @@
 //! When there is nothing to look for.
 
-use super::{Loop, Other, Stuck, one_worker, stick};
+use super::{Loop, Other, Stuck, Wait, one_worker, stick};
 use postroom::prelude::*;
 use postroom::{Clock, Statistics, block_in_place};
 use postroom_tests::{Latch, act, eventually, listeners, soon};
@@ -105,6 +105,30 @@ fn timers_fire_behind_a_step_that_nobody_watched() {
         other.ask().send_after(Duration::from_millis(5)).unwrap();
         heard(2);
         until.open();
+    });
+}
+
+/// Steps that do not end on all workers, and others that wait behind them, come from many threads just as the one that looks
+/// for such steps lies down.
+/// Mutation: leave out G2.
+#[test]
+fn whatever_comes_as_nobody_looks_any_more_is_seen() {
+    soon(|| {
+        for workers in [1, 2, 4] {
+            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            let stuck: Vec<_> = (0..workers).map(|_| runtime.spawn(Stuck).serve().unwrap()).collect();
+            let other = runtime.spawn(Other).serve().unwrap();
+            for round in 0..25 {
+                // It lies down about 20 ms after the last of the round before.
+                std::thread::sleep(Duration::from_micros(16_000 + round * 7 % 25 * 400));
+                let sticks = |&stuck| std::thread::spawn(move || stick(stuck, Wait));
+                let sticking: Vec<_> = stuck.iter().map(sticks).collect();
+                let asking: Vec<_> = (0..3).map(|_| std::thread::spawn(move || other.ask().wait())).collect();
+                asking.into_iter().for_each(|asking| assert_eq!(asking.join().unwrap().unwrap(), 7));
+                sticking.into_iter().for_each(|sticking| sticking.join().unwrap().open());
+            }
+            assert!(runtime.shutdown().unwrap().is_clean());
+        }
     });
 }
 
