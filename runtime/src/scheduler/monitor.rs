@@ -21,7 +21,7 @@
 //! * R1 the monitor has found all workers idle at some ticks: under the lock of `idle` it looks whether they all are; if so,
 //!   it notes that it rests. R2 it parks until the note is gone.
 //! * U1 a thread that has got a worker, under the lock, looks whether the monitor rests. If so it is *unwatched*: it notes
-//!   that, and when its turn began, for the day that somebody asks how long it has been at that.
+//!   that, and when its turn began: so it can be told later how long it has been at that.
 //! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in the
 //!   global queue), G2 whoever announces something and finds nobody who sleeps or searches (P3 of `idle`), G3 whoever sets a
 //!   timer and finds nobody to keep it, G4 whoever joins the line for a worker: looks whether the monitor rests, and if so
@@ -33,11 +33,11 @@
 //! lock says. What they queue is told of by G1, or announced. Of what is announced, P3 finds a sleeper, who is
 //! called and searches; or a searcher, who comes to it or to F3 or S3, and announces it once more if it is still there (timers
 //! without a lookout among it); or neither: G2. So as long as the note stands, what is queued is about to be looked at by one
-//! who searches.
+//! who searches. A step that has lost its worker may go on while the monitor rests: it announces what it queues, once it knows
+//! (`handoff`, M2); and as long as the end of such a step is to be told of the monitor rests only for a while at a time.
 //!
 //! So a message now and then into a host that is at rest wakes one thread, and no ticks. (Each such message was measured to
-//! come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another program.) A step
-//! without a worker may go on while the monitor rests, and its end is looked for now and then.
+//! come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another program.)
 //!
 //! A model is in `tests/models`.
 
