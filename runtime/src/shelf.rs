@@ -1,8 +1,12 @@
 //! Free pieces of memory of one size, kept by each thread and exchanged between threads in chains.
 //!
-//! A thread keeps up to two chains of free pieces; a full spare one goes to the program's depot, an empty hand takes one
-//! from there, and only when there is none is memory allocated, a slab at a time. So a piece costs a few plain loads and
-//! stores, whichever threads take it and give it back, and one queue operation per chain.
+//! A thread keeps the chain that it is at and up to [`SPARES`] full ones; one more goes to the program's depot, a thread that
+//! has none left takes one from there, and only when there is none is memory allocated, a slab at a time. So a piece costs a
+//! few plain loads and stores, whichever threads take it and give it back, and at most one queue operation per chain.
+//!
+//! The spare chains are a stack: what was given back last is taken first, and is still in the core's cache. (The depot is a
+//! queue. With one spare chain, as in the scheme's source, a burst of a thousand messages went through it, so that one thread
+//! alone went round all the memory that it had ever needed at once.)
 //!
 //! The memory is never returned: it stays at its high-water mark. A thread that ends gives its chains to the depot.
 //!
@@ -21,6 +25,9 @@ impl Link {
         Self(AtomicPtr::new(next))
     }
 }
+
+/// How many full chains a thread keeps. Of nodes, with the one that it is at, as many as a mailbox of the default bound has.
+const SPARES: usize = 4;
 
 /// Free pieces, linked.
 struct Chain(NonNull<Link>);
@@ -50,12 +57,14 @@ pub(crate) struct Shelf {
     /// The chain that is drawn from and added to.
     hand: *mut Link,
     count: usize,
-    /// A full chain, or null.
-    spare: *mut Link,
+    /// Full chains; the last was put there last.
+    spares: [*mut Link; SPARES],
+    spare: usize,
 }
 
 impl Shelf {
-    pub(crate) const EMPTY: Self = Self { hand: ptr::null_mut(), count: 0, spare: ptr::null_mut() };
+    pub(crate) const EMPTY: Self =
+        Self { hand: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
     /// A free piece.
     #[inline]
@@ -82,7 +91,7 @@ impl Shelf {
         self.count += 1;
     }
 
-    /// The hand is empty, or full: then it becomes the spare chain, and the spare one goes to the depot.
+    /// The hand is empty, or full: then it becomes a spare chain, or goes to the depot if there are enough.
     #[cold]
     fn add_first(&mut self, depot: &Depot, piece: NonNull<Link>) {
         // SAFETY: the caller gives it up.
@@ -92,16 +101,27 @@ impl Shelf {
             return depot.chains.push(Chain(piece));
         }
         if let Some(full) = NonNull::new(std::mem::replace(&mut self.hand, piece.as_ptr())) {
-            let spare = std::mem::replace(&mut self.spare, full.as_ptr());
-            NonNull::new(spare).into_iter().for_each(|spare| depot.chains.push(Chain(spare)));
+            match self.spares.get_mut(self.spare) {
+                Some(place) => {
+                    *place = full.as_ptr();
+                    self.spare += 1;
+                }
+                None => depot.chains.push(Chain(full)),
+            }
         }
         self.count = 1;
     }
 
-    /// The hand is empty: takes the spare chain, the program's, or new memory.
+    /// The last of the spare chains.
+    fn take_spare(&mut self) -> Option<NonNull<Link>> {
+        self.spare = self.spare.checked_sub(1)?;
+        NonNull::new(self.spares[self.spare])
+    }
+
+    /// The hand is empty: takes a spare chain, one of the program's, or new memory.
     #[cold]
     fn refill(&mut self, depot: &Depot) -> NonNull<Link> {
-        let chain = NonNull::new(std::mem::replace(&mut self.spare, ptr::null_mut()));
+        let chain = self.take_spare();
         let chain = chain.or_else(|| depot.chains.pop().map(|chain| chain.0));
         let chain = chain.unwrap_or_else(|| (depot.slab)(depot.length));
         // A thread that has ended may have left a shorter one. Then the count is too high when the hand is empty again, and
@@ -118,14 +138,11 @@ impl Shelf {
 
     /// The thread ends.
     pub(crate) fn leave(&mut self, depot: &Depot) {
-        for chain in
-            [std::mem::replace(&mut self.hand, ptr::null_mut()), std::mem::replace(&mut self.spare, ptr::null_mut())]
-        {
-            if let Some(chain) = NonNull::new(chain) {
-                depot.chains.push(Chain(chain));
-            }
-        }
+        let hand = NonNull::new(std::mem::replace(&mut self.hand, ptr::null_mut()));
         self.count = 0;
+        for chain in hand.into_iter().chain(std::iter::from_fn(|| self.take_spare())) {
+            depot.chains.push(Chain(chain));
+        }
     }
 }
 
