@@ -69,14 +69,14 @@ const SPINS: u32 = 12;
 impl Context {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
-        let mut desk = Desk::new(&self.thread.turn);
+        let mut desk = Desk::new(self.thread);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
                 // that was running, not the worker.
                 tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
                 // Whatever is on the desk belongs to that process.
-                let _panic = crate::panics::contain(|| desk = Desk::new(&self.thread.turn));
+                let _panic = crate::panics::contain(|| desk = Desk::new(self.thread));
                 self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
             }
         }
@@ -206,24 +206,43 @@ impl Context {
         found
     }
 
+    /// One of what was sent from outside. As with the global queue, a look first: the queue's own `pop` has a fence for one that
+    /// is empty, twenty cycles in each turn. What comes right after the look is announced by whoever pushes it.
+    #[inline]
     fn take_inject(&self) -> Option<Token> {
-        let token = self.worker.get().inject.pop()?;
+        let inject = &self.worker.get().inject;
+        if inject.is_empty() {
+            return None;
+        }
+        let token = inject.pop()?;
         self.thread.counters.from_inject.add(1);
         Some(token)
     }
 
     /// One from the global queue, and a batch that goes to the own deque: newest first, so that its owner, who takes from
     /// the hot end, runs them in their order.
+    #[inline]
     fn take_global(&self) -> Option<Token> {
-        let first = self.host.global.pop()?;
+        let global = &self.host.global;
+        if global.is_empty() {
+            return None;
+        }
+        let first = global.pop()?;
+        self.thread.counters.from_global.add(1);
+        if !global.is_empty() {
+            self.take_batch();
+        }
+        Some(first)
+    }
+
+    fn take_batch(&self) {
         let batch: smallvec::SmallVec<[Token; BATCH]> =
             std::iter::from_fn(|| self.host.global.pop()).take(BATCH).collect();
-        self.thread.counters.from_global.add(1 + batch.len() as u64);
+        self.thread.counters.from_global.add(batch.len() as u64);
         if !batch.is_empty() {
             batch.into_iter().rev().for_each(|token| self.deque.push(token));
             self.host.announce();
         }
-        Some(first)
     }
 
     /// Looks everywhere until there is something; `None` when the thread is to end.
