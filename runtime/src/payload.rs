@@ -110,12 +110,15 @@ impl TypeMark {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
+    /// That of the payload's value.
+    pub(crate) fn set(&self, payload: &Payload) {
+        self.0.store(ptr::from_ref(payload.table).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// `T`.
     #[inline(always)]
-    pub(crate) fn set(&self, payload: Option<&Payload>) {
-        self.0.store(
-            payload.map_or(ptr::null_mut(), |payload| ptr::from_ref(payload.table).cast_mut()),
-            Ordering::Relaxed,
-        );
+    pub(crate) fn set_to<T: Send + 'static>(&self) {
+        self.0.store(ptr::from_ref(TableOf::<T>::TABLE).cast_mut(), Ordering::Relaxed);
     }
 
     #[inline(always)]

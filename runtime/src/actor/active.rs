@@ -14,6 +14,7 @@ use crate::process::guardian::leave as leave_to_heir;
 use crate::process::handover::Upgrade;
 use crate::scheduler::own::is_turn_over;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr;
 use std::task::{Context, Poll};
 
@@ -106,11 +107,28 @@ impl Drop for Restore {
     }
 }
 
+/// That the calling thread runs a process, with its table in place.
+pub(crate) struct Entered<'a> {
+    seat: *mut Seat,
+    lent: PhantomData<&'a mut Seat>,
+}
+
+impl Entered<'_> {
+    /// Whether the process has more to see to than the messages in its mailbox.
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        // SAFETY: what `enter` borrows while this lives, and has left to this pointer and to the same one in ACTIVE. Nobody looks
+        // by that one: this is asked between two messages.
+        STOP.get() || unsafe { &*self.seat }.is_busy()
+    }
+}
+
 /// Runs `body` with `seat` as the calling thread's table, for someone who stops waiting at `deadline`.
 #[inline]
-pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnOnce() -> R) -> R {
+pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
+    let seat: *mut Seat = seat;
     let _restore = Restore::with(Active { seat, deadline });
-    body()
+    body(&Entered { seat, lent: PhantomData })
 }
 
 /// Runs `body` as if this thread ran no process.
@@ -162,13 +180,6 @@ fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
 pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not at work: this is asked between two messages.
     unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
-}
-
-/// Whether the process that this thread runs has more to see to than the messages in its mailbox.
-#[inline]
-pub(crate) fn is_busy() -> bool {
-    // SAFETY: as in `has_table`.
-    STOP.get() || unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(Seat::is_busy)
 }
 
 /// The process that this thread runs is to end when the method that runs now is done (in async code: at its next await).

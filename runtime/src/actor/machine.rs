@@ -5,7 +5,7 @@
 //! it. An async entry or method takes the struct and its context into a future and gives them back at its end, so that
 //! dropping the future (a kill) drops the struct with it, the method's locals first.
 
-use super::active::{self, Seat};
+use super::active::{self, Entered, Seat};
 use super::context::Context;
 use super::definition::{Actor, Errand, names};
 use super::entry::{Begin, Finished, Inputs, Pending, Start};
@@ -129,7 +129,7 @@ impl<P: Actor> Machine<P> {
         // What most often is nothing is not handed on by value: a wide copy of a word that was just written waits for it to
         // be in the cache, twenty cycles each.
         let (mut failed, mut end) = (None, None);
-        active::enter(&mut self.seat, active::deadline(), || {
+        active::enter(&mut self.seat, active::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {
                 failed = Some(error);
             }
@@ -173,6 +173,7 @@ impl<P: Actor> Machine<P> {
     fn step_inside(
         state: &mut State<P>,
         life: u64,
+        entered: &Entered<'_>,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
     ) -> Result<(), ProcessError> {
@@ -195,7 +196,7 @@ impl<P: Actor> Machine<P> {
                             return Ok(());
                         }
                     }
-                    if let Some(errand) = serve(process, context, events)?.then_away() {
+                    if let Some(errand) = serve(process, context, entered, events)?.then_away() {
                         Self::send_away(state, errand);
                         continue;
                     }
@@ -241,7 +242,7 @@ impl<P: Actor> Machine<P> {
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, life) = (&mut self.state, self.seat.life);
-        active::enter(&mut self.seat, None, || Self::step_inside(state, life, events, out))?;
+        active::enter(&mut self.seat, None, |entered| Self::step_inside(state, life, entered, events, out))?;
         if matches!(self.state, State::Serving(..)) && self.seat.is_upgrading() {
             self.hand_over(out);
         }
@@ -358,8 +359,8 @@ impl<P: Actor> Process for Machine<P> {
             && let Some(feed) = events.mail_only()
             && let State::Serving(process, context) = &mut self.state
         {
-            let served = active::enter(&mut self.seat, None, || {
-                let is_busy = serve_mail_only(process, context, feed)?;
+            let served = active::enter(&mut self.seat, None, |entered| {
+                let is_busy = serve_mail_only(process, context, entered, feed)?;
                 Ok::<_, ProcessError>(is_busy.then(active::take_end))
             })?;
             match served {
@@ -378,7 +379,7 @@ impl<P: Actor> Process for Machine<P> {
     fn close(&mut self) {
         // Whatever is pending ends with its process's table in place, so that what it waits for is cancelled.
         let state = self.state.take();
-        active::enter(&mut self.seat, active::deadline(), || {
+        active::enter(&mut self.seat, active::deadline(), |_| {
             drop(state);
             if active::has_table() {
                 active::leave();

@@ -1,7 +1,7 @@
 //! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to; and
 //! before the next of them answers, signals, and what was set aside.
 
-use super::active;
+use super::active::{self, Entered};
 use super::attachment::Inbound;
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery, Errand};
@@ -38,6 +38,7 @@ impl Served {
 pub(super) fn serve_mail_only<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
+    entered: &Entered<'_>,
     feed: &mut Feed,
 ) -> Result<bool, ProcessError> {
     while let Some(mut mail) = feed.mail() {
@@ -60,7 +61,7 @@ pub(super) fn serve_mail_only<P: Actor>(
             Some(None) => refuse(context, mail),
             Some(Some(error)) => return Err(error),
         }
-        if active::is_busy() {
+        if entered.is_busy() {
             return Ok(true);
         }
     }
@@ -83,10 +84,11 @@ fn refuse<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
 pub(super) fn serve<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
+    entered: &Entered<'_>,
     events: &mut Events<'_>,
 ) -> Result<Served, ProcessError> {
     loop {
-        if active::is_busy()
+        if entered.is_busy()
             && let Some(served) = serve_first(process, context)?
         {
             return Ok(served);
@@ -96,7 +98,7 @@ pub(super) fn serve<P: Actor>(
             continue;
         }
         if let Some(feed) = events.feed_mut() {
-            if serve_mail_apart(process, context, feed)? {
+            if serve_mail_apart(process, context, entered, feed)? {
                 continue;
             }
             return Ok(Served::All);
@@ -117,9 +119,10 @@ pub(super) fn serve<P: Actor>(
 fn serve_mail_apart<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
+    entered: &Entered<'_>,
     feed: &mut Feed,
 ) -> Result<bool, ProcessError> {
-    serve_mail_only(process, context, feed)
+    serve_mail_only(process, context, entered, feed)
 }
 
 #[cold]

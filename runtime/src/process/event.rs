@@ -137,7 +137,8 @@ impl<'a> Events<'a> {
 
 /// The lanes of a running process, as its step sees them: made once for a thread, and used by one step after the other.
 pub(crate) struct Feed {
-    holder: Option<Holder<'static>>,
+    /// Of the process that has begun a step last.
+    holder: Holder<'static>,
     /// Who the process is.
     whose: Option<&'static dyn Ear>,
     generation: u64,
@@ -198,10 +199,14 @@ pub(crate) struct Rare {
 }
 
 impl Feed {
-    /// A feed from nowhere, for a thread whose turns are that one.
-    pub(crate) fn new(turn: &'static Turn) -> Self {
+    /// A feed for a thread whose turns are that one; before its first step, from lanes where nothing comes.
+    ///
+    /// # Safety
+    /// The calling thread holds the token of `nowhere`, and uses it through nothing else than its feed.
+    pub(crate) unsafe fn new(turn: &'static Turn, nowhere: &'static Lanes) -> Self {
         Self {
-            holder: None,
+            // SAFETY: as the caller promises.
+            holder: unsafe { Holder::new(nowhere) },
             whose: None,
             generation: 0,
             controls: Controls::none(),
@@ -232,7 +237,7 @@ impl Feed {
     #[inline]
     pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn Ear, generation: u64) {
         // SAFETY: as the caller promises.
-        self.holder = Some(unsafe { Holder::new(lanes) });
+        self.holder = unsafe { Holder::new(lanes) };
         self.whose = Some(whose);
         self.generation = generation;
         self.messages = 0;
@@ -242,7 +247,7 @@ impl Feed {
     #[inline]
     pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
         self.attend();
-        let taken = self.holder().take_control();
+        let taken = self.holder.take_control();
         if taken.are_answers_for(self.generation) {
             self.controls = taken;
             return None;
@@ -278,15 +283,6 @@ impl Feed {
         }
     }
 
-    /// The lanes.
-    #[inline]
-    fn holder(&mut self) -> &mut Holder<'static> {
-        match &mut self.holder {
-            Some(holder) => holder,
-            None => unreachable!("a step has begun"),
-        }
-    }
-
     /// Whether the process is to end before it takes another event.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
@@ -317,19 +313,19 @@ impl Feed {
 
     /// Whether anything but a wake is left for the process in the control lane.
     pub(crate) fn has_control_node(&self) -> bool {
-        !self.controls.is_empty() || self.holder.as_ref().is_some_and(Holder::has_control_node)
+        !self.controls.is_empty() || self.holder.has_control_node()
     }
 
     /// Whether the data lane is empty.
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
-        self.holder.as_ref().is_none_or(Holder::is_data_empty)
+        self.holder.is_data_empty()
     }
 
     /// Whether anything is left for the process in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
-        !self.controls.is_empty() || self.holder.as_ref().is_some_and(Holder::has_control)
+        !self.controls.is_empty() || self.holder.has_control()
     }
 
     /// The end of a step that was not plain: gives what few steps meet with, and what the step left alone.
@@ -405,26 +401,22 @@ impl Feed {
         let turn = self.turn;
         loop {
             // A wake alone is no reason to stop: a future may wake itself in each of its polls until it has a message.
-            if self.holder().has_control_node() || turn.is_over(pool::spent()) {
+            if self.holder.has_control_node() || turn.is_over(pool::spent()) {
                 return None;
             }
-            let letter = self.holder().next_data()?;
+            let letter = self.holder.next_data()?;
             pool::spend(1);
             if letter.is_message_for(self.generation) {
                 self.messages += 1;
                 let content: *mut Content = letter.content();
                 // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
                 let content = unsafe { &mut *content };
-                turn.note_message(content.payload.as_ref());
-                return Some(Mail::new(content));
+                return Some(Mail::new(content, turn));
             }
             match self.meet(letter) {
                 Met::Nothing => {}
                 Met::Something => return None,
-                Met::Message => {
-                    self.turn.note_message(self.redeemed.payload.as_ref());
-                    return Some(Mail::new(&mut self.redeemed));
-                }
+                Met::Message => return Some(Mail::new(&mut self.redeemed, turn)),
             }
         }
     }
@@ -465,7 +457,7 @@ impl Feed {
     /// Whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while something is in the
     /// control lane: it may have been said before the notice, and is heard first, by the next step.
     fn has_notice(&self) -> bool {
-        self.has_notices() && self.holder.as_ref().is_some_and(|holder| !holder.has_control_node())
+        self.has_notices() && !self.holder.has_control_node()
     }
 
     /// Whether notices have been taken that the step did not come to: the next one is.

@@ -57,9 +57,14 @@ impl Turn {
     }
 
     /// The process is given a message.
-    #[inline(always)]
-    pub(crate) fn note_message(&self, message: Option<&Payload>) {
+    pub(crate) fn note_message(&self, message: &Payload) {
         self.message.set(message);
+    }
+
+    /// The process is given an `M`.
+    #[inline(always)]
+    pub(crate) fn note_message_of<M: Send + 'static>(&self) {
+        self.message.set_to::<M>();
     }
 
     /// The step that begins is about something else than messages.
@@ -133,7 +138,7 @@ mod tests {
         let turn = Turn::new();
         turn.begin(0, 128);
         assert_eq!(turn.message(), None);
-        turn.note_message(Some(&Payload::new(7_i64)));
+        turn.note_message(&Payload::new(7_i64));
         assert_eq!(turn.message(), Some("i64"));
         turn.begin(1, 128);
         assert_eq!(turn.message(), None);

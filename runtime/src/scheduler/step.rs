@@ -20,6 +20,7 @@ use super::crowd;
 use super::crowd::press::Press;
 use super::end::end;
 use super::local::Context;
+use super::thread::Thread;
 use super::timers::{Action, complete};
 use crate::caller::{self, Caller};
 use crate::clock::{Moment, TimerKey};
@@ -35,7 +36,6 @@ use crate::process::StepOutput;
 use crate::process::event::{Events, Feed, Rare};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Request, Status, Written, Yield};
-use crate::process::turn::Turn;
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
 use std::mem::ManuallyDrop;
@@ -88,10 +88,11 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// For a thread whose turns are that one.
-    pub(crate) fn new(turn: &'static Turn) -> Self {
+    /// For the thread that calls.
+    pub(crate) fn new(thread: &'static Thread) -> Self {
         Self {
-            feed: Feed::new(turn),
+            // SAFETY: the thread has the token of these lanes for good, and no desk but this one.
+            feed: unsafe { Feed::new(&thread.turn, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
             result: None,
@@ -256,15 +257,21 @@ impl Context {
 
     /// The process has used its turn: others come first. See `idle`, *Own work*.
     fn push_used(&self, token: Token) {
-        let now = Moment::about_now();
-        let is_brief = now.since(self.turn_used.replace(now)) < BRIEF;
-        let is_next = is_brief && self.deque.is_empty() && self.host.global.is_empty();
+        // A worker that is alone has nobody to call.
+        let is_next =
+            self.host.workers.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
         if is_next {
             self.be_watched();
         } else {
             self.host.announce();
         }
+    }
+
+    /// Whether a turn was used here shortly before this one.
+    fn is_brief(&self) -> bool {
+        let now = Moment::about_now();
+        now.since(self.turn_used.replace(now)) < BRIEF
     }
 
     #[cold]

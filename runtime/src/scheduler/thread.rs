@@ -21,6 +21,7 @@
 
 use super::counters::Counters;
 use crate::clock::Moment;
+use crate::mailbox::lanes::Lanes;
 use crate::oneshot::{Waiter, Watch};
 use crate::process::turn::Turn;
 use crate::sync::{
@@ -51,6 +52,8 @@ pub(crate) struct Thread {
     pub(crate) running: AtomicPtr<Slot>,
     /// What is left of its turn, and what that is at.
     pub(crate) turn: Turn,
+    /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
+    pub(crate) nowhere: Lanes,
     /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time has
     /// gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
     attention: AtomicU8,
@@ -89,6 +92,7 @@ impl Thread {
             run_next: AtomicPtr::new(ptr::null_mut()),
             running: AtomicPtr::new(ptr::null_mut()),
             turn: Turn::new(),
+            nowhere: Lanes::unused(),
             attention: AtomicU8::new(0),
             begun: AtomicU64::new(NOT_NOTED),
             begun_after: AtomicU64::new(0),
