@@ -2,9 +2,9 @@
 
 use super::{Sink, Source};
 use postroom::prelude::*;
-use postroom::{Bound, Clock, ProcessState};
+use postroom::{Bound, Clock, Host, ProcessState};
 use postroom_tests::{Latch, eventually, soon};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 #[test]
@@ -59,6 +59,83 @@ fn no_step_waits_for_what_others_have_sent() {
         assert!(statistics.holds > 0);
         let ran: Vec<u64> = statistics.threads.iter().map(|thread| thread.steps).filter(|&steps| steps > 0).collect();
         assert_eq!(ran.len(), 1, "a step has waited, and another thread had its worker: {ran:?}");
+    });
+}
+
+/// Looks now and then whether all have been let go, and never rests: there is always a message more.
+#[process]
+struct Busy {
+    host: Host,
+    gate: Latch,
+    looks: u32,
+    done: Sender<u32>,
+}
+
+#[process]
+impl Busy {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        self.gate.wait();
+        ctx.address().look().send().unwrap();
+    }
+
+    #[message]
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        self.looks += 1;
+        if self.host.statistics().held == 0 {
+            self.done.send(self.looks).unwrap();
+        } else {
+            ctx.address().look().send().unwrap();
+        }
+    }
+
+    #[message]
+    fn hear(&mut self) {}
+}
+
+#[process]
+struct Small {
+    busy: Address<Busy>,
+}
+
+#[process]
+impl Small {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn tell(&mut self) {
+        self.busy.hear().send().unwrap();
+    }
+}
+
+/// Four hundred that have one message each are held, and let go in fewer than forty turns (of at most 128 looks each) although
+/// the receiver always has something else: not one a turn.
+///
+/// Mutation: in `crowd/hold.rs`, `relieve`, do without `has_room`.
+#[test]
+fn those_that_send_little_are_let_go_together() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
+        let (done, looks) = channel();
+        let gate = Latch::new();
+        let busy = runtime.spawn(Busy { host: *runtime, gate: gate.clone(), looks: 0, done }).serve().unwrap();
+        busy.begin().send().unwrap();
+        // It is in its step, or it might look at its mailbox while another sender is about to number a message there.
+        eventually(|| busy.pid().info().unwrap().mailbox == 0);
+        // Until one comes back, since there are too many.
+        while busy.hear().send().is_ok() {}
+        for _ in 0..400 {
+            runtime.spawn(Small { busy }).serve().unwrap().tell().send().unwrap();
+        }
+        eventually(|| runtime.statistics().held == 400);
+        gate.open();
+        let looks = looks.recv().unwrap();
+        assert!(looks < 40 * 128, "{looks} looks");
+        assert_eq!(runtime.statistics().valves, 0);
     });
 }
 

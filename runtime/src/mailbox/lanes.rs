@@ -284,11 +284,16 @@ impl Lanes {
     /// sequence numbers. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
     /// the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
-        // SAFETY: null, or the address of a node; nodes are never freed.
-        match unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, Node::sequence) {
+        match self.last_sequence() {
             0 => 0,
             last => distance(self.first_sequence(), last),
         }
+    }
+
+    /// The sequence number of the letter that came last; zero if it is not known. A glance from anywhere, stale at once.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        // SAFETY: null, or the address of a node; nodes are never freed.
+        unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, Node::sequence)
     }
 
     /// Whether the process is idle, and whether it waits for control only. A glance from anywhere, stale at once.

@@ -209,7 +209,7 @@ impl Context {
             After::LayWait => token.lay_wait(),
             After::LayWaiting => self.lay_waiting(token),
             After::Again => Some(token),
-            After::Hold(press, waits) => match self.hold_for(token, press, waits) {
+            After::Hold(press, waits) => match self.hold_for(desk, token, press, waits) {
                 Some(token) if waits => self.lay_waiting(token),
                 held => held,
             },
@@ -239,8 +239,10 @@ impl Context {
 
     /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
     #[cold]
-    fn hold_for(&self, token: Token, press: Press, waits: bool) -> Option<Token> {
-        let token = self.hold(token, press.on, press.generation, waits);
+    fn hold_for(&self, desk: &Desk, token: Token, press: Press, waits: bool) -> Option<Token> {
+        // Without what the press itself has cost it.
+        let sends = desk.feed.spent().saturating_sub(BUDGET.into());
+        let token = self.hold(token, press, sends, waits);
         // What wakers of others have sent from here on the way is not the next process's.
         crowd::press::take();
         token

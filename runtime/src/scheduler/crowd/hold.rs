@@ -1,10 +1,11 @@
 //! Who is held, and who is let go.
 
 use super::measure::{bound_of, is_over};
+use super::press::Press;
 use super::side::{Held, Room, SIDES, State, Waiting, side_of};
 use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::mailbox::lanes::Controls;
-use crate::mailbox::node::NodeBox;
+use crate::mailbox::node::{NodeBox, distance};
 use crate::oneshot::Oneshot;
 use crate::pid::{Pid, Resident};
 use crate::scheduler::aside::while_handed_off;
@@ -36,17 +37,18 @@ pub(crate) enum Why {
 }
 
 impl Context {
-    /// Holds the process for as long as the mailbox of `on`, in that life, is too full; `waits` says that it waits for its yields.
-    /// Gives the token back if it is not to be held.
+    /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full; `waits`
+    /// says that it waits for its yields. Gives the token back if it is not to be held.
     #[cold]
-    pub(crate) fn hold(&self, token: Token, on: &'static Slot, life: u64, waits: bool) -> Option<Token> {
+    pub(crate) fn hold(&self, token: Token, press: Press, sends: u64, waits: bool) -> Option<Token> {
+        let Press { on, generation: life, .. } = press;
         let (slot, generation) = (token.slot(), token.generation());
         if !may_be_held(slot, on) {
             return Some(token);
         }
         let number = begin_hold(slot, on, self.host, None);
         slot.debt.store(if waits { WAITING_DEBT } else { HELD_DEBT }, Ordering::Relaxed);
-        if !wait_at(on, life, Waiting::Process { slot, generation, number }) || is_over(slot) {
+        if !wait_at(on, life, Waiting::Process { slot, generation, number, sends }) || is_over(slot) {
             lift(slot, Why::Room);
         }
         let valve = move || {
@@ -228,36 +230,51 @@ pub(super) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> b
     true
 }
 
-/// Those who wait for room in a mailbox are let go if there is some: one, if the process will look again soon, or all if it
-/// `rests` now.
+/// Those who wait for room in a mailbox are let go if there is some. All, if the process `rests` now. If it will look again soon,
+/// one when it is below half of its bound, since some send more at a time than a mailbox may have; and as many as there is
+/// [room](has_room) for. (With the first rule alone a thousand that had one message each for it were let go at one a turn. And
+/// one that gives out work and is told in the same mailbox what is done came to give out a bound of work for each half of a
+/// bound that it was told of: without end, the work grew.)
 pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
+    let mut has_one_gone = false;
     loop {
         let mut state = side.lock();
-        if is_crowded(slot, bound, &state) {
+        let may_go = (rests || !has_one_gone) && !is_crowded(slot, bound, &state);
+        if !may_go && !has_room(slot, bound, &mut state) {
             return;
         }
         let first = state.waiting.pop_front();
+        state.expected = if rests { 0 } else { state.expected + first.as_ref().map_or(0, Waiting::sends) };
         if state.waiting.is_empty() {
             slot.note_overfull(false);
         }
         drop(state);
-        match first {
-            Some(first) => {
-                if let_go(first) && !rests {
-                    return;
-                }
-            }
-            None => return,
-        }
+        let Some(first) = first else { return };
+        has_one_gone |= let_go(first);
     }
+}
+
+/// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what those are
+/// expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for a ring, whose room
+/// is each for one.
+fn has_room(at: &'static Slot, bound: u64, state: &mut State) -> bool {
+    let Some(sends) = state.waiting.front().map(Waiting::sends).filter(|_| state.ring.is_none()) else { return false };
+    let last = at.lanes.last_sequence();
+    if last == 0 {
+        // Its sender is about to number it.
+        return false;
+    }
+    state.expected = state.expected.saturating_sub(distance(state.seen, last));
+    state.seen = last;
+    at.lanes.depth() + state.expected + sends <= bound
 }
 
 /// Lets one go that was taken off a list. Gives whether it waited still.
 pub(super) fn let_go(waiting: Waiting) -> bool {
     match waiting {
         Waiting::Room(room) => room.put(()),
-        Waiting::Process { slot, generation, number } => match take_held(slot, Some(number)) {
+        Waiting::Process { slot, generation, number, .. } => match take_held(slot, Some(number)) {
             Some(held) => {
                 release(slot, generation, held);
                 true
@@ -330,7 +347,9 @@ pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
     let room = Room::new(Oneshot::new());
     let number = begin_hold(own, at, host, Some(room.clone()));
-    let waiting = Waiting::Process { slot: own, generation: own.last(), number };
+    // It has sent as many since it pressed first.
+    let sends = bound_of(at).unwrap_or_default();
+    let waiting = Waiting::Process { slot: own, generation: own.last(), number, sends };
     let waited = if !wait_at(at, generation, waiting) {
         // There is room by now.
         true

@@ -2,8 +2,8 @@
 //!
 //! # Soft bounds: holds
 //!
-//! A process that sends to a mailbox over its bound is *held* after its step: it runs no more until the receiver is below half
-//! of the bound. Nothing is refused or lost, and no thread waits. The path of a message pays nothing for it but a look at a flag
+//! A process that sends to a mailbox over its bound is *held* after its step: it runs no more until there is room for what it is
+//! likely to send, or the receiver is below half of the bound. Nothing is refused or lost, and no thread waits. The path of a message pays nothing for it but a look at a flag
 //! that is there anyway; how long a mailbox is says a number in its nodes, looked at with every 128th message.
 //!
 //! 1. A sender whose message has a number that 128 divides compares the mailbox's length with its bound; if it is over it, it raises
@@ -14,8 +14,9 @@
 //!    whether the receiver lives; (c) the receiver is told, by a wake; but one that waits for control only is left alone, and
 //!    looked after in its place, should it have caught up before it laid its token down; (d) the hold becomes an edge in the
 //!    wait graph.
-//! 4. The receiver, in each of its steps while OVERFULL is up, lets one go when it is below half of its bound, and all that there
-//!    is room for when it has nothing left or comes to wait for something else. If it runs at (3c) it has a step after that, or
+//! 4. The receiver, in each of its steps while OVERFULL is up, lets as many go as there is room for if each sends as much as in
+//!    its last step, and one when it is below half of its bound; all, when it has nothing left or comes to wait for something
+//!    else. If it runs at (3c) it has a step after that, or
 //!    takes the wake before it looks: so a list is never left behind by a receiver that was already past its last look.
 //! 5. A held process that is woken (an answer has come) first takes what has come, as it is, and keeps it for later; then looks
 //!    for HELD; then lays its token down. Who lets it go takes HELD away and then wakes it: a wake that was taken before the look

@@ -25,8 +25,8 @@ pub(crate) enum Manner {
 /// That the process whose step this thread runs has sent to a mailbox over its bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Press {
-    pub(crate) on: &'static Slot,
-    pub(crate) generation: u64,
+    pub(super) on: &'static Slot,
+    pub(super) generation: u64,
     /// What its thread had spent when that began, or when the step last waited for it.
     since: u64,
 }

@@ -64,8 +64,9 @@ pub(crate) type Room = Arc<Oneshot<()>>;
 
 /// Someone who waits for room in a mailbox.
 pub(super) enum Waiting {
-    /// A process that is held; the number tells this hold from others of the same process.
-    Process { slot: &'static Slot, generation: u64, number: u64 },
+    /// A process that is held; the number tells this hold from others of the same process. `sends` is how much is expected of it
+    /// when it goes on: what its last step has spent.
+    Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
     /// A thread or a task.
     Room(Room),
 }
@@ -89,6 +90,14 @@ impl Waiting {
             Self::Room(room) => !room.is_abandoned(),
         }
     }
+
+    /// How many messages are expected of it.
+    pub(super) fn sends(&self) -> u64 {
+        match self {
+            Self::Process { sends, .. } => *sends,
+            Self::Room(_) => 1,
+        }
+    }
 }
 
 /// What is known of the process in a slot besides.
@@ -101,6 +110,10 @@ pub(super) struct State {
     pub(super) ring: Option<Ring>,
     /// Who waits for room in its mailbox, in the order in which they came.
     pub(super) waiting: VecDeque<Waiting>,
+    /// How many messages are expected still of those that were let go while the process had others, and the number of the message
+    /// that had come last when that was said.
+    pub(super) expected: u64,
+    pub(super) seen: u64,
     /// Where the process itself is held.
     pub(super) held: Option<Held>,
 }

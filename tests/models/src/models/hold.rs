@@ -315,7 +315,7 @@ impl World {
 
     // The receiver.
 
-    /// `relieve`.
+    /// `relieve`, without the room above half of the bound: whoever is let go may be at any time.
     fn relieve(&'static self, rests: bool) {
         let receiver = &self.receiver;
         loop {
