@@ -62,7 +62,7 @@ fn no_step_waits_for_what_others_have_sent() {
     });
 }
 
-/// Looks now and then whether all have been let go, and never rests: there is always a message more.
+/// Looks again and again whether all have been let go, and does not rest meanwhile: there is always a message more.
 #[process]
 struct Busy {
     host: Host,

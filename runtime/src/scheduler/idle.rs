@@ -45,8 +45,8 @@
 //! cycles, on each message that finds the run-next slot taken.)
 //!
 //! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is in the
-//! run-next slot: there is nothing else in its deque or in the global queue, and turns are used here every
-//! [few microseconds](super::step). A thread that is woken for it comes too late to be of help, and then takes the receiver away
+//! run-next slot: there is no other worker; or there is nothing else in its deque or in the global queue, and turns are used
+//! here every [few microseconds](super::step). A thread that is woken for it comes too late to be of help, and then takes the receiver away
 //! from those who send to it. The same promises hold: its pusher looks at the global queue before it lies down (S3) or stands by
 //! (`handoff`, A3, which announces), and the monitor announces what lies there behind a step that does not end.
 //!

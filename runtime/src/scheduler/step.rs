@@ -91,7 +91,7 @@ impl Desk {
     /// For the thread that calls.
     pub(crate) fn new(thread: &'static Thread) -> Self {
         Self {
-            // SAFETY: the thread has the token of these lanes for good, and no desk but this one.
+            // SAFETY: the thread has the token of these lanes for good, and uses no desk but the one that it made last.
             feed: unsafe { Feed::new(&thread.turn, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,

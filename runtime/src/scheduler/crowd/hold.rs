@@ -5,7 +5,7 @@ use super::press::Press;
 use super::side::{Held, Room, SIDES, State, Waiting, side_of};
 use crate::clock::{Moment, TimeKeeper, instant_now};
 use crate::mailbox::lanes::Controls;
-use crate::mailbox::node::{NodeBox, distance};
+use crate::mailbox::node::NodeBox;
 use crate::oneshot::Oneshot;
 use crate::pid::{Pid, Resident};
 use crate::scheduler::aside::while_handed_off;
@@ -240,12 +240,17 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     let mut has_one_gone = false;
     loop {
         let mut state = side.lock();
+        state.note_arrivals(slot.lanes.last_sequence());
+        if !has_one_gone && slot.lanes.depth() == 0 {
+            // The numbers begin anew, and who has been let go and sent nothing may have ended.
+            state.expected = 0;
+        }
         let may_go = (rests || !has_one_gone) && !is_crowded(slot, bound, &state);
-        if !may_go && !has_room(slot, bound, &mut state) {
+        if !may_go && !has_room(slot, bound, &state) {
             return;
         }
         let first = state.waiting.pop_front();
-        state.expected = if rests { 0 } else { state.expected + first.as_ref().map_or(0, Waiting::sends) };
+        state.expected += first.as_ref().map_or(0, Waiting::sends);
         if state.waiting.is_empty() {
             slot.note_overfull(false);
         }
@@ -258,16 +263,9 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
 /// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what those are
 /// expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for a ring, whose room
 /// is each for one.
-fn has_room(at: &'static Slot, bound: u64, state: &mut State) -> bool {
-    let Some(sends) = state.waiting.front().map(Waiting::sends).filter(|_| state.ring.is_none()) else { return false };
-    let last = at.lanes.last_sequence();
-    if last == 0 {
-        // Its sender is about to number it.
-        return false;
-    }
-    state.expected = state.expected.saturating_sub(distance(state.seen, last));
-    state.seen = last;
-    at.lanes.depth() + state.expected + sends <= bound
+fn has_room(at: &'static Slot, bound: u64, state: &State) -> bool {
+    let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
+    at.lanes.depth() + state.expected + first.sends() <= bound
 }
 
 /// Lets one go that was taken off a list. Gives whether it waited still.

@@ -5,6 +5,7 @@
 use super::ring::Ring;
 use crate::clock::TimerKey;
 use crate::mailbox::bound::Bound;
+use crate::mailbox::node::distance;
 use crate::oneshot::Oneshot;
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -119,6 +120,14 @@ pub(super) struct State {
 }
 
 impl State {
+    /// The message that came last has that number; zero if it is not known, as while its sender is about to give it one.
+    pub(super) fn note_arrivals(&mut self, last: u64) {
+        if last != 0 {
+            self.expected = self.expected.saturating_sub(distance(self.seen, last));
+            self.seen = last;
+        }
+    }
+
     fn is_nothing(&self) -> bool {
         self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none()
     }
