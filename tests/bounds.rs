@@ -110,6 +110,12 @@ impl Source {
     }
 
     #[message]
+    fn go_and_die(&mut self, ctx: &mut Context<Self>) {
+        ctx.pid().kill();
+        self.go(ctx);
+    }
+
+    #[message]
     fn sent(&self) -> u64 {
         self.next
     }

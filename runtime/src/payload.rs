@@ -221,6 +221,18 @@ impl Payload {
         Some(value)
     }
 
+    /// A look at the value if it is a `T`.
+    ///
+    /// # Safety
+    /// The value may not be `Sync`: the caller is the payload's owner, whichever way it came to the reference.
+    pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
+        let data = self.data.as_ptr();
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer.
+        self.is::<T>().then(|| unsafe {
+            if TableOf::<T>::IN_PLACE { &*data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_ref() }
+        })
+    }
+
     /// A look at the value if it is a `T`. The value may not be `Sync`, so the look is exclusive.
     pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
         if !self.is::<T>() {

@@ -249,11 +249,12 @@ pub enum ProcessState {
     Ready,
     /// In a step.
     Running,
-    /// In a step that blocks its thread.
+    /// In a step that blocks its thread, for something else than room in a mailbox.
     Blocking,
     /// Waits for whatever comes.
     Idle,
-    /// Held at the mailbox of that process, to which it has sent and which is full.
+    /// Held at the mailbox of that process, to which it has sent and which is full: between two steps, or within one that has sent
+    /// so much that its `send` waits.
     Held {
         /// Whose mailbox it is.
         at: Pid,
@@ -416,12 +417,12 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.home()));
     let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
     let held = crate::scheduler::crowd::hold::held_at(slot);
-    let state = match (runs, idle, waits) {
+    let state = match (held, runs, idle, waits) {
+        (Some(at), _, false, _) => ProcessState::Held { at },
         _ if blocks => ProcessState::Blocking,
-        (true, ..) => ProcessState::Running,
-        (_, false, _) if held.is_some() => held.map_or(ProcessState::Ready, |at| ProcessState::Held { at }),
-        (_, true, _) => ProcessState::Idle,
-        (_, _, true) => ProcessState::Waiting { outstanding: slot.card.outstanding.load(Ordering::Relaxed) },
+        (_, true, ..) => ProcessState::Running,
+        (_, _, true, _) => ProcessState::Idle,
+        (_, _, _, true) => ProcessState::Waiting { outstanding: slot.card.outstanding.load(Ordering::Relaxed) },
         _ => ProcessState::Ready,
     };
     let worker = usize::from(slot.worker.load(Ordering::Relaxed));

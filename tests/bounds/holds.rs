@@ -179,7 +179,8 @@ fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
             .map(|source| runtime.spawn(source).serve().unwrap())
             .collect();
         sources.iter().for_each(|source| source.go().send().unwrap());
-        let is_held = |pid: Pid| matches!(pid.info().unwrap().state, ProcessState::Held { .. });
+        // Each after its step or within it, and for a second at most at a time: so both at once are a matter of a look.
+        let is_held = |pid: Pid| pid.info().unwrap().state == ProcessState::Held { at: sink.pid() };
         eventually(|| sources.iter().all(|source| is_held(source.pid())));
         let end = sources[0].pid().join();
         sources[0].pid().kill();
@@ -190,6 +191,38 @@ fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
         // Its next send comes back, which it takes for a reason to panic.
         assert!(matches!(end.wait(), ExitReason::Panic(_)));
         assert_eq!(runtime.statistics().held, 0);
+    });
+}
+
+/// Sends without end in one step, which waits within itself: killed while it waits, or before.
+///
+/// Mutations: in `scheduler/shutdown.rs`, `tell`, do without `let_step_end`, which costs it a second; in `crowd/hold.rs`,
+/// `wait_in_step`, do without `is_told_to_end`, which costs it a second for each two thousand messages.
+#[test]
+fn a_step_that_waits_within_itself_is_let_go_to_end() {
+    soon(|| {
+        for kills_itself in [false, true] {
+            let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
+            let (done, _all) = channel();
+            let gate = Latch::new();
+            let sink = Sink { next: vec![0], left: u64::MAX, gate: Some(gate.clone()), done };
+            let sink = runtime.spawn(sink).serve().unwrap();
+            let source = Source { index: 0, sink, next: 0, until: 400_000, a_step: 200_000 };
+            let source = runtime.spawn(source).serve().unwrap();
+            let end = source.pid().join();
+            if kills_itself {
+                source.go_and_die().send().unwrap();
+            } else {
+                source.go().send().unwrap();
+                eventually(|| source.pid().info().unwrap().state == ProcessState::Held { at: sink.pid() });
+                source.pid().kill();
+            }
+            assert_eq!(end.wait(), ExitReason::Killed);
+            let statistics = runtime.statistics();
+            assert_eq!((statistics.held, statistics.valves), (0, 0));
+            gate.open();
+            eventually(|| sink.taken().wait().is_ok_and(|taken| taken == 200_000));
+        }
     });
 }
 

@@ -63,6 +63,7 @@
 //! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
 use super::node::{Letter, Lying, Node, NodeBox, distance, take_in_place};
+use crate::payload::Payload;
 use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
 
@@ -570,10 +571,16 @@ impl<'a> Holder<'a> {
 
     /// Whether a signal is in the control lane.
     pub(crate) fn has_signal(&self) -> bool {
-        let mut next = bare(self.0.control.load(Ordering::Acquire));
+        self.has_signal_such(|_| true)
+    }
+
+    /// Whether a signal of that kind is in the control lane. Sequentially consistent.
+    pub(crate) fn has_signal_such(&self, is_such: impl Fn(&Payload) -> bool) -> bool {
+        let mut next = bare(self.0.control.load(Ordering::SeqCst));
         // SAFETY: null, or a node of the stack, from which only the token's holder, for whom this stands, takes.
         while let Some(node) = unsafe { next.as_ref() } {
-            if node.is_signal() {
+            // SAFETY: as above; it was published by the push that was acquired.
+            if unsafe { node.is_signal_such(&is_such) } {
                 return true;
             }
             next = node.next.load(Ordering::Relaxed);

@@ -156,6 +156,15 @@ impl Node {
         self.address().kind == Kind::Signal
     }
 
+    /// Whether it is a signal whose payload is such.
+    ///
+    /// # Safety
+    /// The caller owns the node's content.
+    pub(crate) unsafe fn is_signal_such(&self, is_such: impl FnOnce(&Payload) -> bool) -> bool {
+        // SAFETY: owned by the caller, so nobody else reads or writes it now.
+        self.is_signal() && self.content.with_mut(|place| unsafe { &*place }.payload.as_ref().is_some_and(is_such))
+    }
+
     /// # Safety
     /// The caller owns the node's content, which carries nothing.
     #[inline]

@@ -23,6 +23,13 @@ pub(crate) enum Control {
     Upgrade(Upgrade),
 }
 
+impl Control {
+    /// Whether it tells the process to end.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self, Self::Cancel(_) | Self::Kill)
+    }
+}
+
 /// A wish to know what binds a process to others. One that is dropped reached no living process.
 pub(crate) struct Inspect(Arc<Oneshot<Option<Bindings>>>);
 

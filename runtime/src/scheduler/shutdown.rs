@@ -10,6 +10,7 @@
 //! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty look
 //! would leave the clean-up of step 3 without anyone to run it.
 
+use super::crowd;
 use super::gate::Lane;
 use super::host::Host;
 use super::timers::Action;
@@ -165,5 +166,9 @@ impl Host {
 
 /// Puts `control` into the control lane of a process.
 pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
+    let is_end = control.is_end();
     slot.post_control(pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
+    if is_end && slot.is_held() {
+        crowd::hold::let_step_end(slot);
+    }
 }

@@ -4,10 +4,11 @@ use super::measure::{bound_of, is_over};
 use super::press::Press;
 use super::side::{Held, Room, SIDES, State, Waiting, side_of};
 use crate::clock::{Moment, TimeKeeper, instant_now};
-use crate::mailbox::lanes::Controls;
+use crate::mailbox::lanes::{Controls, Holder};
 use crate::mailbox::node::NodeBox;
 use crate::oneshot::Oneshot;
 use crate::pid::{Pid, Resident};
+use crate::process::control::Control;
 use crate::scheduler::aside::while_handed_off;
 use crate::scheduler::budget::MOST_DEBT;
 use crate::scheduler::host::Host;
@@ -336,10 +337,28 @@ pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
     side.lock().held.as_ref().and_then(|held| held.at.resident())
 }
 
+/// Whether the process, whose step this thread runs, has been told to end meanwhile.
+fn is_told_to_end(own: &'static Slot) -> bool {
+    // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes meanwhile.
+    let lanes = unsafe { Holder::new(&own.lanes) };
+    // SAFETY: what is in the lane is the token's holder's, for whom this stands.
+    lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
+}
+
+/// The process has been told to end: its step waits no more within itself. Called after that can be seen; the step first is
+/// marked as held, then looks whether it has been told, and waits then: one of the two is seen.
+pub(crate) fn let_step_end(slot: &'static Slot) {
+    let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
+    if number.is_some() {
+        lift_that(slot, number, Why::Told);
+    }
+}
+
 /// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.
-/// Gives whether there may be room now: not if it would wait for itself, nor without a thread for the worker.
+/// Gives whether there may be room now: not if it would wait for itself, or has been told to end, nor without a thread for the
+/// worker.
 pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
-    if !may_be_held(own, at) {
+    if !may_be_held(own, at) || is_told_to_end(own) {
         return false;
     }
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
@@ -351,7 +370,7 @@ pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     let waited = if !wait_at(at, generation, waiting) {
         // There is room by now.
         true
-    } else if is_over(own) || !publish(own, true) {
+    } else if is_over(own) || is_told_to_end(own) || !publish(own, true) {
         false
     } else {
         let told = while_handed_off(|| room.wait(Some(instant_now() + VALVE)));
