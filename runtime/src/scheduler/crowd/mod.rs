@@ -29,7 +29,7 @@
 //!
 //! Locks: nobody has two sides locked at a time, nor runs code of others (a waker, a drop) while one is.
 //!
-//! A model of steps 3 to 6 is in `tests/models`.
+//! Models of steps 3 to 6 and of how 7 ends are in `tests/models`.
 //!
 //! Why nobody waits for ever:
 //! * a process is never held at itself, nor while its own mailbox is over its bound, and is let go when that comes to pass: so of

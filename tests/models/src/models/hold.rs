@@ -5,7 +5,8 @@
 //! and those of `step.rs` that look at OVERFULL and HELD: the sides (a lock each), the two flags, the list, the life. A change
 //! there must be repeated here. "Full" is a mailbox with a letter in it.
 //!
-//! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), holds on a thread.
+//! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), steps that wait within
+//! themselves (`told.rs` has how these end).
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};

@@ -11,6 +11,7 @@ mod memberships;
 mod sleep;
 mod takeover;
 mod token;
+mod told;
 mod wait_graph;
 mod wake;
 
