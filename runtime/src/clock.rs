@@ -40,6 +40,7 @@ impl Moment {
     }
 
     /// Now by the time that is `told`, or by the system's.
+    #[inline]
     pub(crate) fn now_by(told: Told) -> Self {
         match told {
             None => Self::from_instant(instant_now()),
@@ -73,6 +74,7 @@ impl Moment {
         Self::now()
     }
 
+    #[inline]
     pub(crate) fn from_instant(instant: Instant) -> Self {
         Self::from_nanoseconds(instant.saturating_duration_since(origin()).as_nanos())
     }
@@ -149,12 +151,14 @@ impl Read {
 }
 
 /// The calling thread has slept.
+#[inline]
 pub(crate) fn forget_now() {
     #[cfg(target_arch = "x86_64")]
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
 /// The time that the system tells.
+#[inline]
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }
@@ -208,6 +212,7 @@ impl SharedMoment {
         Self(AtomicU64::new(moment.0.get()))
     }
 
+    #[inline]
     pub(crate) fn load(&self) -> Moment {
         Moment(NonZeroU64::new(self.0.load(Ordering::SeqCst)).unwrap_or(NonZeroU64::MIN))
     }

@@ -38,6 +38,7 @@ impl<T> OwnedCell<T> {
 }
 
 /// Locks `mutex`, whether or not a thread panicked while it held it: no lock here guards state that a panic can tear.
+#[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,6 +63,7 @@ pub(crate) fn cores() -> usize {
 }
 
 /// Puts the calling thread to sleep until [`unpark`], a time-out, or for no reason at all.
+#[inline]
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
     match timeout {
         Some(timeout) => std::thread::park_timeout(timeout),
@@ -70,6 +72,7 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
 }
 
 /// Wakes `thread` from [`park`], or makes its next one return at once.
+#[inline]
 pub(crate) fn unpark(thread: &ThreadHandle) {
     thread.unpark();
 }

@@ -52,6 +52,7 @@ thread_local! {
 }
 
 /// D2: a process of `host` has been queued. Gives whether this thread drives the reactor of that host: then it sees to that.
+#[inline]
 pub(super) fn is_seen_to(host: &Host) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
     if drives && !QUEUED.replace(true) {

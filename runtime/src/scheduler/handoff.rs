@@ -332,6 +332,7 @@ impl Idle {
     }
 
     /// What a thread that has lain down or stands by has to do now. The lookout's sleep has its own end.
+    #[inline]
     pub(crate) fn look(&self, thread: usize, lookout: bool) -> Rest {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;

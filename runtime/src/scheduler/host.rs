@@ -212,6 +212,7 @@ impl Host {
     }
 
     /// Whether there is work in any queue that anyone may take from at any time.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty()
             || self.workers.iter().any(|worker| !worker.inject.is_empty())
@@ -219,6 +220,7 @@ impl Host {
     }
 
     /// The threads that there may be, with their numbers.
+    #[inline]
     pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Thread)> {
         self.threads.first(self.idle.high())
     }
@@ -279,6 +281,7 @@ impl Host {
     }
 
     /// Whether timers are pending that no sleeper has been told to keep.
+    #[inline]
     pub(crate) fn has_unkept_timers(&self) -> bool {
         self.next_timer() < Moment::NEVER && !self.idle.has_lookout()
     }
@@ -364,6 +367,7 @@ impl Host {
     }
 
     /// How many threads sleep, run or search: for statistics, stale at once.
+    #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }

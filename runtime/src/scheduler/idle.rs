@@ -145,6 +145,7 @@ impl Idle {
     }
 
     /// How many of the thread records, from the first on, may be in use.
+    #[inline]
     pub(crate) fn high(&self) -> usize {
         self.high.load(Ordering::SeqCst)
     }
@@ -207,6 +208,7 @@ impl Idle {
     }
 
     /// F1 and F2: a searching thread has found work. Gives whether it was the last searcher.
+    #[inline]
     pub(crate) fn stop_searching(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -214,6 +216,7 @@ impl Idle {
     }
 
     /// Whether there is a lookout.
+    #[inline]
     pub(crate) fn has_lookout(&self) -> bool {
         self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
     }

@@ -109,6 +109,7 @@ impl Permits {
         }
     }
 
+    #[inline]
     pub(crate) fn at(&self, thread: usize) -> At {
         self.places.get(thread).map_or(At::Free, |place| place.at)
     }
@@ -146,6 +147,7 @@ impl Permits {
     }
 
     /// Whether some threads have no worker.
+    #[inline]
     pub(crate) fn has_spare(&self) -> bool {
         self.threads > self.workers
     }
@@ -301,6 +303,7 @@ impl Permits {
     }
 
     /// It gets up, with its worker.
+    #[inline]
     pub(crate) fn get_up(&mut self, thread: usize) {
         if let At::Asleep(worker) = self.at(thread) {
             self.set(thread, At::Up(worker));
@@ -313,6 +316,7 @@ impl Permits {
     }
 
     /// Whom it got its worker from, once.
+    #[inline]
     pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
         self.places[thread].behind.take()
     }

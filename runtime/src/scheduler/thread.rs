@@ -170,6 +170,7 @@ impl Thread {
     }
 
     /// U1 of the monitor, which rests: for the thread itself, when it has got a worker and between two turns.
+    #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);
         self.begun_after.store(self.counters.steps.get(), Ordering::Relaxed);

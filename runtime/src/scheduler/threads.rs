@@ -27,6 +27,7 @@ impl Threads {
     }
 
     /// The segment of a number, and its place there.
+    #[inline]
     fn place(thread: usize) -> (usize, usize) {
         let segment = (thread / FIRST + 1).ilog2() as usize;
         (segment, thread - FIRST * ((1 << segment) - 1))
@@ -50,9 +51,11 @@ impl Threads {
 
     /// The records up to that number, but for those that have not been made.
     pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Thread)> {
-        let segments = self.segments.iter().map_while(|segment| segment.get());
-        let all = segments.flat_map(|records| records.iter());
-        all.take(count).enumerate().filter_map(|(number, record)| Some((number, &**record.get()?)))
+        let record = |number| {
+            let (segment, place) = Self::place(number);
+            Some((number, self.segments.get(segment)?.get()?.get(place)?.get()))
+        };
+        (0..count).map_while(record).filter_map(|(number, record)| Some((number, &**record?)))
     }
 }
 
