@@ -196,8 +196,8 @@ fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
 
 /// Sends without end in one step, which waits within itself: killed while it waits, or before.
 ///
-/// Mutations: in `scheduler/shutdown.rs`, `tell`, do without `let_step_end`, which costs it a second; in `crowd/hold.rs`,
-/// `wait_in_step`, do without `is_told_to_end`, which costs it a second for each two thousand messages.
+/// Mutations: in `scheduler/shutdown.rs`, `tell`, do without `let_step_end`; in `crowd/hold.rs`, `wait_in_step`, do
+/// without `is_told_to_end`.
 #[test]
 fn a_step_that_waits_within_itself_is_let_go_to_end() {
     soon(|| {
@@ -210,6 +210,7 @@ fn a_step_that_waits_within_itself_is_let_go_to_end() {
             let source = Source { index: 0, sink, next: 0, until: 400_000, a_step: 200_000 };
             let source = runtime.spawn(source).serve().unwrap();
             let end = source.pid().join();
+            // By this clock no wait ends because it has lasted long.
             if kills_itself {
                 source.go_and_die().send().unwrap();
             } else {

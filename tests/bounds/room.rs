@@ -2,7 +2,7 @@
 
 use super::Gate;
 use postroom::prelude::*;
-use postroom::{Bound, Clock, Overflow, SendFailure};
+use postroom::{Bound, Clock, Overflow, ProcessState, SendFailure};
 use postroom_tests::{eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -37,6 +37,55 @@ fn careful(runtime: &Runtime, bound: Bound, gates: usize) -> (Address<Careful>, 
     let count = Arc::new(AtomicU64::new(0));
     let careful = Careful { gates: gates.iter().rev().cloned().collect(), count: count.clone() };
     (runtime.spawn(careful).mailbox(bound).serve().unwrap(), gates, count)
+}
+
+/// Sends so often in one step.
+#[process]
+struct Pushes {
+    to: Address<Careful>,
+    times: u64,
+}
+
+#[process]
+impl Pushes {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn go(&mut self) {
+        (0..self.times).for_each(|_| self.to.take().send().unwrap());
+    }
+}
+
+/// Whatever the receiver does, a wait within a step ends after a second, by the clock that the host goes by.
+#[test]
+fn a_step_that_waits_within_itself_goes_on_after_a_second() {
+    soon(|| {
+        let clock = Clock::manual();
+        let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
+        let (careful, gates, count) = careful(&runtime, Bound::Soft(200), 1);
+        careful.take().send().unwrap();
+        eventually(|| count.load(SeqCst) == 1);
+        let pushes = runtime.spawn(Pushes { to: careful, times: 2_000 }).serve().unwrap();
+        pushes.go().send().unwrap();
+        let waiting = |pid: Pid| pid.info().unwrap().mailbox;
+        // Each move of the clock waits until nothing happens any more.
+        clock.advance(Duration::from_millis(1)).unwrap();
+        for valves in 0..3 {
+            let before = waiting(careful.pid());
+            assert!(before < 2_000, "{before}");
+            assert_eq!(pushes.pid().info().unwrap().state, ProcessState::Held { at: careful.pid() });
+            clock.advance(Duration::from_millis(998)).unwrap();
+            assert_eq!((waiting(careful.pid()), runtime.statistics().valves), (before, valves));
+            clock.advance(Duration::from_millis(2)).unwrap();
+            assert!(waiting(careful.pid()) > before);
+            assert_eq!(runtime.statistics().valves, valves + 1);
+        }
+        gates[0].open();
+        eventually(|| count.load(SeqCst) == 2_001);
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.held, statistics.timers), (0, 0));
+    });
 }
 
 #[test]

@@ -366,7 +366,7 @@ impl Host {
             .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
     }
 
-    /// How many threads sleep, run or search: for statistics, stale at once.
+    /// Whether the threads are to end.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)

@@ -52,20 +52,8 @@ impl Context {
         if !wait_at(on, life, Waiting::Process { slot, generation, number, sends }) || is_over(slot) {
             lift(slot, Why::Room);
         }
-        let valve = move || {
-            lift_that(slot, Some(number), Why::Valve);
-        };
-        if slot.is_held()
-            && let Some(key) = self.host.later(Moment::now().after(VALVE), Box::new(valve))
-        {
-            let mut side = side_of(slot).lock();
-            match side.held.as_mut().filter(|held| held.number == number) {
-                Some(held) => held.valve = Some(key),
-                None => {
-                    drop(side);
-                    self.host.forget(key);
-                }
-            }
+        if slot.is_held() {
+            set_valve(slot, number, self.host);
         }
         self.stay_held(token)
     }
@@ -176,6 +164,22 @@ fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room:
     drop(state);
     host.holds.add_shared(1);
     number
+}
+
+/// Lets the process go when that hold has lasted for so long, by its host's clock. Gives whether anything will: not if the host has
+/// stopped, or has too many timers.
+fn set_valve(slot: &'static Slot, number: u64, host: &'static Host) -> bool {
+    let valve = move || lift_that(slot, Some(number), Why::Valve);
+    let Some(key) = host.later(Moment::now().after(VALVE), Box::new(valve)) else { return false };
+    let mut side = side_of(slot).lock();
+    match side.held.as_mut().filter(|held| held.number == number) {
+        Some(held) => held.valve = Some(key),
+        None => {
+            drop(side);
+            host.forget(key);
+        }
+    }
+    true
 }
 
 /// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a
@@ -373,7 +377,8 @@ pub(super) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     } else if is_over(own) || is_told_to_end(own) || !publish(own, true) {
         false
     } else {
-        let told = while_handed_off(|| room.wait(Some(instant_now() + VALVE)));
+        let until = if set_valve(own, number, host) { None } else { Some(instant_now() + VALVE) };
+        let told = while_handed_off(|| room.wait(until));
         if told.is_some_and(|told| told.is_none()) {
             host.valves.add_shared(1);
         }
