@@ -262,7 +262,8 @@ fn threads_that_have_nothing_to_do_end_after_a_while_and_the_workers_keep_theirs
             let blockers: Vec<_> = (0..10).map(|_| blocker(&runtime, &running)).collect();
             blockers.iter().for_each(|(blocker, ..)| blocker.block().send().unwrap());
             blockers.iter().for_each(|(_, inside, _)| inside.wait());
-            assert!(threads_named(name) >= 12);
+            // Each says its name itself, a moment after it has been started.
+            eventually(|| threads_named(name) >= 12);
             blockers.iter().for_each(|(.., go)| go.open());
             eventually(|| threads_named(name) == 2 && runtime.statistics().standby == 0);
             let adder = runtime.spawn(Adder { running, sum: 0 }).serve().unwrap();

@@ -212,7 +212,6 @@ impl SharedMoment {
         Self(AtomicU64::new(moment.0.get()))
     }
 
-    #[inline]
     pub(crate) fn load(&self) -> Moment {
         Moment(NonZeroU64::new(self.0.load(Ordering::SeqCst)).unwrap_or(NonZeroU64::MIN))
     }

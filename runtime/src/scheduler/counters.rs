@@ -17,7 +17,6 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -367,7 +367,6 @@ impl Host {
     }
 
     /// Whether the threads are to end.
-    #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
