@@ -49,7 +49,7 @@ impl Threads {
         Some(records.get(place)?.get_or_init(|| CachePadded::new(Thread::new())))
     }
 
-    /// The records up to that number, but for those that have not been made.
+    /// The records up to that number, but for those that have not been made; so all, if the number is beyond all.
     pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Thread)> {
         let record = |number| {
             let (segment, place) = Self::place(number);
