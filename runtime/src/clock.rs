@@ -18,6 +18,8 @@ pub(crate) struct Moment(NonZeroU64);
 impl Moment {
     /// Later than any other: what is due then never comes.
     pub(crate) const NEVER: Self = Self(NonZeroU64::MAX);
+    /// The last that a clock comes to: at [`NEVER`](Self::NEVER) all that is due never would be due.
+    pub(crate) const LAST: Self = Self(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
 
     /// Since shortly before the program first asked.
     pub(crate) fn nanoseconds(self) -> u64 {

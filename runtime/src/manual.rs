@@ -180,14 +180,14 @@ impl Clock {
     ) -> Result<(), ClockError> {
         let manual = self.0.ok_or(ClockError::System)?;
         let _turn = manual.take_turn()?;
-        let target = manual.now.load().after(duration);
+        let target = manual.now.load().after(duration).min(Moment::LAST);
         loop {
             manual.settle()?;
             if is_enough() {
                 return Ok(());
             }
             let next = manual.driven().iter().map(|driven| driven.next_due()).min().unwrap_or(Moment::NEVER);
-            if next > target || next == Moment::NEVER {
+            if next > target {
                 break;
             }
             manual.now.store(next);

@@ -229,6 +229,43 @@ fn sleeps_of_nothing_and_of_ever_and_until_a_time_that_is_over() {
     });
 }
 
+/// Mutation: in `manual.rs`, let the time come to `Moment::NEVER`.
+#[test]
+fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
+    #[process]
+    struct Counts(u32);
+    #[process]
+    impl Counts {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn count(&mut self) -> u32 {
+            self.0 += 1;
+            self.0
+        }
+        #[message]
+        async fn sleep(&mut self, ctx: &mut Context<Self>, told: Recipient<()>) {
+            ctx.sleep(SECOND).await;
+            told.send(()).unwrap();
+        }
+    }
+    soon(|| {
+        let (clock, runtime) = still(1);
+        let mut probe = probe(&runtime);
+        let counts = runtime.spawn(Counts(0)).serve().unwrap();
+        clock.advance(Duration::MAX).unwrap();
+        // Enough for the worker to look for timers in between.
+        for number in 1..=1_000 {
+            assert_eq!(counts.count().wait(), Ok(number));
+        }
+        runtime.until_idle().unwrap();
+        counts.sleep(probe.recipient()).send().unwrap();
+        clock.advance(Duration::MAX).unwrap();
+        assert!(probe.try_next().is_none());
+        assert!(runtime.shutdown().unwrap().is_clean());
+    });
+}
+
 /// Sets timers by hand.
 struct ByHand {
     told: Recipient<u64>,
