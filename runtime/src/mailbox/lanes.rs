@@ -285,9 +285,11 @@ impl Lanes {
     /// sequence numbers. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
     /// the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
-        match self.last_sequence() {
-            0 => 0,
-            last => distance(self.first_sequence(), last),
+        // SAFETY: null, or the address of a node; nodes are never freed.
+        let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };
+        match last.and_then(Node::sequence_or_soon) {
+            None => 0,
+            Some(last) => distance(self.first_sequence(), last),
         }
     }
 

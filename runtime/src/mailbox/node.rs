@@ -11,7 +11,7 @@
 //!   may be wrong, and at nothing else. Of a free node it is the link of its shelf.
 
 use crate::payload::Payload;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
 /// What kind of thing a node carries. The first two and the last two travel in the data lane, the others in the control lane.
@@ -87,8 +87,8 @@ const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
 /// The largest sequence number; after it comes one.
 const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
-/// How often a sender looks for its predecessor's number: some microseconds, where that takes a tenth of one if its sender
-/// is at work. Models have nobody who comes meanwhile.
+/// How often a sender looks for its predecessor's number before it yields its core once: some microseconds, where that takes a
+/// tenth of one if its sender is at work. Models have nobody who comes meanwhile.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl Node {
@@ -119,18 +119,25 @@ impl Node {
     /// number.
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, first: impl FnOnce() -> u64) -> u64 {
-        let before = match predecessor.sequence() {
-            0 => predecessor.sequence_soon().unwrap_or_else(first),
-            sequence => sequence,
-        };
+        let before = predecessor.sequence_or_soon().unwrap_or_else(first);
         let sequence = if before == LAST_SEQUENCE { 1 } else { before + 1 };
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.store(mark | sequence << SEQUENCE_SHIFT, Ordering::Relaxed);
         sequence
     }
 
+    /// The node's number; of one whose sender is about to give it one, as soon as it has. `None`: that sender was put aside.
+    #[inline]
+    pub(crate) fn sequence_or_soon(&self) -> Option<u64> {
+        match self.sequence() {
+            0 => self.sequence_soon(),
+            sequence => Some(sequence),
+        }
+    }
+
     /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here so often
-    /// that a queue which forgave its length each time would never be seen to be full. `None`: that sender was put aside.
+    /// that a queue which forgave its length each time would never be seen to be full. In the end its sender may have this core,
+    /// which it has been put aside from.
     #[cold]
     #[cfg_attr(loom, allow(clippy::reversed_empty_ranges, reason = "a model has no patience"))]
     fn sequence_soon(&self) -> Option<u64> {
@@ -141,7 +148,10 @@ impl Node {
                 sequence => return Some(sequence),
             }
         }
-        None
+        if !cfg!(loom) {
+            yield_now();
+        }
+        Some(self.sequence()).filter(|&sequence| sequence != 0)
     }
 
     /// Whether it is the answer to a yield of that life.
