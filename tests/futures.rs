@@ -494,11 +494,14 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
 #[test]
 fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited() {
     with_runtime(|runtime| {
-        let gate = Gate::new();
-        let slow = Slow { gate: gate.clone(), inside: Gate::new(), sum: 0 };
+        let (gate, inside) = (Gate::new(), Gate::new());
+        let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        let mut fed = 0;
+        // One that is being handled, or there would be room for the one that waits once it is, before the kill is heard.
+        assert!(poll_once(pin!(sink.send(0))).is_ready());
+        inside.pass();
+        let mut fed = 1;
         while poll_once(pin!(sink.feed(fed))).is_ready() {
             fed += 1;
             assert!(fed < 10, "the sink never waits");

@@ -117,9 +117,10 @@ fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
     let (mut longest, mut looks) = (0, 0_u64);
     // At least so long, and until everyone has come to send: on a slow machine that takes longer.
     while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
-        // What has been sent and not taken, and not what the mailbox says of itself.
-        let taken = count.load(SeqCst);
-        longest = longest.max(sent.iter().map(|count| count.load(SeqCst)).sum::<u64>().saturating_sub(taken));
+        // What has been sent and not taken, and not what the mailbox says of itself. In this order, or what came
+        // and went between the two looks would be counted.
+        let sent: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
+        longest = longest.max(sent.saturating_sub(count.load(SeqCst)));
         looks += 1;
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -32,7 +32,8 @@ fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(runtime.statistics().ticks, slept);
             assert_eq!(other.ask().wait().unwrap(), 7);
-            assert_eq!(runtime.statistics().taken_over, round);
+            // It is counted after it is done. (Others are, too, whose thread the machine has put aside in a step.)
+            eventually(|| runtime.statistics().taken_over >= round);
             one.open();
             all.open();
         }
@@ -79,8 +80,9 @@ fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
             });
             let waiting = runtime.spawn_process(waiting).start().unwrap();
             wait_until_it_sleeps(|| runtime.statistics());
+            let end = waiting.join();
             runtime.send(waiting, ()).unwrap();
-            assert_eq!(waiting.join().wait(), ExitReason::Normal);
+            assert_eq!(end.wait(), ExitReason::Normal);
         }
     });
 }

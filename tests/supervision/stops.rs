@@ -118,6 +118,7 @@ fn a_child_in_a_step_that_does_not_return_holds_up_only_its_own_successor() {
 fn a_child_may_take_its_time_to_clean_up() {
     #[process]
     struct Slow {
+        here: Latch,
         cleaned: Arc<AtomicBool>,
         go: Latch,
     }
@@ -125,6 +126,7 @@ fn a_child_may_take_its_time_to_clean_up() {
     impl Slow {
         #[entry]
         async fn run(&mut self, ctx: &mut Context<Self>) {
+            self.here.open();
             ctx.cancelled().await;
             ctx.sleep(Duration::from_millis(5)).await;
             self.cleaned.store(true, SeqCst);
@@ -133,14 +135,17 @@ fn a_child_may_take_its_time_to_clean_up() {
     }
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
-        let (cleaned, go) = (Arc::new(AtomicBool::new(false)), Latch::new());
-        let (own, own_go) = (cleaned.clone(), go.clone());
+        let (cleaned, here, go) = (Arc::new(AtomicBool::new(false)), Latch::new(), Latch::new());
+        let (own, own_here, own_go) = (cleaned.clone(), here.clone(), go.clone());
+        let slow = move || Slow { here: own_here.clone(), cleaned: own.clone(), go: own_go.clone() };
         let tree = Supervisor::one_for_one()
             .child("a", worker("a", &log))
-            .child("slow", move |spawn| spawn.of(Slow { cleaned: own.clone(), go: own_go.clone() }).run())
+            .child("slow", move |spawn| spawn.of(slow()).run())
             .spawn(&runtime)
             .unwrap();
         let end = tree.join();
+        // One that is told before it has begun has nothing to clean up.
+        here.wait();
         tree.stop();
         go.wait();
         assert_eq!(end.wait(), ExitReason::Normal);

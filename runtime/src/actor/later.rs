@@ -84,8 +84,8 @@ impl fmt::Debug for Timer {
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message later, without an answer: at once for a `delay` of zero, never for `Duration::MAX`. The time is that
-    /// of the runtime whose process gets it. If the process has ended by then, the message is a dead letter; until then it
-    /// is kept, unless it is cancelled, or the runtime shut down.
+    /// of the runtime whose process gets it. If the process has ended by then, or its mailbox is full, the message is a dead
+    /// letter; until then it is kept, unless it is cancelled, or the runtime shut down.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended already.
