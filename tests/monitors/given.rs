@@ -182,6 +182,7 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
                             for pid in &theirs {
                                 pid.monitor().expect("a process");
                             }
+                            let _over = told.send((None, None));
                         }
                     },
                     Some(Event::Signal(Signal::Down(down))) => {
@@ -195,6 +196,8 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             .start()
             .unwrap();
         runtime.send(pid, ()).unwrap();
+        // It watches them; the notice of one that had ended before would come whenever it came.
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), (None, None));
         for (number, watched) in watched.iter().enumerate() {
             runtime.send(pid, number as u32).unwrap();
             let end = watched.join();

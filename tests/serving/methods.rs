@@ -129,6 +129,8 @@ fn a_shield_holds_a_cancel_off_until_it_is_over_and_no_kill() {
         let ((desk, log), gate) = (desk(runtime), Gate::new());
         desk.shielded(gate.clone()).send().unwrap();
         gate.wait_for_arrival();
+        // Its step is over: the next one begins with what it has been told.
+        until(|| desk.pid().info().unwrap().state == ProcessState::Waiting { outstanding: 0 });
         let ended = desk.pid().join();
         desk.pid().cancel("over");
         gate.open_elsewhere();
