@@ -539,11 +539,12 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
         eventually(|| drops.load(SeqCst) == 6);
         works(&runtime);
         // In a timer that comes too late, in one that clones, and in one that never comes.
-        let runtime_of_timers = one_worker();
+        let runtime_of_timers = Runtime::builder().workers(1).paused().build().unwrap();
         let answers = runtime_of_timers.spawn(Takes(std::marker::PhantomData::<Mine>)).serve().unwrap();
         answers.take(mine()).send_after(Duration::from_millis(2)).unwrap();
         answers.take(mine()).send_after(Duration::MAX).unwrap();
         assert!(answers.pid().kill());
+        runtime_of_timers.resume().unwrap();
         eventually(|| drops.load(SeqCst) == 7);
         works(&runtime_of_timers);
         drop(runtime_of_timers);
