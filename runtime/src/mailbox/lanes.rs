@@ -166,9 +166,11 @@ impl Lanes {
         }
     }
 
-    /// Queues `node` in the data lane. Calls `crowded` if its number is a multiple of [`CROWD`].
+    /// Queues `node` in the data lane. Calls `crowded` if its number is a multiple of [`CROWD`]; and `known`, for the number of
+    /// a node that came not long before, or zero, if the sender before has been put aside as it numbered its own. If nothing is
+    /// known either, the node counts as the one after that which was last consumed: the queue is forgiven its length.
     #[inline]
-    pub(crate) fn push_data(&self, node: NodeBox, crowded: impl FnOnce()) -> Claim {
+    pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, crowded: impl FnOnce()) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
         // Release: the node's content goes before it. Acquire: what the one that laid a mark down did goes before us.
@@ -182,7 +184,7 @@ impl Lanes {
             }
             Some(predecessor) => {
                 // SAFETY: as above.
-                let sequence = unsafe { (*node).number_after(predecessor, || self.first_sequence()) };
+                let sequence = unsafe { (*node).number_after(predecessor, || self.after_first(known())) };
                 // From here on the node is the consumer's.
                 predecessor.next.store(node, Ordering::Release);
                 if sequence & (CROWD - 1) == 0 {
@@ -279,6 +281,13 @@ impl Lanes {
         }
         // SAFETY: null, or the address of a node; nodes are never freed.
         unsafe { head.as_ref() }.map_or(0, Node::sequence)
+    }
+
+    /// The sequence number that is `known`, if that is one after the node last consumed; else the number of that node.
+    #[cold]
+    fn after_first(&self, known: u64) -> u64 {
+        let first = self.first_sequence();
+        if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
     /// How many letters are in the data lane, to within those that are being pushed or taken, and not more than half of all

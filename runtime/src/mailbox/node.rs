@@ -115,11 +115,10 @@ impl Node {
     }
 
     /// Numbers the node after its predecessor in the queue. One whose number is not known yet is waited for; if its sender is
-    /// not at work on it, it is taken for `first`, the one last consumed: that forgives the queue its length once. Gives its
-    /// number.
+    /// not at work on it, it is taken for the one that is `known`. Gives its number.
     #[inline]
-    pub(crate) fn number_after(&self, predecessor: &Self, first: impl FnOnce() -> u64) -> u64 {
-        let before = predecessor.sequence_or_soon().unwrap_or_else(first);
+    pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
+        let before = predecessor.sequence_or_soon().unwrap_or_else(known);
         let sequence = if before == LAST_SEQUENCE { 1 } else { before + 1 };
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.store(mark | sequence << SEQUENCE_SHIFT, Ordering::Relaxed);
@@ -135,9 +134,8 @@ impl Node {
         }
     }
 
-    /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here so often
-    /// that a queue which forgave its length each time would never be seen to be full. In the end its sender may have this core,
-    /// which it has been put aside from.
+    /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here often.
+    /// In the end its sender may have this core, which it has been put aside from.
     #[cold]
     #[cfg_attr(loom, allow(clippy::reversed_empty_ranges, reason = "a model has no patience"))]
     fn sequence_soon(&self) -> Option<u64> {

@@ -38,6 +38,10 @@ impl Keeper for Host {
         crowd::watch::crowded(slot);
     }
 
+    fn known(&self, slot: &'static Slot) -> u64 {
+        crowd::watch::known(slot)
+    }
+
     fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
         crowd::watch::admit(slot, node)
     }

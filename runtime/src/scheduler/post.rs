@@ -199,6 +199,10 @@ impl Keeper for Post {
         self.host.keeper.crowded(slot);
     }
 
+    fn known(&self, slot: &'static Slot) -> u64 {
+        self.host.keeper.known(slot)
+    }
+
     fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
         self.host.keeper.admit(slot, node)
     }

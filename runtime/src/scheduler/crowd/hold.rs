@@ -222,6 +222,7 @@ pub(super) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> b
     if !at.is_living_in_order(generation) {
         let _mine = state.waiting.pop_back();
         if state.waiting.is_empty() {
+            state.known = 0;
             at.note_overfull(false);
         }
         return false;
@@ -248,7 +249,7 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
         state.note_arrivals(slot.lanes.last_sequence());
         if !has_one_gone && slot.lanes.depth() == 0 {
             // The numbers begin anew, and who has been let go and sent nothing may have ended.
-            state.expected = 0;
+            (state.expected, state.known) = (0, 0);
         }
         let may_go = (rests || !has_one_gone) && !is_crowded(slot, bound, &state);
         if !may_go && !has_room(slot, bound, &state) {
@@ -257,6 +258,7 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
         let first = state.waiting.pop_front();
         state.expected += first.as_ref().map_or(0, Waiting::sends);
         if state.waiting.is_empty() {
+            state.known = 0;
             slot.note_overfull(false);
         }
         drop(state);

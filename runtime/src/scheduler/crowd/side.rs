@@ -115,6 +115,10 @@ pub(super) struct State {
     /// that had come last when that was said.
     pub(super) expected: u64,
     pub(super) seen: u64,
+    /// While the mailbox is too full: the number of a message that came not long ago. A sender that does not learn its
+    /// predecessor's takes it for that, or the mailbox would be forgiven its length each time that the machine puts a sender
+    /// aside as it numbers its message.
+    pub(super) known: u64,
     /// Where the process itself is held.
     pub(super) held: Option<Held>,
 }
@@ -125,10 +129,18 @@ impl State {
         if last != 0 {
             self.expected = self.expected.saturating_sub(distance(self.seen, last));
             self.seen = last;
+            self.note_known(last);
+        }
+    }
+
+    /// The message of that number came last, unless it is zero.
+    pub(super) fn note_known(&mut self, last: u64) {
+        if last != 0 {
+            self.known = last;
         }
     }
 
     fn is_nothing(&self) -> bool {
-        self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none()
+        self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none() && self.known == 0
     }
 }

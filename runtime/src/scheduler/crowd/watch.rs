@@ -25,6 +25,7 @@ pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
 pub(crate) fn crowded(slot: &'static Slot) {
     // A ring is looked at with each message.
     if !slot.has_ring() && is_over(slot) {
+        side_of(slot).lock().note_known(slot.lanes.last_sequence());
         slot.note_overfull(true);
         if slot.is_held() {
             // Whoever holds it cannot wait for it any more.
@@ -32,6 +33,11 @@ pub(crate) fn crowded(slot: &'static Slot) {
         }
         press::note(slot);
     }
+}
+
+/// The number of a message that came while the mailbox was too full; zero if none is known.
+pub(crate) fn known(slot: &'static Slot) -> u64 {
+    if slot.has_ring() { 0 } else { SIDES.get(slot.index()).map_or(0, |side| side.lock().known) }
 }
 
 /// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead letters.

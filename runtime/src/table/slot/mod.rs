@@ -52,6 +52,11 @@ pub(crate) trait Keeper: Sink {
     /// One more batch of messages is queued there.
     fn crowded(&self, _slot: &'static Slot) {}
 
+    /// The sequence number of a message that came not long before to a mailbox that is too full; zero if none is known.
+    fn known(&self, _slot: &'static Slot) -> u64 {
+        0
+    }
+
     /// Decides about a message for a mailbox that may be too full.
     fn admit(&self, _slot: &'static Slot, node: NodeBox) -> Admission {
         Admission::Accepted(node)

@@ -63,7 +63,7 @@ impl Slot {
         let node = pool::message(generation, message, ptr::null_mut());
         let mine = node.as_ptr();
         let mut crowded = false;
-        match self.lanes.push_data(node, || crowded = true) {
+        match self.lanes.push_data(node, || self.known(), || crowded = true) {
             Claim::Nothing => Ok((None, crowded)),
             Claim::Process => Ok((Some(Token(self)), crowded)),
             Claim::Grave => match self.take_back(mine) {
@@ -139,7 +139,7 @@ impl Slot {
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
         let mine = node.as_ptr();
-        match self.lanes.push_data(node, || self.crowded()) {
+        match self.lanes.push_data(node, || self.known(), || self.crowded()) {
             Claim::Nothing => Ok(()),
             Claim::Process => {
                 self.schedule();
@@ -153,7 +153,8 @@ impl Slot {
     pub(crate) fn push(&self, node: NodeBox) -> Pushed {
         let mine = node.as_ptr();
         let mut crowded = false;
-        let claim = self.lanes.push_data(node, || crowded = true);
+        // How long it is is known by other means to those that do this.
+        let claim = self.lanes.push_data(node, || 0, || crowded = true);
         Pushed { mine, claim, crowded }
     }
 
@@ -173,6 +174,12 @@ impl Slot {
             }
             Claim::Grave => self.take_back(pushed.mine),
         }
+    }
+
+    /// The sequence number of a message that came not long before, if the mailbox is too full; else zero.
+    #[cold]
+    fn known(&'static self) -> u64 {
+        if self.is_overfull() { self.home().map_or(0, |home| home.keeper.known(self)) } else { 0 }
     }
 
     /// So many messages have come that it is time to look how full the mailbox is; what follows is the sender's.

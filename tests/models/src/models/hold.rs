@@ -140,7 +140,7 @@ impl World {
     /// The receiver has a letter in each lane. The caller holds both tokens.
     fn new(rest: Rest) -> &'static Self {
         let world = keep(Self { sender: Side::new(), receiver: Side::new(), rest, let_go: AtomicU8::new(0) });
-        let claim = world.receiver.lanes.push_data(pool::node(letter(0)), || ());
+        let claim = world.receiver.lanes.push_data(pool::node(letter(0)), || 0, || ());
         assert_eq!(claim, Claim::Nothing);
         let claim = world.receiver.lanes.push_control(pool::node(letter(0)));
         assert_eq!(claim, Claim::Nothing);

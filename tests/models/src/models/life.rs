@@ -343,7 +343,7 @@ fn three_late_messages() {
         let send = |number: u32| {
             let node = pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();
-            if world.slot.lanes.push_data(node, || ()) == Claim::Grave {
+            if world.slot.lanes.push_data(node, || 0, || ()) == Claim::Grave {
                 // SAFETY: the push has taken the token.
                 let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
                 let back = token.bury(Some(mine)).map(|letter| self::number(letter.payload));

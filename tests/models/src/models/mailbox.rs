@@ -89,6 +89,20 @@ fn a_count_of_two_senders() {
     });
 }
 
+/// The same where the number of the first letter is known from elsewhere: both are counted, and none that is not there.
+#[test]
+fn a_count_of_two_senders_with_a_number_that_is_known() {
+    check(4, &[], || {
+        let mailbox = Mailbox::new();
+        mailbox.wait();
+        let senders = [10, 20].map(|number| thread::spawn(move || mailbox.send_where(1, number)));
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        assert_eq!(mailbox.lanes.depth(), 2);
+        mailbox.send_control(1);
+        assert_eq!(mailbox.rest().data.len(), 2);
+    });
+}
+
 /// A glance at the depth while letters come and go, and the process rests: never more than there were.
 #[test]
 fn a_glance_at_the_depth() {

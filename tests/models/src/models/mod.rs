@@ -75,7 +75,12 @@ impl Mailbox {
     }
 
     fn send(&self, number: u32) {
-        let claim = self.lanes.push_data(pool::node(Self::letter(number)), || ());
+        self.send_where(0, number);
+    }
+
+    /// Sends where that sequence number is known from elsewhere.
+    fn send_where(&self, known: u64, number: u32) {
+        let claim = self.lanes.push_data(pool::node(Self::letter(number)), || known, || ());
         if claim == Claim::Process {
             reach("a first node in the place of a mark");
         }
