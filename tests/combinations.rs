@@ -46,8 +46,10 @@ impl Node {
         gate.passed().await;
     }
 
+    /// Says that it is here, and stays in its step until it may go on.
     #[message]
-    fn block(&mut self, gate: Gate) {
+    fn block(&mut self, here: Gate, gate: Gate) {
+        here.open();
         gate.pass();
     }
 

@@ -97,9 +97,9 @@ fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
         let tree = tree.spawn(runtime).unwrap();
         let sub = tree.tree("sub").unwrap();
         let node: Address<Node> = sub.tree("subsub").unwrap().child("node").unwrap();
-        let gate = Gate::new();
-        node.block(gate.clone()).send().unwrap();
-        until(|| node.pid().info().is_some_and(|info| info.mailbox == 0));
+        let (here, gate) = (Gate::new(), Gate::new());
+        node.block(here.clone(), gate.clone()).send().unwrap();
+        here.pass();
         let (over, below) = (sub.pid().join(), node.pid().join());
         sub.pid().kill();
         assert!(sub.pid().is_alive(), "its child is in a step");
@@ -175,9 +175,9 @@ fn a_pool_that_is_killed_has_ended_when_its_members_have() {
         });
         let tree = tree.spawn(runtime).unwrap();
         let pool: Address<Node> = tree.child("pool").unwrap();
-        let (gate, member) = (Gate::new(), runtime.whereis("only").unwrap());
-        pool.block(gate.clone()).send().unwrap();
-        until(|| member.info().is_some_and(|info| info.mailbox == 0));
+        let (here, gate, member) = (Gate::new(), Gate::new(), runtime.whereis("only").unwrap());
+        pool.block(here.clone(), gate.clone()).send().unwrap();
+        here.pass();
         let (over, below) = (pool.pid().join(), member.join());
         assert!(pool.pid().kill());
         assert!(pool.pid().is_alive(), "its member is in a step");
@@ -263,10 +263,11 @@ fn a_supervisor_that_is_killed_and_waits_for_a_stuck_child_holds_up_no_shutdown(
     watched(|| {
         let runtime = builder().shutdown_deadline(Duration::from_millis(100)).build().unwrap();
         let tree = Supervisor::one_for_one().add(node(&Log::new())).spawn(&runtime).unwrap();
-        let (node, gate): (Address<Node>, _) = (tree.child("node").unwrap(), Gate::new());
+        let node: Address<Node> = tree.child("node").unwrap();
+        let (here, gate) = (Gate::new(), Gate::new());
         let stuck = node.pid().info().unwrap().pid;
-        node.block(gate.clone()).send().unwrap();
-        until(|| node.pid().info().is_some_and(|info| info.mailbox == 0));
+        node.block(here.clone(), gate.clone()).send().unwrap();
+        here.pass();
         let end = tree.join();
         assert!(tree.pid().kill());
         let report = runtime.shutdown().unwrap();
