@@ -106,7 +106,8 @@ impl fmt::Debug for Pointer {
 
 /// Who is behind a PID that points on; `None` if it has been retired, is another node's or was never given out.
 pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn Behind>> {
-    if !points_on_here(pid) {
+    // A pointer's PID names no host: one that does, in a text, was never given out.
+    if !points_on_here(pid) || pid.host() != HOSTLESS {
         return None;
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +137,7 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     {
         return Some(kind);
     }
-    let process = pid.resolve().filter(|process| process.node() == this_node())?;
+    let process = pid.resolve()?;
     let slot = TABLE.living(process)?;
     let kind = slot.card.kind()?;
     // The process may have ended, and its slot been given to another, since its kind was read.

@@ -3,7 +3,6 @@
 
 use crate::memberships::MEMBERSHIPS;
 use crate::pid::Pid;
-use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::permits::At;
@@ -450,7 +449,7 @@ impl Pid {
     /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
     /// not live in this program.
     pub fn info(self) -> Option<ProcessInfo> {
-        let pid = self.resolve().filter(|pid| pid.node() == this_node())?;
+        let pid = self.resolve()?;
         info(TABLE.living(pid)?).filter(|info| info.pid == pid)
     }
 }
