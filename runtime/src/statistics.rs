@@ -39,7 +39,8 @@ pub struct Statistics {
     pub spawned: u64,
     /// How many of them are over.
     pub closed: u64,
-    /// How many live.
+    /// How many live: as many as did at one moment while the host was looked at. While so many come and go that no such
+    /// moment is found, no more than did.
     pub live: u64,
     /// Messages that nobody handled any more because their process had ended.
     pub dead_ended: u64,
@@ -284,7 +285,7 @@ impl Host {
     /// program, and at each slot that it has ever used.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
-        let (spawned, closed) = host.gate.totals();
+        let (spawned, closed) = host.gate.survey();
         let census = host.idle.census();
         let pinned = host.posts.all();
         let (names, named_addresses) = host.names.count();
@@ -310,7 +311,7 @@ impl Host {
             past_bound: host.past_bound.get(),
             spawned,
             closed,
-            live: spawned.saturating_sub(closed),
+            live: spawned - closed,
             dead_ended: host.dead_ended.get(),
             dead_unhandled: host.dead_unhandled.get(),
             dead_overflow: host.dead_overflow.get(),
