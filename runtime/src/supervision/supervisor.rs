@@ -175,7 +175,8 @@ impl Supervisor {
                 if is_child {
                     roll.suspend(&reason, false)
                 } else {
-                    roll.shut(&reason)
+                    roll.shut(&reason);
+                    roll.retire(&reason);
                 }
                 Err(error.into())
             }
