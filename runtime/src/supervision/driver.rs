@@ -21,7 +21,7 @@ use crate::random::{Random, entropy};
 use crate::runtime::Host;
 use crate::scheduler::timers::Action as Alarm;
 use crate::sync::lock;
-use crate::table::TABLE;
+use crate::table::{ProcessKind, TABLE};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -33,6 +33,13 @@ const IN_ONE_GO: usize = 64;
 pub(super) struct Add {
     pub(super) post: Arc<Post>,
     pub(super) rules: Rules,
+    pub(super) start: Box<Start>,
+}
+
+/// Another closure is to start a child from here on.
+pub(super) struct Redefine {
+    pub(super) post: Arc<Post>,
+    pub(super) kind: Option<&'static ProcessKind>,
     pub(super) start: Box<Start>,
 }
 
@@ -265,15 +272,34 @@ impl Driver {
             }
             Err(package) => package,
         };
+        let package = match package.take::<Redefine>() {
+            Ok(redefine) => return self.redefine(redefine),
+            Err(package) => package,
+        };
         // Of another type it is a dead letter.
         if let Ok(wish) = package.take::<Wish>() {
             let (Wish::Stop(post) | Wish::Restart(post)) = &wish;
-            let id = self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied();
+            let id = self.id_of(post);
             self.happened.extend(id.map(|id| match wish {
                 Wish::Stop(_) => Happened::StopChild(id),
                 Wish::Restart(_) => Happened::RestartChild(id),
             }));
         }
+    }
+
+    fn redefine(&mut self, redefine: Redefine) {
+        let Redefine { post, kind, mut start } = redefine;
+        if let Some(member) = self.id_of(&post).and_then(|id| self.members.get_mut(&id)) {
+            post.redefine(kind);
+            std::mem::swap(&mut member.start, &mut start);
+        }
+        // The one that is not needed is the user's too.
+        let _panic = crate::panics::contain(|| drop(start));
+    }
+
+    /// The child whose post that is, if it is known still.
+    fn id_of(&self, post: &Arc<Post>) -> Option<Id> {
+        self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied()
     }
 
     /// The reason that the supervisor ends with.

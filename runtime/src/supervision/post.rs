@@ -18,7 +18,7 @@ use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
 use crate::package::{Package, Refused};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
-use crate::pointing::Behind;
+use crate::pointing::{self, Behind};
 use crate::relay::{deliver, deliver_anyway};
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::crowd::press::{Manner, in_manner};
@@ -60,8 +60,10 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// See the module.
 pub(crate) struct Post {
     pub(crate) name: Arc<str>,
-    /// The type of process, if the closure that starts it says so.
+    /// The type of process, if the closure says so that its supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
+    /// The same of the closure that starts it instead from now on, if there is one.
+    redefined: Mutex<Option<&'static ProcessKind>>,
     /// How many messages wait while the child is down; `None`: they come back to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Host,
@@ -111,6 +113,7 @@ impl Post {
         Self {
             name,
             kind,
+            redefined: Mutex::new(None),
             keeps,
             host,
             place: AtomicU64::new(0),
@@ -120,6 +123,17 @@ impl Post {
             status: Mutex::default(),
             estate: Mutex::new(estate),
         }
+    }
+
+    /// The type that the child is started as next, if that is known.
+    pub(crate) fn spec_kind(&self) -> Option<&'static ProcessKind> {
+        lock(&self.redefined).or(self.kind)
+    }
+
+    /// Another closure starts the child from here on, which gives processes of this type; `None`: it is again the one that
+    /// its supervisor was built with.
+    pub(crate) fn redefine(&self, kind: Option<&'static ProcessKind>) {
+        *lock(&self.redefined) = kind;
     }
 
     /// The name, for messages to people.
@@ -346,8 +360,11 @@ impl Behind for Post {
         lock(&self.door).process
     }
 
+    /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a pool
+    /// does, is not what its addresses are checked by.
     fn kind(&self) -> Option<&'static ProcessKind> {
-        self.kind
+        let life = self.life().filter(|pid| !pid.is_pointing());
+        life.and_then(pointing::kind).or_else(|| self.spec_kind())
     }
 }
 
