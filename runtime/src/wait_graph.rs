@@ -54,7 +54,9 @@ const LOW_BITS: u32 = 64 - NUMBER_BITS;
 const BLOCKS: u64 = 1 << (LOW_BITS - 1);
 const LENGTH: u64 = BLOCKS - 1;
 
-/// What a process waits for: its place in the graph. Only the process itself publishes, whoever runs it; anyone reads.
+/// What a process waits for: its place in the graph. Only the thread that runs the process publishes, which the words below
+/// rest on: of two that publish at once one edge would be read with parts of both, the text of a name with another's length
+/// among them. Anyone reads.
 #[derive(Debug)]
 pub(crate) struct Edge {
     /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no edge.
@@ -152,6 +154,14 @@ impl Edge {
     #[inline]
     pub(crate) fn withdraw(&self) {
         self.number.store(0, Ordering::Release);
+    }
+
+    /// The wait for that call is over, if the edge still says so: it may be that of a later wait, or of a later process.
+    #[inline]
+    pub(crate) fn withdraw_call(&self, call: u64) {
+        if self.number.load(Ordering::Relaxed) >> LOW_BITS == call {
+            self.withdraw();
+        }
     }
 
     /// Takes a hold away that is another process's. Gives whether it was still there.

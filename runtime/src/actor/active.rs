@@ -220,9 +220,10 @@ pub(crate) enum Pending {
     Again,
 }
 
-/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to.
+/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and `by_scheduler`
+/// whether it is the scheduler that drives its machine, and lays the process down with it: else it may go on by other means.
 #[inline]
-pub(crate) fn pending(seen_to: bool) -> Pending {
+pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> Pending {
     if STOP.get() && !seen_to {
         return Pending::Special;
     }
@@ -231,7 +232,7 @@ pub(crate) fn pending(seen_to: bool) -> Pending {
             Pending::Special
         } else if waits.wants_message {
             Pending::Wants
-        } else if waits.suspend() {
+        } else if by_scheduler && waits.suspend() {
             Pending::Again
         } else {
             Pending::Suspended

@@ -17,6 +17,7 @@ use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
+use crate::scheduler::own::runs;
 use crate::scheduler::timers::Action;
 use crate::sync::{Arc, Mutex, lock};
 use crate::table::lent::is_lent;
@@ -231,9 +232,13 @@ impl Waits {
     /// here on. Gives whether that call would wait for itself: then it has failed, and there is something to poll for.
     #[inline]
     pub(super) fn suspend(&mut self) -> bool {
-        let (Some((row, called)), Some((slot, _))) = (&self.polled, self.owner) else {
+        let (Some((row, called)), Some((slot, generation))) = (&self.polled, self.owner) else {
             return false;
         };
+        // A machine that is driven by hand may be one of several of the process, on any thread.
+        if !runs(slot, generation) {
+            return false;
+        }
         if self.has_beside() || (self.rows.len() > 1 && self.has_other_future(*row)) {
             return false;
         }

@@ -72,12 +72,10 @@ impl Context {
         let mut desk = Desk::new(self.thread);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
-                // that was running, not the worker.
-                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
-                // Whatever is on the desk belongs to that process.
+                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
+                tracing::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = crate::panics::contain(|| desk = Desk::new(self.thread));
-                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+                super::values::forget_values();
             }
         }
     }

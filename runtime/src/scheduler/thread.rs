@@ -20,6 +20,7 @@
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
 use super::counters::Counters;
+use super::running::Running;
 use crate::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::oneshot::{Waiter, Watch};
@@ -48,8 +49,8 @@ const NOT_NOTED: u64 = u64::MAX;
 pub(crate) struct Thread {
     /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
     run_next: AtomicPtr<Slot>,
-    /// What it runs now, or null; also while that blocks.
-    pub(crate) running: AtomicPtr<Slot>,
+    /// What it runs now; also while that blocks.
+    pub(crate) running: Running,
     /// What is left of its turn, and what that is at.
     pub(crate) turn: Turn,
     /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
@@ -90,7 +91,7 @@ impl Thread {
         let deque = Deque::new_lifo();
         Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
-            running: AtomicPtr::new(ptr::null_mut()),
+            running: Running::nothing(),
             turn: Turn::new(),
             nowhere: Lanes::unused(),
             attention: AtomicU8::new(0),
@@ -131,8 +132,7 @@ impl Thread {
 
     /// The process that it runs now.
     pub(crate) fn running(&self) -> Option<&'static Slot> {
-        // SAFETY: only addresses of slots are stored, and slots are never freed.
-        unsafe { self.running.load(Ordering::Relaxed).as_ref() }
+        self.running.slot()
     }
 
     /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues

@@ -32,6 +32,8 @@ impl Places for Graph {
 /// The driver's faults.
 const TWO_LOCKS: Fault = Fault::Driver(0);
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
+/// A thread that does not run the process publishes its edge: a machine of the process's that is driven by hand there.
+const TWO_WRITERS: Fault = Fault::Driver(2);
 
 impl Graph {
     fn new(count: usize) -> &'static Self {
@@ -174,6 +176,44 @@ fn an_edge_is_read_whole() {
         }
         assert!(writer.join().unwrap().is_none());
     });
+}
+
+/// Two machines of one process, on two threads, wait for two calls at once; one of the threads runs the process. The edge is read
+/// as that one's.
+#[test]
+fn only_who_runs_the_process_publishes() {
+    check(4, &["the first", "none"], || {
+        let graph = Graph::new(3);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(4));
+        // `Waits::suspend` looks whether its thread runs the process.
+        let publish = move |runs: bool, on: Life, ticket: Ticket, method: &'static str| {
+            if runs || fault::is(TWO_WRITERS) {
+                let _none = graph.publish(1, on, What::Call(ticket, method));
+            }
+        };
+        let other = thread::spawn(move || publish(false, 3, second, "Other::longer_method"));
+        let own = thread::spawn(move || publish(true, 2, first, "Type::method"));
+        match graph.edges[1].read() {
+            None => reach("none"),
+            Some(Wait { on, what: What::Call(ticket, method), .. }) => {
+                reach("the first");
+                let whole = match on {
+                    2 => ticket.number() == first.number() && method.len() == "Type::method".len(),
+                    _ => ticket.number() == second.number() && method.len() == "Other::longer_method".len(),
+                };
+                assert!(whole, "it is read with parts of both");
+            }
+            Some(_) => unreachable!("nobody is held"),
+        }
+        own.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic]
+fn fault_two_writers() {
+    fault::with(TWO_WRITERS, only_who_runs_the_process_publishes);
 }
 
 /// A hold and a call that would close a ring with each other: either the hold is not made, or the call lifts it.
