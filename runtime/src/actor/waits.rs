@@ -266,12 +266,11 @@ impl Waits {
         self.rows.iter().any(|(other, wait)| other != row as usize && is_future(wait))
     }
 
-    /// The call of that row would wait for itself.
+    /// The call of that row would have waited for itself, and has been withdrawn.
     #[cold]
     fn fail(&mut self, row: u32, cycle: Cycle) {
         if let Some(wait) = self.rows.get(row as usize) {
             let key = WaitKey { row, serial: wait.serial };
-            wait.ticket.inspect(Ticket::abandon);
             // A row without a waker of its own.
             let _no_waker = self.answer_row(key, Err(CommandError::Call(CallError::Cycle(cycle))));
         }

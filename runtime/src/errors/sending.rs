@@ -82,7 +82,7 @@ pub enum CallError<E = Infallible> {
     /// The mailbox was full.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The call would have waited for itself.
+    /// The call would have waited for itself. It was not delivered, and never will be.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
     /// The process dropped the call without answering it.

@@ -118,12 +118,13 @@ impl<'a> Events<'a> {
         reason = "what has arrived can change between two calls, unlike an iterator's rest"
     )]
     pub fn next(&mut self) -> Option<Event> {
-        let event = self.next_for_machine();
-        if let Some(Event::Message(package)) = &event {
-            // The process may pass it on, or answer it from elsewhere.
-            package.keep();
+        loop {
+            match self.next_for_machine() {
+                // The process may pass it on, or answer it from elsewhere.
+                Some(Event::Message(package)) if !package.keep() => package.throw_away(),
+                event => return event,
+            }
         }
-        event
     }
 
     /// The same for a machine, which answers what it takes when it serves it, and not before.

@@ -109,6 +109,7 @@ pub(crate) struct Host {
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
     pub(crate) dead_expired: Counter,
+    pub(crate) dead_withdrawn: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
@@ -161,6 +162,7 @@ impl Host {
             let_go: Counter::default(),
             valves: Counter::default(),
             dead_expired: Counter::default(),
+            dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
             names: Names::default(),
             growing: Mutex::default(),

@@ -6,8 +6,8 @@
 use super::directory::TABLE;
 use super::side::Side;
 use super::slot::Slot;
-use crate::caller::number;
-use crate::errors::Cycle;
+use crate::caller::{self, Asker, number};
+use crate::errors::{CallError, Cycle};
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::sync::Mutex;
 use crate::ticket::Ticket;
@@ -24,6 +24,12 @@ static SECOND_LOOK: Mutex<()> = Mutex::new(());
 struct Here;
 
 impl Places for Here {
+    type Caller = Asker;
+
+    fn withdraw(&self, ticket: Ticket) -> Option<Asker> {
+        caller::withdraw(ticket)
+    }
+
     #[inline]
     fn edge(&self, life: Life) -> Option<&Edge> {
         EDGES.get(index_of(life))
@@ -76,7 +82,8 @@ impl Drop for Waiting {
 /// thread that runs the process may say so.
 ///
 /// # Errors
-/// The ring, if the call closes one.
+/// The ring, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being handled
+/// already, another call of the ring is failed instead.
 #[inline]
 pub(crate) fn wait(
     from: Life,
@@ -94,11 +101,15 @@ pub(crate) fn wait(
 }
 
 #[cold]
-fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
+fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
+    let named = |ring: Vec<(Life, &'static str)>| Cycle {
+        calls: ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
+    };
     match closed {
-        Closed::Calls(ring) => {
-            let calls = ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method)));
-            Err(Cycle { calls: calls.collect() })
+        Closed::Calls(ring) => Err(named(ring)),
+        Closed::Another(asker, ring) => {
+            asker.fail(CallError::Cycle(named(ring)));
+            Ok(())
         }
         Closed::Held(held) => {
             for life in held {

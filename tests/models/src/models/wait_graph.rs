@@ -5,7 +5,8 @@
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
-use crate::sync::{AtomicPtr, Mutex, Ordering};
+use crate::mailbox::node::Node;
+use crate::sync::{Mutex, Ordering};
 use crate::ticket::Ticket;
 use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 use loom::thread;
@@ -20,6 +21,12 @@ struct Graph {
 }
 
 impl Places for Graph {
+    type Caller = ();
+
+    fn withdraw(&self, ticket: Ticket) -> Option<()> {
+        ticket.withdraw().then_some(())
+    }
+
     fn edge(&self, life: Life) -> Option<&Edge> {
         self.edges.get(life as usize)
     }
@@ -34,6 +41,7 @@ const TWO_LOCKS: Fault = Fault::Driver(0);
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
 /// A thread that does not run the process publishes its edge: a machine of the process's that is driven by hand there.
 const TWO_WRITERS: Fault = Fault::Driver(2);
+const TAKES_BLINDLY: Fault = Fault::Driver(3);
 
 impl Graph {
     fn new(count: usize) -> &'static Self {
@@ -42,10 +50,10 @@ impl Graph {
     }
 
     fn ticket(number: u64) -> Ticket {
-        Ticket::issue(keep(AtomicPtr::new(ptr::null_mut())), number)
+        Ticket::issue(keep(Node::empty()), number)
     }
 
-    fn publish(&self, from: Life, on: Life, what: What) -> Option<Closed> {
+    fn publish(&self, from: Life, on: Life, what: What) -> Option<Closed<()>> {
         let lock = if from == 2 && fault::is(TWO_LOCKS) { &self.other_look } else { &self.second_look };
         let closed = publish(self, lock, from, &self.edges[from as usize], Wait { on, what, blocks: false });
         reach(if closed.is_some() { "closed" } else { "waits" });
@@ -111,7 +119,7 @@ fn a_reply_out_of_hand() {
         let graph = Graph::new(2);
         let ticket = Graph::ticket(1);
         let second = thread::spawn(move || {
-            crate::ticket::keep(ticket.word());
+            assert!(crate::ticket::keep(ticket.word()));
             graph.call(2, 1, Graph::ticket(2))
         });
         assert!(!graph.call(1, 2, ticket), "a call in the hands of others fails");
@@ -214,6 +222,51 @@ fn only_who_runs_the_process_publishes() {
 #[should_panic]
 fn fault_two_writers() {
     fault::with(TWO_WRITERS, only_who_runs_the_process_publishes);
+}
+
+/// The second is woken as the first closes the ring, gives its call up, and comes to the first one's message: that is handled, or
+/// its call fails, and not both.
+#[test]
+fn a_message_is_handled_or_its_call_fails() {
+    check(5, &["closed", "waits", "handled", "thrown away"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        assert!(!graph.call(2, 1, second));
+        let woken = thread::spawn(move || {
+            graph.resume(2);
+            second.abandon();
+            let may = crate::ticket::take(first.word());
+            reach(if may { "handled" } else { "thrown away" });
+            may || fault::is(TAKES_BLINDLY)
+        });
+        let failed = graph.call(1, 2, first);
+        let handled = woken.join().unwrap();
+        assert!(failed != handled, "failed: {failed}, handled: {handled}");
+    });
+}
+
+/// A process handles a message without a look whether it was withdrawn.
+#[test]
+#[should_panic]
+fn fault_takes_blindly() {
+    fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
+}
+
+/// The second handles the first one's message, and calls the first from there, before the first has come to say that it waits:
+/// it is the second's call that fails, whichever of them closes the ring.
+#[test]
+fn a_call_from_within_the_method_of_another() {
+    check(5, &["closed", "waits"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        assert!(crate::ticket::take(first.word()));
+        let method = thread::spawn(move || graph.call(2, 1, second));
+        let failed = graph.call(1, 2, first);
+        let other = method.join().unwrap();
+        assert!(!failed && first.is_open(), "a call that is being handled fails");
+        assert!(other || crate::ticket::is_withdrawn(second.word()), "nobody of the ring goes on");
+        assert!(!crate::ticket::take(second.word()), "a call that has failed is handled");
+    });
 }
 
 /// A hold and a call that would close a ring with each other: either the hold is not made, or the call lifts it.
