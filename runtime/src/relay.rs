@@ -387,12 +387,15 @@ impl Router {
 
     /// From here on `engine` takes the packages for `node`.
     pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        // Without the lock: an engine's drop may connect another.
+        drop(before);
     }
 
     /// From here on packages for `node` are refused. Gives whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node).is_some()
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        before.is_some()
     }
 }
 

@@ -164,15 +164,15 @@ fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
         }
     }
     let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
-    // SAFETY: null, or what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
-    // LOOKING refuses a second look from inside the first, so that there is one reference at a time; this thread is the
-    // only one that has the pointer.
-    let seat = unsafe { active.seat.as_mut() }?;
-    if LOOKING.replace(true) {
+    // First, so that there is no second reference while the first one is used.
+    if active.seat.is_null() || LOOKING.replace(true) {
         return None;
     }
     let _looked = Looked;
-    look(seat)
+    // SAFETY: not null, so it is what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
+    // LOOKING has refused a second look from inside the first, so that there is one reference at a time; this thread is the
+    // only one that has the pointer.
+    look(unsafe { &mut *active.seat })
 }
 
 /// Whether the process that this thread runs has a table.

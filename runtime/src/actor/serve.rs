@@ -225,7 +225,7 @@ fn open<T: Send + 'static>(package: Package) -> T {
 
 /// Ends the process from inside a future.
 async fn end_with(error: ProcessError) -> Delivery<'static> {
-    active::with(|waits| waits.end = Some(error.into_reason()));
+    super::serving::end(error.into_reason());
     pending().await
 }
 

@@ -107,9 +107,9 @@ impl Context {
 
     #[cold]
     fn visit(&self, driver: &dyn Driver) {
-        self.thread.visiting.store(true, Ordering::Relaxed);
+        self.thread.visits(true);
         let queued = self.drive(|| driver.visit());
-        self.thread.visiting.store(false, Ordering::Relaxed);
+        self.thread.visits(false);
         if queued {
             self.host.announce();
         }

@@ -262,10 +262,14 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
-            if !visited && self.has_tasks() {
+            let is_due = self.is_timer_due();
+            if is_due || !visited && self.has_tasks() {
                 // Not as one that searches: others rely on it to look soon. (D6)
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
+                }
+                if is_due {
+                    self.keep_time();
                 }
                 self.visit_reactor();
                 if self.thread.attention() != 0 {
@@ -296,9 +300,11 @@ impl Context {
             } else {
                 self.thread.counters.polls.add(1);
             }
-            self.keep_time_if_due();
             if let Some(token) = self.look_everywhere() {
                 return Some(token);
+            }
+            if self.is_timer_due() {
+                return None;
             }
         }
         None
@@ -364,9 +370,8 @@ impl Context {
         }
     }
 
-    fn keep_time_if_due(&self) {
-        if self.host.next_timer() < Moment::NEVER {
-            self.keep_time();
-        }
+    fn is_timer_due(&self) -> bool {
+        let next = self.host.next_timer();
+        next < Moment::NEVER && next <= Moment::now()
     }
 }

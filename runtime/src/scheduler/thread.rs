@@ -63,8 +63,8 @@ pub(crate) struct Thread {
     begun_after: AtomicU64,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
-    /// Whether it visits the reactor, with a worker: it runs code of others there, as in a step.
-    pub(super) visiting: AtomicBool,
+    /// Whether it runs code of others between two steps, with a worker: tasks of the reactor, or what a timer does.
+    visiting: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
     /// How others see it while it waits on its stack.
@@ -148,9 +148,14 @@ impl Thread {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs tasks of the reactor, with its worker.
+    /// Whether it runs code of others between two steps, with its worker.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it does. For the thread itself.
+    pub(crate) fn visits(&self, does: bool) {
+        self.visiting.store(does, Ordering::Relaxed);
     }
 
     /// A tick, while the thread is in a turn: for the monitor.
