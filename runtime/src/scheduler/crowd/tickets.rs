@@ -21,7 +21,8 @@ pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     let mut letter = Some(letter);
     loop {
         let mut state = side.lock();
-        let ours = state.generation == generation;
+        // An ending process takes its letters out under this lock, after its life is closed: that makes room for nothing.
+        let ours = state.generation == generation && slot.is_living(generation);
         let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
             drop(state);
             // Its process is over, perhaps while its sender has waited here for room.
