@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+#[path = "shutdown/left.rs"]
+mod left;
+
 /// How many threads of this program carry `name` (as the system knows it).
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();

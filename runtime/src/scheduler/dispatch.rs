@@ -72,6 +72,12 @@ fn bits(command: TypeId) -> u64 {
     bits.finish()
 }
 
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Handlers::default().freeze()
+    }
+}
+
 impl Dispatcher {
     fn new(handlers: Vec<Handler>) -> Self {
         // With four places for each handler a random multiplier fits after a few tries; should the types be unlucky, the

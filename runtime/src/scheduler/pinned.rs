@@ -30,6 +30,7 @@ use super::host::Host;
 use super::local::Context;
 use super::post::{Post, Work};
 use super::thread::LOST;
+use super::threads::Handle;
 use crate::anchored::Anchored;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
@@ -113,7 +114,7 @@ impl Newborn for Pinned {
         post.begins();
         let theirs = answer.clone();
         match spawn_thread(self.name.to_owned(), move || host.run_pinned(post, env, begin, &theirs)) {
-            Ok(thread) => host.keep_thread(thread),
+            Ok(thread) => host.keep_thread(Handle::new(thread, Some(&post.thread))),
             Err(error) => {
                 post.ends();
                 return Err(Box::new(SpawnError::Thread(error.to_string())));

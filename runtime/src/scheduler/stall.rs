@@ -68,6 +68,13 @@ pub(crate) struct StepId {
     pub(crate) steps: u64,
 }
 
+impl StepId {
+    /// Not a visit to the reactor, which has no slot.
+    pub(crate) fn is_of_a_process(self) -> bool {
+        self.slot != 0
+    }
+}
+
 /// What is to be seen of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {

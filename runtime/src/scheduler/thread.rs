@@ -20,6 +20,7 @@
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
 use super::counters::Counters;
+use super::stall::StepId;
 use crate::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::oneshot::{Waiter, Watch};
@@ -133,6 +134,17 @@ impl Thread {
     pub(crate) fn running(&self) -> Option<&'static Slot> {
         // SAFETY: only addresses of slots are stored, and slots are never freed.
         unsafe { self.running.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Which step it is in, or which visit to the reactor.
+    pub(crate) fn step(&self) -> Option<StepId> {
+        let slot = match self.running() {
+            Some(slot) => ptr::from_ref(slot).addr(),
+            // The reactor's tasks, between two steps.
+            None if self.is_visiting() => 0,
+            None => return None,
+        };
+        Some(StepId { slot, steps: self.counters.steps.get() })
     }
 
     /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
