@@ -45,7 +45,7 @@ fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
 
 /// Each needs two commands, the second asked for when the first was answered, and answered by another thread.
 ///
-/// Mutation: in `shutdown.rs`, stop the threads before `wait_until_empty`.
+/// Mutation: in `shutdown.rs`, stop the threads before `wait_for_all`.
 #[test]
 fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     soon(|| {

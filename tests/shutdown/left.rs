@@ -177,6 +177,33 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
     });
 }
 
+/// The start runs on the thread of the process, which is no worker and in no step.
+///
+/// Mutation: in `pinned.rs`, `run_pinned`, do not note that it runs code of users.
+#[test]
+fn a_start_on_a_thread_of_its_own_that_does_not_return_holds_up_no_shutdown() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (host, inside, release) = (runtime.host(), Latch::new(), Latch::new());
+        let (is_inside, released) = (inside.clone(), release.clone());
+        let spawner = thread::spawn(move || {
+            let begin = move || {
+                is_inside.open();
+                released.wait();
+            };
+            let slow = move || Slow { begin: Box::new(begin), _held: Arc::default() };
+            host.spawn_pinned(slow).serve().map(|slow| slow.pid())
+        });
+        inside.wait();
+        let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
+        assert_eq!((report.alive, report.killed, report.stuck.len()), (1, 0, 1), "{report}");
+        release.open();
+        let pid = spawner.join().unwrap().unwrap();
+        pid.join().wait();
+        assert!(!pid.is_alive());
+    });
+}
+
 #[process]
 struct Slow {
     begin: Box<dyn FnMut() + Send>,

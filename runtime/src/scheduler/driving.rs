@@ -110,9 +110,7 @@ impl Context {
 
     #[cold]
     fn visit(&self, driver: &dyn Driver) {
-        self.thread.visiting.store(true, Ordering::Relaxed);
-        let queued = self.drive(|| driver.visit());
-        self.thread.visiting.store(false, Ordering::Relaxed);
+        let queued = self.thread.visit(|| self.drive(|| driver.visit()));
         if queued {
             self.host.announce();
         }

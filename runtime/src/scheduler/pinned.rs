@@ -163,7 +163,7 @@ impl Context {
                 Some(token)
             }
             Work::Close(body, reason, told) => {
-                told.put(super::end::close(body, &reason));
+                told.put(self.thread.visit(|| super::end::close(body, &reason)));
                 None
             }
             Work::Leave => None,
@@ -179,10 +179,10 @@ impl Host {
                 Context { post: Some(post), ..Context::new(self, user, (usize::MAX, &post.thread), None, deque) };
             post.thread.call(LOST);
             self.inhabit(&context, |context| {
-                let begun = {
+                let begun = post.thread.visit(|| {
                     let _inside = Inside::enter(&env);
                     begin(&mut InitContext::of(env.pid, env.parent))
-                };
+                });
                 // What it inherits is the process's from here on.
                 drop(env);
                 answer.put(begun);

@@ -4,7 +4,7 @@
 //! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those that
 //!    somebody looks after do not: their supervisor gets one, and stops them in order.
 //! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls finishes.
-//! 4. At the deadline the rest are killed. [`GRACE`] is left for steps to return.
+//! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
 //! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and reported:
 //!    no code of another can end it.
 //!
@@ -36,9 +36,13 @@
 //! told before: a file or a lock that the process holds is not free while its step runs. Whoever cannot wait that long joins
 //! with a time limit; the report names those that are stuck.
 
+mod grace;
+
 use super::crowd;
 use super::gate::Lane;
 use super::host::Host;
+use super::stall::StepId;
+use super::threads::Handle;
 use super::timers::Action;
 use crate::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
@@ -49,13 +53,14 @@ use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::sync::{Ordering, lock, park};
 use crate::table::Slot;
+use grace::{GRACE, Grace, Next};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
-/// How long a step may go on when its process has been killed, before it counts as one that does not return.
-const GRACE: Duration = Duration::from_millis(200);
+/// How often a shutdown looks whether threads have ended, some of which may be stuck.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a shutdown did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,7 +99,6 @@ impl Host {
     /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let began = instant_now();
-        let until = began.checked_add(deadline);
         self.gate.close();
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
@@ -103,15 +107,11 @@ impl Host {
             // this is as if they were all stuck.
             let _started = self.start();
         }
-        let all_ended = self.gate.wait_until_empty(until);
-        let left = self.gate.inside();
-        if !all_ended {
-            self.tell_all(|| Control::Kill);
-            let _all_ended = self.gate.wait_until_empty(Some(instant_now() + GRACE));
-        }
+        let mut grace = Grace::until(began.checked_add(deadline));
+        let left = self.wait_for_all(&mut grace);
         self.timers.clear();
         self.stop_threads();
-        let stuck = self.end_threads();
+        let stuck = self.end_threads(&mut grace);
         let killed = left.saturating_sub(stuck.len() as u64);
         let mut report =
             ShutdownReport { alive, ended: alive.saturating_sub(left), killed, stuck, took: Duration::ZERO };
@@ -121,26 +121,52 @@ impl Host {
         report
     }
 
+    /// Steps 3 and 4. Gives how many were left at the deadline.
+    fn wait_for_all(&'static self, grace: &mut Grace) -> u64 {
+        let mut killed = 0;
+        loop {
+            let now = instant_now();
+            grace.look(now, self.steps());
+            match grace.next(now, self.gate.inside()) {
+                Next::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
+                Next::Kill => {
+                    killed = self.gate.inside();
+                    self.tell_all(|| Control::Kill);
+                }
+                Next::Stop => return killed,
+            }
+        }
+    }
+
+    /// The steps that are going on.
+    fn steps(&self) -> impl Iterator<Item = StepId> {
+        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.step());
+        self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
+    }
+
     /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not ended.
-    fn end_threads(&'static self) -> Vec<(Pid, &'static str)> {
+    fn end_threads(&'static self, grace: &mut Grace) -> Vec<(Pid, &'static str)> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
         }
-        let until = instant_now() + GRACE;
+        let mut threads = Vec::new();
         loop {
-            let threads = std::mem::take(&mut *lock(&self.running));
-            if threads.is_empty() {
+            threads.append(&mut lock(&self.running));
+            let (all_ended, now) = (self.gate.inside() == 0, instant_now());
+            grace.look(now, threads.iter().filter_map(Handle::step));
+            let mut pending = Vec::new();
+            for thread in threads {
+                if all_ended || thread.is_finished() {
+                    thread.join();
+                } else if !thread.step().is_some_and(|step| grace.gives_up(now, step)) {
+                    pending.push(thread);
+                }
+            }
+            threads = pending;
+            if threads.is_empty() && lock(&self.running).is_empty() {
                 return self.stuck();
             }
-            for thread in threads {
-                let is_left = || thread.may_be_stuck() && instant_now() >= until;
-                while self.gate.inside() > 0 && !thread.is_finished() && !is_left() {
-                    park(Some(Duration::from_millis(1)));
-                }
-                if self.gate.inside() == 0 || thread.is_finished() {
-                    thread.join();
-                }
-            }
+            park(Some(LOOK));
         }
     }
 
@@ -203,6 +229,10 @@ impl Host {
 
     /// Those that have not ended: in a step, in a start, or in their clean-up.
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
+        if self.gate.inside() == 0 {
+            // Those that live have come too late, and are about to find the gate closed.
+            return Vec::new();
+        }
         // One that is cleaned up does not live any more, and one that starts is not at work.
         let slots: BTreeMap<u32, &Slot> = self.at_work().chain(self.slots()).map(|slot| (slot.index(), slot)).collect();
         let stuck = slots.into_values().map(|slot| {

@@ -63,8 +63,8 @@ pub(crate) struct Thread {
     begun_after: AtomicU64,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
-    /// Whether it visits the reactor, with a worker: it runs code of others there, as in a step.
-    pub(super) visiting: AtomicBool,
+    /// See [`visit`](Self::visit).
+    visiting: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
     /// How others see it while it waits on its stack.
@@ -138,13 +138,12 @@ impl Thread {
 
     /// Which step it is in, or which visit to the reactor.
     pub(crate) fn step(&self) -> Option<StepId> {
-        let slot = match self.running() {
-            Some(slot) => ptr::from_ref(slot).addr(),
+        let steps = self.counters.steps.get();
+        match self.running() {
+            Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
             // The reactor's tasks, between two steps.
-            None if self.is_visiting() => 0,
-            None => return None,
-        };
-        Some(StepId { slot, steps: self.counters.steps.get() })
+            None => self.is_visiting().then(|| StepId::of_a_visit(steps)),
+        }
     }
 
     /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
@@ -160,9 +159,18 @@ impl Thread {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs tasks of the reactor, with its worker.
+    /// Whether it runs code of users that is no step: tasks of the reactor, with its worker; on the thread of a pinned process
+    /// its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
+    }
+
+    /// Runs such code.
+    pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.visiting.store(true, Ordering::Relaxed);
+        let output = body();
+        self.visiting.store(false, Ordering::Relaxed);
+        output
     }
 
     /// A tick, while the thread is in a turn: for the monitor.

@@ -3,6 +3,7 @@
 //! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest free
 //! one is used first (`permits`), and whoever looks at all goes up to the highest that is in use.
 
+use super::stall::StepId;
 use super::thread::Thread;
 use crate::sync::{CachePadded, JoinHandle, OnceLock};
 
@@ -31,10 +32,10 @@ impl Handle {
         self.thread.is_finished()
     }
 
-    /// Whether it runs code of users, which may never return: a step, the end of a process, a task of the reactor; of the
+    /// Which code of users it runs, which may never return: a step, the end of a process, a task of the reactor. Of the
     /// monitor that is not known, which calls the hook for stalls.
-    pub(crate) fn may_be_stuck(&self) -> bool {
-        self.record.is_none_or(|record| record.step().is_some())
+    pub(crate) fn step(&self) -> Option<StepId> {
+        self.record.map_or(Some(StepId::of_the_monitor()), Thread::step)
     }
 
     /// Waits for its end.
