@@ -131,7 +131,7 @@ impl Town {
                 }
             }
             // What was sent with a call that closed a cycle is handled all the same, maybe late.
-            Err(CallError::Gone(_)) if self.over.load(SeqCst) == PATHS => {}
+            Err(CallError::Gone(_) | CallError::Died(_)) if self.over.load(SeqCst) == PATHS => {}
             Err(other) => panic!("an answer or a cycle was expected, and came: {other}"),
         }
         waits.remove(&who);

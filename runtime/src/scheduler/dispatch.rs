@@ -121,7 +121,7 @@ impl Dispatcher {
         if let Err(panic) = outcome {
             let message = crate::panics::message(&*panic);
             tracing::error!(%message, "a command handler panicked");
-            caller::blame_with(|| CommandError::Panicked(message.clone()));
+            caller::blame_with(|_| CommandError::Panicked(message.clone()));
         }
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reaso
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = crate::panics::contain(body) {
         tracing::error!(%panic, "whoever waits for the end of a process, or the drop of its values, panicked");
-        crate::caller::blame(&ExitReason::Gone);
+        crate::caller::blame_nobody();
     }
 }
 

@@ -162,7 +162,7 @@ impl Host {
             valves: Counter::default(),
             dead_expired: Counter::default(),
             labels: Mutex::default(),
-            names: Names::default(),
+            names: Names::of(config.number),
             growing: Mutex::default(),
             running: Mutex::default(),
             launched: Mutex::new(0),

@@ -99,7 +99,7 @@ impl Host {
     /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let began = instant_now();
-        self.gate.close();
+        self.close();
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
         if alive > 0 {
@@ -119,6 +119,12 @@ impl Host {
         self.drop_user();
         report.took = began.elapsed();
         report
+    }
+
+    /// Step 1.
+    fn close(&self) {
+        self.gate.close();
+        crate::hosts::goes_down(self.config.number);
     }
 
     /// Steps 3 and 4. Gives how many were left at the deadline.
@@ -182,7 +188,7 @@ impl Host {
     /// leave ends the threads; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         self.unattended.store(true, Ordering::SeqCst);
-        self.gate.close();
+        self.close();
         self.tell_those_of_age(reason);
         let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
