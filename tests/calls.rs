@@ -11,6 +11,8 @@ use std::pin::pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "calls/bank.rs"]
+mod bank;
 #[path = "calls/delivered.rs"]
 mod delivered;
 #[path = "calls/later.rs"]
