@@ -4,12 +4,12 @@ use crate::actor::call::DEFAULT_TIMEOUT;
 use crate::command::{Command, Completion};
 use crate::dead_letter::DeadLetter;
 use crate::errors::BuildError;
+use crate::hosts::new_host;
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
 use crate::program::this_node;
 #[cfg(feature = "tokio")]
 use crate::reactor::Choice;
-use crate::relay::new_host;
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};

@@ -55,6 +55,33 @@ impl Asker {
     }
 }
 
+/// Whether a process has seen the message of a caller, as far as its runtime knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It lies in its package, which has not been opened.
+    No,
+    /// It has been given to a method, or taken out of its package.
+    Opened,
+}
+
+impl Seen {
+    /// Why a call fails when its process has ended.
+    fn ended(self, reason: ExitReason) -> CallError {
+        match self {
+            Self::No => CallError::Gone(reason),
+            Self::Opened => CallError::Died(reason),
+        }
+    }
+
+    /// Why a call fails that its process, which goes on, has dropped.
+    fn dropped(self) -> CallError {
+        match self {
+            Self::No => CallError::Unhandled,
+            Self::Opened => CallError::Dropped,
+        }
+    }
+}
+
 #[derive(Clone)]
 enum Who {
     Process { port: &'static dyn Port, generation: u64 },
@@ -100,8 +127,8 @@ thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// Why the process that this thread is taking apart ended.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
-    /// Callers that were dropped by a panic: they are told once it is known what it said.
-    static ORPHANS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
+    /// Callers that were dropped by a panic, and how far their messages had come: they are told once it is known what it said.
+    static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any.
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread collects orphans.
@@ -241,24 +268,41 @@ fn throw_away(mut node: NodeBox) {
     drop(call);
 }
 
-impl Drop for Caller {
-    fn drop(&mut self) {
-        // SAFETY: `self` is being dropped, so its node is taken once.
-        let this = Self(ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.0) }));
+impl Caller {
+    /// There will be no answer to a message that nobody has opened: the package is dropped by a process that ends, or by a
+    /// panic.
+    pub(crate) fn drop_unopened(self) {
+        self.give_up(Seen::No);
+    }
+
+    fn give_up(self, seen: Seen) {
         if std::thread::panicking() && COLLECTS.try_with(Cell::get).unwrap_or(false) {
             // Told by whoever catches the panic, in `blame`.
-            let orphan = ManuallyDrop::new(this);
+            let orphan = ManuallyDrop::new(self);
             let word = orphan.0.as_ptr();
             let _ = ORPHANS.try_with(|orphans| {
                 // SAFETY: `orphan` is never dropped, so the node has one owner.
                 let node = unsafe { NodeBox::from_raw(word) };
-                orphans.borrow_mut().push(Self(ManuallyDrop::new(node)));
+                orphans.borrow_mut().push((Self(ManuallyDrop::new(node)), seen));
                 HAS_ORPHANS.set(true);
             });
             return;
         }
-        let reason = ending();
-        this.fail(reason.map_or(CallError::Dropped, CallError::Gone));
+        let error = match (ending(), seen) {
+            (Some(reason), seen) => seen.ended(reason),
+            // On a thread outside, which panics with a package in hand.
+            (None, Seen::No) => CallError::Gone(ExitReason::Gone),
+            (None, Seen::Opened) => CallError::Dropped,
+        };
+        self.fail(error);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // SAFETY: `self` is being dropped, so its node is taken once.
+        let this = Self(ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.0) }));
+        this.give_up(Seen::Opened);
     }
 }
 
@@ -269,7 +313,12 @@ pub(crate) fn collect_orphans() {
 
 /// Tells the callers that a panic dropped why the process ended.
 pub(crate) fn blame(reason: &ExitReason) {
-    blame_with(|| CommandError::Call(CallError::Gone(reason.clone())));
+    blame_with(|seen| CommandError::Call(seen.ended(reason.clone())));
+}
+
+/// Tells the callers that a panic dropped no more than that: it has ended no process.
+pub(crate) fn blame_nobody() {
+    blame_with(|seen| CommandError::Call(seen.dropped()));
 }
 
 /// Whether a panic dropped callers that have not been told.
@@ -279,14 +328,14 @@ pub(crate) fn has_orphans() -> bool {
 }
 
 /// Tells the callers that a panic dropped what it was.
-pub(crate) fn blame_with(error: impl Fn() -> CommandError) {
+pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
     if !HAS_ORPHANS.try_with(Cell::get).unwrap_or(false) {
         return;
     }
     HAS_ORPHANS.set(false);
     // Taken out first: telling one may drop others.
     let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
-    orphans.into_iter().for_each(|orphan| orphan.fail_command(error()));
+    orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
 
 /// Whether this thread takes a process apart.

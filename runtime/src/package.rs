@@ -10,7 +10,8 @@ use std::mem::ManuallyDrop;
 
 /// A message with its address, and the caller that waits for an answer if there is one.
 ///
-/// A package that a process drops unopened is a dead letter, and its caller is told that nobody understood it.
+/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that nobody understood it, or,
+/// if the process ends with the package in hand, why it ended.
 pub struct Package {
     to: Pid,
     payload: ManuallyDrop<Payload>,
@@ -128,7 +129,7 @@ impl Drop for Package {
         bring(DeadLetter { to: self.to, message, reason });
         // After the letter: a caller that is told finds it counted.
         match self.caller.take() {
-            Some(caller) if ends => drop(caller),
+            Some(caller) if ends => caller.drop_unopened(),
             Some(caller) => caller.fail(CallError::Unhandled),
             None => {}
         }

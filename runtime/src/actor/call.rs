@@ -226,7 +226,7 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Re
             Err(payload) => match payload.take::<Result<T, Infallible>>() {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(never)) => match never {},
-                Err(_) => Err(CallError::Unhandled),
+                Err(_) => Err(CallError::Mismatch),
             },
         },
         Err(CommandError::Call(error)) => Err(error.widen()),

@@ -7,6 +7,7 @@ use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{SendError, SendFailure};
 use crate::payload::Payload;
 use crate::pid::Pid;
+use crate::relay::gone;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use std::fmt;
@@ -95,7 +96,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return send(pid, message).map(|()| Timer(Kind::Over));
         }
         let Some(keeper) = keeper(pid) else {
-            return Err(SendError { message, reason: SendFailure::Gone(pid) });
+            return Err(SendError { message, reason: gone(pid) });
         };
         let due = Moment::now_by(keeper.told()).after(delay);
         // In a cell, so that it comes back if nobody keeps the time there.
@@ -129,7 +130,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     {
         let (pid, message) = (self.pid(), self.into_message());
         let Some(keeper) = keeper(pid) else {
-            return Err(SendError { message, reason: SendFailure::Gone(pid) });
+            return Err(SendError { message, reason: gone(pid) });
         };
         let period = period.max(SHORTEST);
         let due = Moment::now_by(keeper.told()).after(period);

@@ -145,8 +145,8 @@ impl Watch {
 
 /// The right, and the duty, to answer a call later: keep it, hand it on, send it to any thread.
 ///
-/// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with the
-/// exit reason if the process ends with it in hand. A message that was sent, not called, comes with a reply that goes
+/// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with
+/// [`CallError::Died`](crate::CallError::Died) if the process ends with it in hand. A message that was sent, not called, comes with a reply that goes
 /// nowhere.
 #[must_use = "dropping a reply fails its caller"]
 pub struct Reply<T> {

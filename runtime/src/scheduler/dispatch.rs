@@ -71,6 +71,12 @@ fn bits(command: TypeId) -> u64 {
     bits.finish()
 }
 
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Handlers::default().freeze()
+    }
+}
+
 impl Dispatcher {
     fn new(handlers: Vec<Handler>) -> Self {
         // With four places for each handler a random multiplier fits after a few tries; should the types be unlucky, the
@@ -113,7 +119,7 @@ impl Dispatcher {
         let outcome = crate::panics::contain(|| (handler.handle)(command, caller));
         if let Err(panic) = outcome {
             tracing::error!(%panic, "a command handler panicked");
-            caller::blame_with(|| CommandError::Panicked(panic.message.clone()));
+            caller::blame_with(|_| CommandError::Panicked(panic.message.clone()));
         }
     }
 }

@@ -40,7 +40,7 @@ use super::thread::Thread;
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::exit::Panic;
-use crate::sync::{Ordering, Steal, spin};
+use crate::sync::{Ordering, Steal, fence, spin};
 use crate::table::Token;
 
 /// After how many steps a far end comes first. (Counted by what was spent, it came so often where each turn takes all its budget
@@ -98,7 +98,7 @@ impl Context {
             } else {
                 self.take_near().or_else(|| self.search())
             };
-            match found {
+            match found.or_else(|| self.take_last()) {
                 Some(token) => self.turn(desk, token),
                 None => return,
             }
@@ -308,6 +308,17 @@ impl Context {
             }
         }
         None
+    }
+
+    /// L1 of `shutdown`: what is left anywhere when the thread is to end with its host, also in the run-next slots of those
+    /// that are in a step.
+    #[cold]
+    fn take_last(&self) -> Option<Token> {
+        if self.post.is_some() || !self.host.is_stopped() {
+            return None;
+        }
+        fence(Ordering::SeqCst);
+        self.look_everywhere().or_else(|| self.host.threads_in_use().find_map(|(_, thread)| thread.take_run_next()))
     }
 
     fn look_everywhere(&self) -> Option<Token> {

@@ -106,7 +106,7 @@ impl Sink for Host {
         });
         if let Err(panic) = outcome {
             tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
-            crate::caller::blame(&crate::exit::ExitReason::Gone);
+            crate::caller::blame_nobody();
         }
     }
 }

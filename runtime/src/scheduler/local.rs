@@ -189,19 +189,12 @@ impl Host {
 
     /// Runs code of others, which may take long, between two steps: so the thread's worker can be taken over as in a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Over<'a>(&'a Thread);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.visits(false);
-            }
-        }
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);
-            let _over = thread.filter(|thread| thread.running().is_none()).map(|thread| {
-                thread.visits(true);
-                Over(thread)
-            });
-            body()
+            match thread.filter(|thread| thread.running().is_none()) {
+                Some(thread) => thread.visit(body),
+                None => body(),
+            }
         })
     }
 

@@ -45,6 +45,7 @@ use super::host::{Host, UserCode};
 use super::monitored::Report;
 use super::permits::At;
 use super::stall::{Order, Rest, Seen, Sight, StepId, Watch, tick_of};
+use super::threads::Handle;
 use crate::clock::Moment;
 use crate::pid::Resident;
 use crate::stall::Stall;
@@ -69,7 +70,7 @@ impl Host {
         if monitor.is_none() {
             let thread = spawn_thread(format!("{}-monitor", self.config.name), move || self.look_on())?;
             *monitor = Some(thread.thread().clone());
-            lock(&self.running).push(thread);
+            lock(&self.running).push(Handle::new(thread, None));
         }
         Ok(())
     }
@@ -133,15 +134,8 @@ impl Host {
         for (number, thread) in self.threads_in_use() {
             let at = looks.places.get(number).copied().unwrap_or(At::Free);
             // Who blocks runs nothing.
-            let running = thread.running().filter(|_| matches!(at, At::Up(_) | At::Stray));
-            let slot = match running {
-                Some(slot) => Some(ptr::from_ref(slot).addr()),
-                // Tasks of the reactor, or what a timer does, between two steps.
-                None if thread.is_visiting() => Some(0),
-                None => None,
-            };
-            let step = slot.map(|slot| StepId { slot, steps: thread.counters.steps.get() });
-            if running.is_some() {
+            let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Stray));
+            if step.is_some_and(StepId::is_of_a_process) {
                 // K3.
                 thread.tick();
             }

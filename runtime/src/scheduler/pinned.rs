@@ -31,6 +31,7 @@ use super::host::Host;
 use super::local::Context;
 use super::post::{Post, Work};
 use super::thread::LOST;
+use super::threads::Handle;
 use crate::anchored::Anchored;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
@@ -114,7 +115,7 @@ impl Newborn for Pinned {
         post.begins();
         let told = answer.clone();
         match spawn_thread(self.name.to_owned(), move || host.run_pinned(post, theirs, begin, &told)) {
-            Ok(thread) => host.keep_thread(thread),
+            Ok(thread) => host.keep_thread(Handle::new(thread, Some(&post.thread))),
             Err(error) => {
                 post.ends();
                 return Err(Box::new(SpawnError::Thread(error.to_string())));
@@ -164,7 +165,7 @@ impl Context {
                 Some(token)
             }
             Work::Close(body, reason, told) => {
-                told.put(super::end::close(body, &reason));
+                told.put(self.thread.visit(|| super::end::close(body, &reason)));
                 None
             }
             Work::Leave => None,
@@ -180,10 +181,10 @@ impl Host {
                 Context { post: Some(post), ..Context::new(self, user, (usize::MAX, &post.thread), None, deque) };
             post.thread.call(LOST);
             self.inhabit(&context, |context| {
-                let begun = {
+                let begun = post.thread.visit(|| {
                     let _inside = Inside::enter(&env);
                     in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
-                };
+                });
                 // What it inherits is the process's from here on.
                 drop(env);
                 answer.put(begun);

@@ -25,7 +25,7 @@ use super::timers::{Action, complete};
 use crate::caller::{self, Caller};
 use crate::clock::{Moment, TimerKey};
 use crate::dead_letter::DeadLetterReason;
-use crate::errors::{CallError, CommandError, ProcessError};
+use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Panic};
 use crate::mailbox::lanes::Controls;
 use crate::mailbox::pool;
@@ -347,7 +347,7 @@ impl Context {
         };
         if caller::has_orphans() {
             // Dropped by a panic that the process caught itself.
-            caller::blame_with(|| CommandError::Call(CallError::Dropped));
+            caller::blame_nobody();
         }
         self.count(desk, slot);
         match outcome {
@@ -545,10 +545,7 @@ impl Context {
                 if let Err(refused) = crate::relay::route(package) {
                     let (_, message, caller) = refused.package.into_parts();
                     if let Some(caller) = caller {
-                        caller.fail_command(CommandError::Call(CallError::from(crate::errors::SendError {
-                            message: (),
-                            reason: refused.reason,
-                        })));
+                        caller.fail(refused.reason.into());
                     }
                     drop(message);
                 }

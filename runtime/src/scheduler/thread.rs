@@ -21,6 +21,7 @@
 
 use super::counters::Counters;
 use super::running::Running;
+use super::stall::StepId;
 use crate::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::oneshot::{Waiter, Watch};
@@ -63,7 +64,7 @@ pub(crate) struct Thread {
     begun_after: AtomicU64,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
-    /// Whether it runs code of others between two steps, with a worker: tasks of the reactor, or what a timer does.
+    /// See [`visit`](Self::visit).
     visiting: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
@@ -135,6 +136,16 @@ impl Thread {
         self.running.slot()
     }
 
+    /// Which step it is in, or which visit to the reactor.
+    pub(crate) fn step(&self) -> Option<StepId> {
+        let steps = self.counters.steps.get();
+        match self.running() {
+            Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
+            // The reactor's tasks, between two steps.
+            None => self.is_visiting().then(|| StepId::of_a_visit(steps)),
+        }
+    }
+
     /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
     /// something.
     #[inline(always)]
@@ -148,14 +159,23 @@ impl Thread {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs code of others between two steps, with its worker.
+    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on the thread
+    /// of a pinned process its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
     }
 
-    /// Says whether it does. For the thread itself.
-    pub(crate) fn visits(&self, does: bool) {
-        self.visiting.store(does, Ordering::Relaxed);
+    /// Runs such code.
+    pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Over<'a>(&'a Thread);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.visiting.store(false, Ordering::Relaxed);
+            }
+        }
+        self.visiting.store(true, Ordering::Relaxed);
+        let _over = Over(self);
+        body()
     }
 
     /// A tick, while the thread is in a turn: for the monitor.

@@ -338,6 +338,10 @@ impl Behind for Post {
     fn kind(&self) -> Option<&'static ProcessKind> {
         self.kind
     }
+
+    fn owner(&self) -> u16 {
+        self.host.config.number
+    }
 }
 
 /// Slot and generation; not zero, as the first generation is one.
