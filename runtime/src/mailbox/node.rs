@@ -283,7 +283,7 @@ pub(crate) struct NodeBox(NonNull<Node>);
 
 // SAFETY: a node is `Send`, and this is its only owner.
 unsafe impl Send for NodeBox {}
-// SAFETY: a shared reference gives nothing but the pointer.
+// SAFETY: a shared reference gives nothing but the pointer, and shared looks at values that are `Sync`.
 unsafe impl Sync for NodeBox {}
 
 impl NodeBox {
@@ -339,11 +339,11 @@ impl NodeBox {
         });
     }
 
-    /// A look at what the node carries.
-    #[inline]
-    pub(crate) fn content(&mut self) -> &mut Content {
-        // SAFETY: this is the node's only owner, and it is borrowed.
-        unsafe { (*self.0.as_ptr()).content.with_mut(|content| &mut *content) }
+    /// Returns the value that the node carries, if it is a `T`.
+    pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner exclusively, so
+        // that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is `Sync`.
+        unsafe { (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek())) }
     }
 
     /// Takes out what the node carries.
