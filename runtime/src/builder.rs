@@ -117,7 +117,8 @@ impl Builder {
         self
     }
 
-    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see [`Spawn::mailbox`].
+    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see [`Spawn::mailbox`]. A bound
+    /// of zero, and a soft one above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
@@ -303,9 +304,7 @@ impl Builder {
         if self.limit == Some(0) {
             return Err(BuildError::Limit);
         }
-        if self.mailbox.is_nothing() {
-            return Err(BuildError::Mailbox);
-        }
+        self.mailbox.check()?;
         if self.stall_limit.is_zero() {
             return Err(BuildError::StallLimit);
         }

@@ -184,7 +184,7 @@ impl Caller {
     }
 
     /// Whether the answer is not wanted any more.
-    pub(crate) fn is_abandoned(&mut self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         if ticket::is_unwanted(self.0.next()) {
             return true;
         }
@@ -206,18 +206,17 @@ impl Caller {
     }
 
     /// When the caller stops waiting.
-    pub(crate) fn deadline(&mut self) -> Option<Moment> {
+    pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)
     }
 
     /// Whether the message counts as sent, although somebody is to hear when it has been handled.
-    pub(crate) fn was_sent(&mut self) -> bool {
+    pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
 
-    fn look<R>(&mut self, look: impl FnOnce(&mut Call) -> R) -> R {
-        let result = self.0.content().payload.as_mut().and_then(Payload::get_mut::<Call>).map(look);
-        result.unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
+    fn look<R>(&self, look: impl FnOnce(&Call) -> R) -> R {
+        self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
     /// Gives the caller its answer.

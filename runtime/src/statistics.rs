@@ -217,7 +217,8 @@ pub struct ProcessInfo {
     pub steps: u64,
     /// Messages it has received.
     pub messages: u64,
-    /// Messages that wait in its mailbox.
+    /// Messages that wait in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an unbounded
+    /// mailbox comes to, no length can be told.
     pub mailbox: u64,
     /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several things at
     /// a time, or has a waker in the hands of others, has none.)

@@ -24,14 +24,14 @@ pub struct Asked {
 /// generated code.
 #[inline(always)]
 pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
-    let (message, mut caller) = mail.open::<M>()?;
+    let (message, caller) = mail.open::<M>()?;
     if caller.as_ref().is_some_and(|caller| !caller.take()) {
         throw_away(message, caller);
         // The mail is opened, and empty: what follows finds nothing in it.
         return None;
     }
     if caller.is_some() || active::has_deadline() {
-        active::set_deadline(caller.as_mut().and_then(Caller::deadline));
+        active::set_deadline(caller.as_ref().and_then(Caller::deadline));
     }
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
@@ -163,8 +163,8 @@ impl<T: Send + 'static> Reply<T> {
     }
 
     /// Whether nobody waits for the answer: the message was sent, not called, or the caller has given up.
-    pub fn is_abandoned(&mut self) -> bool {
-        self.caller.as_mut().is_none_or(Caller::is_abandoned)
+    pub fn is_abandoned(&self) -> bool {
+        self.caller.as_ref().is_none_or(Caller::is_abandoned)
     }
 }
 

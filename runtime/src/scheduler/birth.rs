@@ -61,7 +61,7 @@ impl Options {
 
     /// The bound of its mailbox, if that has one of its own.
     fn mailbox(&self) -> Result<Option<MailboxBound>, SpawnError> {
-        if self.mailbox.is_some_and(MailboxBound::is_nothing) { Err(SpawnError::Mailbox) } else { Ok(self.mailbox) }
+        Ok(self.mailbox.map(MailboxBound::check).transpose()?)
     }
 }
 

@@ -36,7 +36,7 @@ use crate::pid::Pid;
 use crate::process::StepOutput;
 use crate::process::event::{Events, Feed, Rare};
 use crate::process::handover::Upgrade;
-use crate::process::output::{Request, Status, Written, Yield};
+use crate::process::output::{Contradiction, Request, Status, Written, Yield};
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
 use std::mem::ManuallyDrop;
@@ -479,6 +479,9 @@ impl Context {
             Outcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
         };
         let status = std::mem::take(&mut written.status);
+        if let Some(contradiction) = written.contradiction.take() {
+            warn_of(token, contradiction);
+        }
         let answered = slot.card.outstanding.load(Ordering::Relaxed).saturating_sub(completions);
         let outstanding = answered + written.yields.len() as u32;
         slot.card.outstanding.store(outstanding, Ordering::Relaxed);
@@ -569,6 +572,17 @@ impl Context {
 fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
     let Some(body) = token.body() else { return Ok(()) };
     crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
+}
+
+/// Logs that a step has contradicted itself.
+#[cold]
+fn warn_of(token: &Token, contradiction: Contradiction) {
+    let Contradiction { holds, ignored } = contradiction;
+    let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().card.names()) else { return };
+    // A subscriber is code of users.
+    let _panic = crate::panics::contain(|| {
+        tracing::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
+    });
 }
 
 /// Keeps what few steps meet with. Gives why the process is to end, if it is.
