@@ -358,7 +358,9 @@ impl NodeBox {
     pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
         // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner exclusively, so
         // that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is `Sync`.
-        unsafe { (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek())) }
+        unsafe {
+            (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
+        }
     }
 
     /// Takes out what the node carries.

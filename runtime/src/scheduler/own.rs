@@ -5,7 +5,6 @@ use super::starting::starting;
 use crate::exit::ExitReason;
 use crate::mailbox::pool;
 use crate::pid::{Pid, Resident};
-use crate::program::this_node;
 use crate::table::{Extras, Slot, TABLE};
 use crate::topology::bond::{Bond, Ear};
 use crate::topology::bonds::{Bonds, Said};
@@ -55,9 +54,8 @@ impl Extras {
 pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: Said<ExitReason>) {
     let (back, from) = from;
     let bond = Bond::new(from, to, Some(back), said);
-    let slot = if to.node() == this_node() { TABLE.slot(to.slot()) } else { None };
-    match slot {
-        Some(slot) => slot.tell(to.generation(), bond),
+    match TABLE.slot(to.slot()) {
+        Some(slot) => slot.tell(to, bond),
         None => drop(bond),
     }
 }

@@ -8,8 +8,8 @@ use crate::pid::{Pid, Resident};
 
 /// Where a process hears such things, seen from below: its slot.
 pub(crate) trait Ear: Resident {
-    /// Takes what is said to the life `generation`; for one that is over it is dropped.
-    fn tell(&'static self, generation: u64, bond: Bond);
+    /// Takes what is said to the process `to`; for one that is over, or that was never here, it is dropped.
+    fn tell(&'static self, to: Pid, bond: Bond);
 
     /// Hears it: the process's own half changes.
     ///
@@ -92,7 +92,7 @@ impl Drop for Bond {
     fn drop(&mut self) {
         let Some(said) = self.said.take() else { return };
         if let (Some(answer), Some(back)) = (said.answer_for_the_dead(), self.back) {
-            back.tell(self.from.generation(), Self::new(self.to, self.from, None, answer));
+            back.tell(self.from, Self::new(self.to, self.from, None, answer));
         }
         dispose(said, "an exit reason");
     }

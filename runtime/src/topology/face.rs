@@ -6,7 +6,6 @@ use crate::exit::{Monitor, Signal};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, Inspect};
-use crate::program::this_node;
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::own::{say, with_own};
 use crate::scheduler::shutdown::tell;
@@ -111,9 +110,8 @@ impl Pid {
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
-        let slot = if pid.node() == this_node() { TABLE.living(pid) } else { None };
         let inspect = Inspect::new(told.clone());
-        if let Some(slot) = slot {
+        if let Some(slot) = TABLE.living(pid) {
             tell(slot, pid.generation(), Control::Inspect(inspect));
         }
         Inspection(told)

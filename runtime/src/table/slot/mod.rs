@@ -193,6 +193,29 @@ impl Slot {
         generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
     }
 
+    /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has. Whatever
+    /// comes with a PID is let in by this; a slot and a generation that belong together, as this has found, name one process
+    /// for ever.
+    ///
+    /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later one:
+    /// either way no living process is reached by the PID of another.
+    #[inline]
+    pub(crate) fn carries(&self, pid: Pid) -> bool {
+        self.is_living(pid.generation()) && self.is_at(pid)
+    }
+
+    /// The same for one that lives here, or that lived here last.
+    pub(crate) fn has_carried(&self, pid: Pid) -> bool {
+        self.is_last(pid.generation()) && self.is_at(pid)
+    }
+
+    /// Whether the slot is kept at the node and host of `pid`.
+    #[inline]
+    fn is_at(&self, pid: Pid) -> bool {
+        // In the models all slots have one home, and a look at it would double the orders that they try.
+        cfg!(loom) || self.home().is_some_and(|home| home.place == pid.place())
+    }
+
     /// The generation of the process that lives here, or that lived here last.
     pub(crate) fn last(&self) -> u64 {
         self.life.load(Ordering::Acquire) >> 1

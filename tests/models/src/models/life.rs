@@ -18,7 +18,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::pid::NodeId;
+use crate::pid::{NodeId, Pid};
 use crate::process::Process;
 use crate::process::body::Body;
 use crate::sync::{Ordering, OwnedCell};
@@ -228,9 +228,14 @@ impl World {
         }
     }
 
+    /// The PID that the process of that life has, or has had.
+    fn pid(&self, generation: u64) -> Pid {
+        Pid::new(self.home.node, self.home.host, self.slot.index(), generation)
+    }
+
     /// A message, as processes send it.
     fn send(&self, generation: u64, number: u32) {
-        if let Err((number, _)) = self.slot.send(generation, number) {
+        if let Err((number, _)) = self.slot.send(self.pid(generation), number) {
             reach("refused");
             self.keeper.log.lock().unwrap().refused.push(number);
         }
@@ -238,7 +243,7 @@ impl World {
 
     /// The same as a letter, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
-        let sent = self.slot.post(Kind::Message, generation, ptr::null_mut(), Some(Payload::new(number)));
+        let sent = self.slot.post(Kind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
         if let Err(refusal) = sent {
             let Refusal(Letter { payload, .. }, _) = *refusal;
             reach("refused");

@@ -9,7 +9,7 @@
 use crate::check::{check, keep, reach};
 use crate::dead_letter::{DeadLetter, Sink};
 use crate::fault::{self, Fault};
-use crate::pid::NodeId;
+use crate::pid::{NodeId, Pid};
 use crate::scheduler::running::Running;
 use crate::sync::{Mutex, lock};
 use crate::table::{Home, Keeper, Slot, Token};
@@ -81,7 +81,7 @@ fn a_value_is_dropped_as_the_token_goes() {
         let mut token = Token::claim_free(slot).expect("nobody else is there");
         token.open(home);
         let other = thread::spawn(move || {
-            slot.send(1, 7_u32).expect("it lives");
+            slot.send(Pid::new(home.node, home.host, 0, 1), 7_u32).expect("it lives");
             let woken = lock(&queue.0).pop();
             if let Some(token) = woken {
                 reach("run by the other");
