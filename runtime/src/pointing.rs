@@ -49,6 +49,9 @@ pub(crate) trait Behind: Send + Sync {
     /// The type whose address may be made of the PID.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
+    /// The number of the host that it belongs to.
+    fn owner(&self) -> u16;
+
     /// Asks to be told when there may be room for what `take` has refused as too much. `None`: nobody can say.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
@@ -69,6 +72,7 @@ impl Pointer {
         };
         let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
         entry.number += 1;
+        entry.owner = behind.owner();
         entry.behind = Some(behind);
         Self(Pid::pointing(this_node(), HOSTLESS, index, entry.number))
     }
@@ -131,6 +135,16 @@ pub(crate) fn lives(pid: Pid) -> bool {
     // Looked at where it is: a copy that happens to be the last would be dropped by whoever asks, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
+}
+
+/// The number of the host that the PID belongs to; of one that points on also after it has been retired, as long as its place
+/// carries no other.
+pub(crate) fn owner(pid: Pid) -> u16 {
+    if !points_on_here(pid) {
+        return pid.host();
+    }
+    let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
+    entry.filter(|entry| entry.number == pid.number()).map_or(HOSTLESS, |entry| entry.owner)
 }
 
 /// Whether it is for this program to say where the PID points on to.
@@ -201,6 +215,8 @@ impl Pid {
 struct Entry {
     /// How many pointers have been kept here.
     number: u64,
+    /// The host that the last of them belongs, or belonged, to.
+    owner: u16,
     behind: Option<Arc<dyn Behind>>,
 }
 
@@ -243,7 +259,7 @@ fn take_place() -> Option<(u32, &'static Place)> {
     let (chunk, offset) = coordinates(index);
     let places = PLACES.get(chunk)?.get_or_init(|| {
         let count = 1_usize << (chunk as u32 + FIRST_BITS);
-        (0..count).map(|_| RwLock::new(Entry { number: 0, behind: None })).collect()
+        (0..count).map(|_| RwLock::new(Entry { number: 0, owner: HOSTLESS, behind: None })).collect()
     });
     Some((index, places.get(offset)?))
 }

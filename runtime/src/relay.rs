@@ -8,18 +8,17 @@
 //! engines that bring packages from other nodes, and for tests.
 
 use crate::caller::Caller;
-use crate::errors::{CallError, SendFailure};
-use crate::exit::ExitReason;
+use crate::errors::SendFailure;
+use crate::hosts;
 use crate::mailbox::node::Kind;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::pointing;
-use crate::program::HOSTLESS;
 pub(crate) use crate::program::this_node;
-use crate::sync::{Arc, OnceLock, Ordering, PoisonError, RwLock};
+use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::table::{Refusal, Slot, TABLE, Why};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ptr;
 
 /// Takes packages.
@@ -113,10 +112,7 @@ fn call_on<M: Send + 'static>(pid: Pid, message: M, caller: Option<Caller>, why:
 /// Tells the caller of a message that was refused.
 fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
     if let Some(caller) = caller {
-        caller.fail(match reason {
-            SendFailure::Full(_) => CallError::Full,
-            _ => CallError::Gone(ExitReason::Gone),
-        });
+        caller.fail(reason.into());
     }
     (message, reason)
 }
@@ -272,10 +268,19 @@ impl Drop for Visit<'_> {
     }
 }
 
+/// Why nothing can be sent to a PID that no process has.
+#[cold]
+pub(crate) fn gone(pid: Pid) -> SendFailure {
+    if hosts::is_down(pointing::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
+}
+
 /// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
 /// the sender knows.
 fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
-    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| (cargo, reason.about(pid)))
+    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
+        (SendFailure::Gone(_), gone) | (SendFailure::UnknownName, gone @ SendFailure::Shutdown(_)) => (cargo, gone),
+        (reason, _) => (cargo, reason.about(pid)),
+    })
 }
 
 fn follow_from<C: Cargo>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
@@ -334,7 +339,7 @@ impl Receiver for Node {
         if pid.node() != self.0 {
             return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
         }
-        if !hosts().read().unwrap_or_else(PoisonError::into_inner).contains(&pid.host()) {
+        if !hosts::is_known(pid.host()) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID that names another host than the one whose process is there was never given out.
@@ -345,22 +350,6 @@ impl Receiver for Node {
         let (_, payload, caller) = package.into_parts();
         deliver(pid, payload, caller)
     }
-}
-
-/// The numbers of the hosts that this node has or had.
-fn hosts() -> &'static RwLock<HashSet<u16>> {
-    static HOSTS: OnceLock<RwLock<HashSet<u16>>> = OnceLock::new();
-    HOSTS.get_or_init(|| RwLock::new(HashSet::from([HOSTLESS])))
-}
-
-/// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
-/// generation, which all hosts of a program share.
-pub(crate) fn new_host() -> u16 {
-    use crate::sync::AtomicU16;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed) % HOSTLESS;
-    hosts().write().unwrap_or_else(PoisonError::into_inner).insert(number);
-    number
 }
 
 /// Brings packages to nodes: to this program by itself, to others by whatever engine was connected for them.
@@ -383,12 +372,15 @@ impl Router {
 
     /// From here on `engine` takes the packages for `node`.
     pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        // Without the lock: an engine's drop may connect another.
+        drop(before);
     }
 
     /// From here on packages for `node` are refused. Gives whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node).is_some()
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        before.is_some()
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Statistics {
     pub valves: u64,
     /// Messages that waited in the line of a pool for as long as they may.
     pub dead_expired: u64,
+    /// Messages of calls that failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
+    pub dead_withdrawn: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
     /// How often the thread that looks for long steps has looked. It sleeps while nobody waits for anything.
@@ -104,7 +106,7 @@ pub struct Statistics {
 impl Statistics {
     /// All dead letters.
     pub fn dead_letters(&self) -> u64 {
-        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired
+        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired + self.dead_withdrawn
     }
 
     /// The steps of all threads.
@@ -215,7 +217,8 @@ pub struct ProcessInfo {
     pub steps: u64,
     /// Messages it has received.
     pub messages: u64,
-    /// Messages that wait in its mailbox.
+    /// Messages that wait in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an unbounded
+    /// mailbox comes to, no length can be told.
     pub mailbox: u64,
     /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several things at
     /// a time, or has a waker in the hands of others, has none.)
@@ -319,6 +322,7 @@ impl Host {
             holds: host.holds.get(),
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
+            dead_withdrawn: host.dead_withdrawn.get(),
             late: host.home().late.load(Ordering::Relaxed) + pinned.iter().map(|post| post.late()).sum::<u64>(),
             ticks: host.monitor.ticks.get(),
             stalls: host.monitor.stalls.get(),

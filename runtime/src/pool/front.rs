@@ -168,11 +168,11 @@ impl<K: Key> Front<K> {
                 let (to, payload, caller) = package.into_parts();
                 if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
                     let (_, payload, caller) = refused.package.into_parts();
-                    let (reason, error) = match refused.reason {
-                        SendFailure::Full(_) => (DeadLetterReason::Overflow, CallError::Full),
-                        _ => (DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone)),
+                    let reason = match refused.reason {
+                        SendFailure::Full(_) => DeadLetterReason::Overflow,
+                        _ => DeadLetterReason::Ended,
                     };
-                    self.fail(Package::from_parts(to, payload, caller), reason, error);
+                    self.fail(Package::from_parts(to, payload, caller), reason, refused.reason.into());
                 }
             }
             Action::Start(key) => self.note(Note::Start(key)),
@@ -291,6 +291,10 @@ impl<K: Key> Behind for Front<K> {
 
     fn kind(&self) -> Option<&'static ProcessKind> {
         self.kind.get().copied()
+    }
+
+    fn owner(&self) -> u16 {
+        self.host.config.number
     }
 
     fn room(&self) -> Option<Arc<Oneshot<()>>> {

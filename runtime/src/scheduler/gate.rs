@@ -149,11 +149,11 @@ impl Gate {
         entered.saturating_sub(left)
     }
 
-    /// C2: waits until nobody is inside. Gives whether that came before `deadline`; `None` waits for ever.
-    pub(crate) fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
+    /// C2, and for more than none: waits until no more than so many are inside. Gives whether that came before `deadline`; `None` waits for ever.
+    pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {
-            if self.inside() == 0 {
+            if self.inside() <= most {
                 return true;
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

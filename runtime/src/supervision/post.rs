@@ -366,6 +366,10 @@ impl Behind for Post {
         let life = self.life().filter(|pid| !pid.is_pointing());
         life.and_then(pointing::kind).or_else(|| self.spec_kind())
     }
+
+    fn owner(&self) -> u16 {
+        self.host.config.number
+    }
 }
 
 /// Slot and generation; not zero, as the first generation is one.

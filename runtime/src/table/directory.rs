@@ -177,7 +177,8 @@ impl Table {
         }
     }
 
-    fn free(&self, index: u32) {
+    /// Puts the slot of that index, which carries no process and whose token is laid down, back on the list.
+    pub(crate) fn free(&self, index: u32) {
         let kept = HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;
             if hand.len() >= 2 * BATCH {

@@ -3,6 +3,7 @@
 use super::bonds::{Bonds, Cause, Heard, Said};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Letter;
+use crate::panics::dispose;
 use crate::pid::{Pid, Resident};
 
 /// Where a process hears such things, seen from below: its slot.
@@ -89,10 +90,11 @@ impl Bond {
 
 impl Drop for Bond {
     fn drop(&mut self) {
-        let answer = self.said.take().and_then(|said| said.answer_for_the_dead());
-        if let (Some(answer), Some(back)) = (answer, self.back) {
+        let Some(said) = self.said.take() else { return };
+        if let (Some(answer), Some(back)) = (said.answer_for_the_dead(), self.back) {
             back.tell(self.from, Self::new(self.to, self.from, None, answer));
         }
+        dispose(said, "an exit reason");
     }
 }
 

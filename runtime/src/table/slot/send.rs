@@ -131,7 +131,7 @@ impl Slot {
         match self.home().map(|home| home.keeper.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
-            Some(Admission::Refused(letter)) => Err(Box::new(Refusal(letter, Why::Full))),
+            Some(Admission::Refused(letter, why)) => Err(Box::new(Refusal(letter, why))),
             Some(Admission::Taken) | None => Ok(()),
         }
     }
@@ -194,7 +194,7 @@ impl Slot {
     /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
     #[cold]
     fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Box<Refusal>> {
-        match Token(self).bury(Some(mine)) {
+        match Token(self).taken_up().bury(Some(mine)) {
             // What it stands for was in the ring when the process ended, and is a dead letter.
             Some(letter) if letter.kind != Kind::Ticket => Err(Box::new(Refusal(letter, Why::Gone))),
             _ => Ok(()),

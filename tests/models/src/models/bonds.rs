@@ -171,7 +171,7 @@ fn end(other: &'static Other, mut token: Token) {
             reach("heard on its way out");
             let (from, _, said) = bond.open();
             let bonds = extras.get_or_insert_default().bonds.get_or_insert_default();
-            if let Heard::Answer(answer) = bonds.hear(from, said.expect("it has just been said")) {
+            if let Heard::Answer(answer) = bonds.hear(from, &said.expect("it has just been said")) {
                 other.tell(from, Bond::new(me, from, None, answer));
             }
         }
