@@ -275,6 +275,14 @@ impl Context {
                 if self.thread.attention() != 0 {
                     return self.find_when_called();
                 }
+                // T1: what a timer has queued here is told to nobody, as in a turn; so this thread does not lie down before it
+                // has looked, whether or not it may search.
+                if let Some(token) = self.take_near() {
+                    if self.host.has_work() || self.host.has_unkept_timers() {
+                        self.host.announce();
+                    }
+                    return Some(token);
+                }
                 (searching, visited) = (self.host.idle.start_searching(), true);
                 continue;
             }
