@@ -55,7 +55,6 @@ sites! {
     // Values on their way.
     ValueDrop => "the drop of a value",
     ReasonDrop => "the drop of an exit reason",
-    LetterDrop => "the drop of a dead letter",
     Display => "the `Display` of a value",
     // What the runtime was built with.
     Handler => "a command handler",
@@ -73,7 +72,6 @@ sites! {
     MailboxWaker => "the waker of a mailbox",
     StreamWaker => "the waker of a stream of replies",
     BlockedWaker => "the waker of one that waits for a thread to block on",
-    EndWaiter => "one that waits for the end of a process",
     TimerAction => "what a timer does",
     TimerDrop => "the drop of a timer",
     OutsideTimer => "what a timer outside of a runtime does",
@@ -82,7 +80,6 @@ sites! {
     ChildDrop => "the drop of a child's specification",
     MemberStart => "the start of a pool's member",
     PoolKey => "the key of a pool's message",
-    PoolAction => "what a pool does",
     /// Around what has guards of its own: a panic that comes so far is a fault of the runtime's.
     Backstop => "the runtime",
 }

@@ -9,7 +9,7 @@ use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::oneshot::{block_on, block_on_until};
 use crate::package::{Package, Refused};
-use crate::panics::{Site, contain, dispose, ignore};
+use crate::panics::{Site, dispose, ignore};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
@@ -114,8 +114,7 @@ impl Keeper for Owner {
 impl Sink for Owner {
     fn dead_letter(&self, letter: DeadLetter) {
         tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
-        // Its drop is somebody else's code.
-        let _panic = contain(Site::LetterDrop, || drop(letter));
+        drop(letter);
     }
 }
 

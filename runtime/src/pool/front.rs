@@ -149,8 +149,7 @@ impl<K: Key> Front<K> {
                 state.totals.expired += 1;
             }
             drop(state);
-            // It may run the hook for dead letters, and the drop of a message.
-            if let Err(panic) = contain(Site::PoolAction, || self.carry_out(action)) {
+            if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
                 tracing::error!(%panic, "what a pool did panicked");
             }
             state = lock(&self.state);

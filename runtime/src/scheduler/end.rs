@@ -236,7 +236,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reaso
 
 /// Runs code of others after the end of a process, which no panic of theirs can change.
 fn guarded(body: impl FnOnce()) {
-    if let Err(panic) = contain(Site::EndWaiter, body) {
+    if let Err(panic) = contain(Site::Backstop, body) {
         tracing::error!(%panic, "one that waits for the end of a process panicked");
         crate::caller::blame(&ExitReason::Gone);
     }
