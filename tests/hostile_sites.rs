@@ -7,6 +7,8 @@
 mod built;
 #[path = "hostile_sites/deed.rs"]
 mod deed;
+#[path = "hostile_sites/doors.rs"]
+mod doors;
 #[path = "hostile_sites/processes.rs"]
 mod processes;
 #[path = "hostile_sites/trees.rs"]
