@@ -3,7 +3,7 @@
 use super::Gate;
 use postroom::prelude::*;
 use postroom::{Bound, Clock, Overflow, ProcessState, SendFailure};
-use postroom_tests::{eventually, soon};
+use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Context as TaskContext, Waker};
@@ -313,5 +313,48 @@ fn who_waits_for_room_is_let_go_step_by_step() {
     soon(|| {
         assert_eq!(let_go_at_each_length(Bound::Soft(6), 6), [0, 1, 2, 6, 6, 6, 6]);
         assert_eq!(let_go_at_each_length(Bound::Soft(7), 7), [0, 1, 2, 6, 6, 6, 6, 6]);
+    });
+}
+
+/// Stays in each of its first messages until it is let go on.
+#[process]
+struct Stays {
+    gates: Vec<Latch>,
+    count: Arc<AtomicU64>,
+}
+
+#[process]
+impl Stays {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self) {
+        self.count.fetch_add(1, SeqCst);
+        if let Some(gate) = self.gates.pop() {
+            gate.wait();
+        }
+    }
+}
+
+/// The room of a message that a step has taken is given at once, while the step goes on. Catches a ring that lets those who wait
+/// for room in only when the step is over.
+#[test]
+fn room_in_a_ring_is_given_within_the_step_that_makes_it() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX).build().unwrap();
+        let (first, second, count) = (Latch::new(), Latch::new(), Arc::new(AtomicU64::new(0)));
+        let stays = Stays { gates: vec![second.clone(), first.clone()], count: count.clone() };
+        let stays = runtime.spawn(stays).mailbox(Bound::Hard(4, Overflow::Wait)).serve().unwrap();
+        stays.take().send().unwrap();
+        eventually(|| count.load(SeqCst) == 1);
+        (0..4).for_each(|_| stays.take().send().unwrap());
+        let mut waits = Box::pin(stays.take().send_async());
+        assert!(waits.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        first.open();
+        eventually(|| count.load(SeqCst) == 2);
+        assert!(waits.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_ready());
+        second.open();
+        eventually(|| count.load(SeqCst) == 6);
     });
 }
