@@ -109,7 +109,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         match shut_down(self.host, self.deadline) {
             Ok(report) if !report.is_clean() => {
-                tracing::warn!(%report, "a runtime was dropped, and not all ended by itself")
+                crate::log::warn!(%report, "a runtime was dropped, and not all ended by itself")
             }
             Ok(_) | Err(_) => {}
         }

@@ -150,7 +150,7 @@ impl<K: Key> Front<K> {
             }
             drop(state);
             if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
-                tracing::error!(%panic, "what a pool did panicked");
+                crate::log::error!(%panic, "what a pool did panicked");
             }
             state = lock(&self.state);
         }

@@ -207,7 +207,7 @@ impl Host {
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
-            tracing::error!(%panic, "the drop of a hook or of a command handler panicked");
+            crate::log::error!(%panic, "the drop of a hook or of a command handler panicked");
         }
     }
 
@@ -340,7 +340,7 @@ impl Host {
             Due::Fire(action) => {
                 // It may clone or drop a user's message, or wake a task of some executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
-                    tracing::error!(%panic, "what a timer did panicked");
+                    crate::log::error!(%panic, "what a timer did panicked");
                 }
                 1
             }

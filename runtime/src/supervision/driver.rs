@@ -13,7 +13,7 @@ use crate::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::exit::{Cancel, Exit, ExitReason, Signal};
 use crate::package::Package;
-use crate::panics::{Site, contain};
+use crate::panics::{Shown, Site, dispose};
 use crate::payload::Payloads;
 use crate::pid::Pid;
 use crate::process::output::Status;
@@ -141,9 +141,9 @@ impl Driver {
     /// Says of a failure what follows from it, once.
     fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[Action]) {
         let Some(member) = self.members.get(&id) else { return };
-        let (child, handling) =
+        let (child, message_type) =
             (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
-        let supervisor = self.own.map(|(pid, _)| pid);
+        let supervisor = self.own.map(|(pid, _)| tracing::field::display(pid));
         let restarts = self.plan.restarts(id);
         if restarts > before {
             let delay = actions.iter().find_map(|action| match action {
@@ -151,10 +151,16 @@ impl Driver {
                 _ => None,
             });
             let delay = delay.unwrap_or_default();
-            tracing::warn!(?supervisor, child, %reason, handling, restarts, ?delay, "a child failed and is started again");
+            crate::log::warn!(
+                supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
+                "a child failed and is started again"
+            );
         } else if self.plan.is_ending() && self.culprit.is_none() && self.plan.gave_up_on() == Some(id) {
-            tracing::error!(?supervisor, child, %reason, handling, restarts, "a child failed too often: its supervisor gives up");
-            self.culprit = Some((member.post.name.clone(), handling));
+            crate::log::error!(
+                supervisor, child, reason = %Shown(reason), message_type, restarts,
+                "a child failed too often: its supervisor gives up"
+            );
+            self.culprit = Some((member.post.name.clone(), message_type));
         }
     }
 
@@ -203,7 +209,7 @@ impl Driver {
                     self.names.remove(&member.post.name);
                     self.roll.remove(&member.post);
                     // Its closure is the user's.
-                    let _panic = contain(Site::ChildDrop, || drop(member));
+                    dispose(Site::ChildDrop, member);
                 }
             }
             Action::Finished(end) => self.end = Some(end),
@@ -295,7 +301,7 @@ impl Driver {
             std::mem::swap(&mut member.start, &mut start);
         }
         // The one that is not needed is the user's too.
-        let _panic = crate::panics::contain(|| drop(start));
+        dispose(Site::ChildDrop, start);
     }
 
     /// The child whose post that is, if it is known still.

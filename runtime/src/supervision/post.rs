@@ -62,8 +62,8 @@ pub(crate) struct Post {
     pub(crate) name: Arc<str>,
     /// The type of process, if the closure says so that its supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
-    /// The same of the closure that starts it instead from now on, if there is one.
-    redefined: Mutex<Option<&'static ProcessKind>>,
+    /// The same of the closure that starts it next, which may be another one by now.
+    next_kind: Mutex<Option<&'static ProcessKind>>,
     /// How many messages wait while the child is down; `None`: they come back to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Host,
@@ -113,7 +113,7 @@ impl Post {
         Self {
             name,
             kind,
-            redefined: Mutex::new(None),
+            next_kind: Mutex::new(kind),
             keeps,
             host,
             place: AtomicU64::new(0),
@@ -125,15 +125,14 @@ impl Post {
         }
     }
 
-    /// The type that the child is started as next, if that is known.
-    pub(crate) fn spec_kind(&self) -> Option<&'static ProcessKind> {
-        lock(&self.redefined).or(self.kind)
+    /// The type that the child is started as next, if the closure that does so says it.
+    pub(crate) fn next_kind(&self) -> Option<&'static ProcessKind> {
+        *lock(&self.next_kind)
     }
 
-    /// Another closure starts the child from here on, which gives processes of this type; `None`: it is again the one that
-    /// its supervisor was built with.
+    /// Another closure starts the child from here on, which gives processes of this type.
     pub(crate) fn redefine(&self, kind: Option<&'static ProcessKind>) {
-        *lock(&self.redefined) = kind;
+        *lock(&self.next_kind) = kind;
     }
 
     /// The name, for messages to people.
@@ -364,7 +363,7 @@ impl Behind for Post {
     /// does, is not what its addresses are checked by.
     fn kind(&self) -> Option<&'static ProcessKind> {
         let life = self.life().filter(|pid| !pid.is_pointing());
-        life.and_then(pointing::kind).or_else(|| self.spec_kind())
+        life.and_then(pointing::kind).or_else(|| self.next_kind())
     }
 
     fn owner(&self) -> u16 {

@@ -59,7 +59,7 @@ impl Roll {
             };
             let (post, pointer) = match before.remove(&post.name).filter(alike) {
                 Some(Entry { post, pointer, .. }) => {
-                    post.redefine(None);
+                    post.redefine(post.kind);
                     (post, pointer)
                 }
                 None => (post.clone(), Pointer::new(post)),

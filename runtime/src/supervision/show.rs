@@ -43,7 +43,7 @@ impl ChildInfo {
         let children = roll.map_or_else(Vec::new, |roll| children(&roll));
         let pid = post.life();
         let process = pid.and_then(Pid::info).map(|info| info.process).or(process);
-        let process = process.or_else(|| post.spec_kind().map(|kind| short((kind.name)())));
+        let process = process.or_else(|| post.next_kind().map(|kind| short((kind.name)())));
         Self { name: post.name.clone(), process, address, pid, state, restarts, last, supervisor, children }
     }
 

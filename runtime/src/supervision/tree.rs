@@ -84,7 +84,7 @@ impl Tree {
         // What its closure gives does not say which protocols it answers, if it is no address: its process does.
         let wanted = TypeId::of::<P>();
         let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
-        let kinds = [post.spec_kind(), pid.resolve().and_then(pointing::kind)];
+        let kinds = [post.next_kind(), pid.resolve().and_then(pointing::kind)];
         if kinds.iter().flatten().any(fits) {
             return Ok(Address::new(pid));
         }
@@ -111,7 +111,7 @@ impl Tree {
         match Roll::of(&post) {
             Some(roll) => Ok(Self { pid, roll }),
             None => {
-                let kind = post.spec_kind().or_else(|| pointing::kind(pid));
+                let kind = post.next_kind().or_else(|| pointing::kind(pid));
                 let found = kind.map_or_else(|| "process".to_string(), |kind| short((kind.name)()).to_string());
                 Err(ChildError::NoTree { name: post.short_name(), found })
             }
@@ -226,7 +226,7 @@ impl Tree {
                 Err(ChildError::Type { name: post.short_name(), expected: short(expected), found })
             }
             None if is_tree => {
-                let found = post.spec_kind().map_or("process", |kind| short((kind.name)())).to_string();
+                let found = post.next_kind().map_or("process", |kind| short((kind.name)())).to_string();
                 Err(ChildError::NoTree { name: post.short_name(), found })
             }
             _ => self.ask(Redefine { post, kind, start }),
