@@ -89,6 +89,7 @@ mod panics;
 mod payload;
 mod pid;
 mod pointing;
+mod poison;
 mod pool;
 mod probe;
 mod process;
