@@ -198,8 +198,8 @@ pub mod __private {
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
-        InputInfo, InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+        AnswerType, ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished,
+        InitOutcome, InputInfo, InputOf, Inputs, MayBeResult, Start, TakeValue, Wire, wire, wire_result,
     };
     pub use crate::actor::placement::{
         Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,

@@ -3,7 +3,7 @@
 use super::addressed::{Addressed, ProtocolInfo};
 use super::context::Context;
 use super::entry::{CheckedInputs, EntryInfo, Finished, Inputs, Start};
-use super::placement::{Anywhere, Kept};
+use super::placement::{Anywhere, Kept, Movable};
 use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 /// The struct's half of `#[process]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has a `#[process] impl`, but no `#[process]` on its struct",
-    label = "the struct is no process",
+    label = "the struct is not a process",
     note = "write `#[process]` before `struct {Self}`"
 )]
 pub trait Declared {
@@ -29,7 +29,7 @@ pub trait Declared {
 
 /// A struct with `#[process]`: what addresses, contexts and spawns are typed by. The macro implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no process",
+    message = "`{Self}` is not a process",
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
@@ -75,9 +75,17 @@ pub trait Actor: Declared + Sized + 'static {
 /// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
 /// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Mobile>(process: P)`.
+#[diagnostic::on_unimplemented(
+    message = "the workers cannot run `{Self}`: its state is not `Send`",
+    label = "not `Send`, so it has to stay on one thread",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
+            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
+            send::<{Self}>()` has the compiler name the field that is not"
+)]
 pub trait Mobile: Actor<Placement: Anywhere> + Send {}
 
-impl<P: Actor<Placement: Anywhere> + Send> Mobile for P {}
+impl<P: Actor<Placement: Anywhere> + Movable> Mobile for P {}
 
 #[diagnostic::do_not_recommend]
 impl<P: Actor> Addressed for P {
