@@ -87,7 +87,7 @@ pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
         Some(class) => {
             // Before another thread can take it.
-            poison::given_back(memory, SIZES[class]);
+            poison::given_back(memory, size_of::<Link>(), SIZES[class]);
             // SAFETY: as the caller promises.
             with_shelf(class, |shelf| unsafe { shelf.add(&DEPOTS[class], memory.cast()) });
         }

@@ -77,7 +77,7 @@ pub(crate) fn empty() -> NodeBox {
 pub(crate) fn recycle(node: NodeBox) {
     let node = node.into_raw();
     // Before another thread can take it.
-    poison::given_back(node.cast(), size_of::<Node>());
+    poison::given_back(node.cast(), Node::ALWAYS_READABLE, size_of::<Node>());
     // SAFETY: it was taken from this depot, and carries nothing.
     with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.cast()) });
 }
