@@ -26,6 +26,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/context.rs shield", &["Turn"]),
     ("actor/context.rs then", &["Turn"]),
     ("actor/context.rs timeout", &["Turn"]),
+    ("actor/serve.rs serve_next_or", &["Turn"]),
     ("actor/serve.rs serve_until", &["Turn"]),
     ("actor/upgrade.rs upgrade", &["UpgradeMake", "AskedToUpgrade", "StatusDrop"]),
     ("children.rs of_pinned", &["Make"]),

@@ -56,7 +56,8 @@ pub struct Finished<T> {
 ///
 /// A message method, an entry or a signal method gets one by taking `ctx: &mut Context<Self>`. Of the methods that give a
 /// future, those of the `serve` family and `receive` borrow it; all others borrow nothing, so that they can be joined and
-/// selected.
+/// selected. To wait for messages or something else there are [`serve_until`](Self::serve_until) and
+/// [`serve_next_or`](Self::serve_next_or).
 pub struct Context<P> {
     pid: Option<Pid>,
     process: PhantomData<fn(P)>,

@@ -46,6 +46,18 @@ impl<P: Actor> Context<P> {
     pub async fn serve_until<F: Future>(&mut self, this: &mut P, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
+            if let Some(output) = self.serve_next_or(this, future.as_mut()).await {
+                return output;
+            }
+        }
+    }
+
+    /// Waits for one message and handles it, unless `future` is ready before one has come: then gives its output. A message
+    /// that has been begun is finished, however long that takes. This is how to wait for messages *or* something else, since
+    /// in a `select!` no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
+    pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
+        let next = {
+            let mut future = pin!(future);
             let wanting = Wanting;
             let next = poll_fn(|context| {
                 if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -55,10 +67,14 @@ impl<P: Actor> Context<P> {
             })
             .await;
             drop(wanting);
-            match next {
-                Ok(next) => self.handle(this, next).await,
-                Err(output) => return output,
+            next
+        };
+        match next {
+            Ok(next) => {
+                self.handle(this, next).await;
+                None
             }
+            Err(output) => Some(output),
         }
     }
 
