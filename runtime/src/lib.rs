@@ -207,7 +207,7 @@ pub mod __private {
     pub use crate::actor::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
-    pub use crate::actor::reply::{Asked, open};
+    pub use crate::actor::reply::{Asked, apart, is_large, open, open_into};
     pub use crate::actor::seed::SpawnCore;
     pub use crate::actor::serving::never_away;
     pub use crate::errors::EntryError;

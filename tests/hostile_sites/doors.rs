@@ -61,6 +61,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("exit.rs error", &["ReasonDrop", "Display"]),
     // What runs in the frame of the one who calls.
     ("actor/reply.rs answer_result", &[CALLER]),
+    ("actor/reply.rs apart", &[GENERATED]),
     ("actor/stream.rs new", &[CALLER]),
     ("package.rs answer", &[CALLER]),
     ("relay.rs connect", &[CALLER]),

@@ -48,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) stall_limit: Duration,
     /// How many threads it may have besides one for each worker, while steps block.
     pub(crate) blocking_threads: usize,
+    /// How many bytes of stack its threads have, if that was said.
+    pub(crate) stack: Option<usize>,
     /// How long such a thread stays when it has nothing to do.
     pub(crate) keep_alive: Duration,
 }
