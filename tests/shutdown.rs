@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+#[path = "shutdown/drain.rs"]
+mod drain;
 #[path = "shutdown/left.rs"]
 mod left;
 

@@ -18,6 +18,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::pointing::Behind;
 use crate::relay::{deliver, send};
+use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
@@ -74,14 +75,16 @@ pub(crate) struct Totals {
 impl<K: Key> Front<K> {
     pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
         let state = State { plan, acting: false, alarm: None, totals: Totals::default(), rooms: Vec::new() };
-        Arc::new_cyclic(|itself| Self {
+        let front = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
             host,
             keeper: OnceLock::new(),
             kind: OnceLock::new(),
             itself: itself.clone(),
-        })
+        });
+        host.backlogs.add(front.itself.clone());
+        front
     }
 
     /// Tells the plan something, and carries out what it says.
@@ -238,9 +241,17 @@ impl<K: Key> Front<K> {
         let (to, message, caller) = package.into_parts();
         self.host.dead_letter(DeadLetter { to, message, reason });
         // After the letter: a caller that is told finds it counted.
-        if let Some(caller) = caller {
-            caller.fail(error);
+        match caller {
+            Some(caller) if reason == DeadLetterReason::Ended => caller.fail_at_end(error, || self.host.unanswered()),
+            Some(caller) => caller.fail(error),
+            None => {}
         }
+    }
+}
+
+impl<K: Key> Backlog for Front<K> {
+    fn is_empty(&self) -> bool {
+        self.look(|plan, _| plan.standing().waiting == 0)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may still
 //! look at who sleeps while that process, and the whole host, comes to its end.
 
+use super::backlog::Backlogs;
 use super::counters::Counter;
 use super::dispatch::Dispatcher;
 use super::gate::Gate;
@@ -109,6 +110,10 @@ pub(crate) struct Host {
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
     pub(crate) dead_expired: Counter,
+    /// How many calls got no answer because their process ended.
+    pub(crate) unanswered: Counter,
+    /// What keeps messages for its processes outside of their mailboxes.
+    pub(crate) backlogs: Backlogs,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
@@ -161,6 +166,8 @@ impl Host {
             let_go: Counter::default(),
             valves: Counter::default(),
             dead_expired: Counter::default(),
+            unanswered: Counter::default(),
+            backlogs: Backlogs::default(),
             labels: Mutex::default(),
             names: Names::of(config.number),
             growing: Mutex::default(),

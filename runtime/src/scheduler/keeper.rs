@@ -86,6 +86,10 @@ impl TimeKeeper for Host {
 }
 
 impl Sink for Host {
+    fn unanswered(&self) {
+        self.unanswered.add_shared(1);
+    }
+
     fn dead_letter(&self, letter: DeadLetter) {
         match letter.reason {
             DeadLetterReason::Ended => self.dead_ended.add_shared(1),

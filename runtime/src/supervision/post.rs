@@ -21,6 +21,7 @@ use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
 use crate::pointing::Behind;
 use crate::relay::{deliver, deliver_anyway};
 use crate::scheduler::aside::while_blocked;
+use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, park, yield_now};
@@ -238,7 +239,7 @@ impl Post {
             self.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Ended });
             // After the letter: a caller that is told finds it counted.
             if let Some(caller) = caller {
-                Caller::fail(caller, CallError::Gone(reason.clone()));
+                Caller::fail_at_end(caller, CallError::Gone(reason.clone()), || self.host.unanswered());
             }
         }
     }
@@ -276,6 +277,13 @@ impl Door {
         all.append(&mut self.older);
         all.append(&mut self.kept);
         all
+    }
+}
+
+impl Backlog for Post {
+    fn is_empty(&self) -> bool {
+        let door = lock(&self.door);
+        door.left.is_empty() && door.older.is_empty() && door.kept.is_empty()
     }
 }
 
