@@ -65,7 +65,7 @@ impl Desk {
 
     #[message]
     fn abandoned(&mut self) -> Vec<bool> {
-        self.kept.iter_mut().map(Reply::is_abandoned).collect()
+        self.kept.iter().map(Reply::is_abandoned).collect()
     }
 
     #[message]

@@ -2,7 +2,7 @@
 
 use postroom::prelude::*;
 use postroom::{CommandError, ProcessError};
-use postroom_tests::{Ask, Desk, Latch, act, counts_to, eventually, soon};
+use postroom_tests::{Ask, Desk, Latch, act, counts_to, eventually, idle_for_ever, logged, soon};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -363,5 +363,37 @@ fn an_unregistered_command_is_answered_with_its_name() {
         drop(end.start().unwrap().join().wait());
         let told = told.lock().unwrap().take().unwrap();
         assert!(matches!(told, (41, CommandError::Unregistered { command }) if command.contains("Nobody")), "{told:?}");
+    });
+}
+
+/// Catches a process that is done and goes on for ever, because its step said something after `done`.
+#[test]
+fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let said = |then: fn(&mut StepOutput<'_>)| {
+            let _from_here_on = logged("");
+            let process = act(move |_, out| {
+                out.done_with(7);
+                then(out);
+                Ok(())
+            });
+            let running = runtime.spawn_process(process).run_at::<i32>("main", payloads![]).unwrap();
+            let pid = running.pid().to_string();
+            assert_eq!(running.wait(), Ok(7));
+            logged(&pid)
+        };
+        for (word, then) in [
+            ("go_on", (|out| out.go_on()) as fn(&mut StepOutput<'_>)),
+            ("wait", |out| out.wait()),
+            ("upgrade", |out| out.upgrade(idle_for_ever())),
+        ] {
+            let lines = said(then);
+            let [line] = lines.as_slice() else { panic!("{word}: {lines:#?}") };
+            assert!(line.starts_with("WARN") && line.contains(&format!("wrote `{word}` after `done`")), "{line}");
+        }
+        // What a step says that says nothing is no contradiction.
+        assert_eq!(said(|out| out.idle()), Vec::<String>::new());
+        assert_eq!(said(|out| out.done()), Vec::<String>::new());
     });
 }

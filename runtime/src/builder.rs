@@ -117,7 +117,8 @@ impl Builder {
         self
     }
 
-    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see [`Spawn::mailbox`].
+    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see [`Spawn::mailbox`]. A bound
+    /// of zero, and a soft one above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
@@ -164,9 +165,9 @@ impl Builder {
         self
     }
 
-    /// Who is told of steps that have run for too long while others waited: twice of each, when it is noticed and when it has
-    /// ended. Called on the thread that looks for them, which is late for the next one as long as this takes. A panic in it
-    /// is contained.
+    /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the step has
+    /// ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are counted in
+    /// [`Statistics::stalls`](crate::Statistics::stalls) and not told. A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
@@ -303,9 +304,7 @@ impl Builder {
         if self.limit == Some(0) {
             return Err(BuildError::Limit);
         }
-        if self.mailbox.is_nothing() {
-            return Err(BuildError::Mailbox);
-        }
+        self.mailbox.check()?;
         if self.stall_limit.is_zero() {
             return Err(BuildError::StallLimit);
         }

@@ -9,10 +9,10 @@ use crate::clock::Moment;
 use crate::dead_letter::count_unanswered;
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
-use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::node::{Content, Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
 use crate::ticket::{self, Ticket};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -35,6 +35,24 @@ pub(crate) trait Outside: Send + Sync {
     /// Whether the message was sent and not called: then this one only hears when it has been handled.
     fn was_sent(&self) -> bool {
         false
+    }
+}
+
+/// Who asked, if the call is withdrawn by another process.
+pub(crate) struct Asker {
+    asker: Who,
+    /// Of a process.
+    tag: *mut Node,
+}
+
+impl Asker {
+    /// Tells it that there will be no answer.
+    pub(crate) fn fail(self, error: CallError) {
+        let result = Err(CommandError::Call(error));
+        match self.asker {
+            Who::Process { port, generation } => port.answer(pool::empty(), generation, self.tag, result),
+            Who::Outside(outside) => outside.answer(result),
+        }
     }
 }
 
@@ -65,14 +83,35 @@ impl Seen {
     }
 }
 
-enum Asker {
+#[derive(Clone)]
+enum Who {
     Process { port: &'static dyn Port, generation: u64 },
     Outside(Arc<dyn Outside>),
 }
 
+/// Between a process that withdraws another one's call, and looks into its node for who that is, and the called process, which
+/// throws the node away when it comes to it.
+static WITHDRAWING: Mutex<()> = Mutex::new(());
+
+/// Withdraws the message of a call, unless the called process has come to it. Gives who is to be told of that.
+pub(crate) fn withdraw(ticket: Ticket) -> Option<Asker> {
+    let _withdrawing = lock(&WITHDRAWING);
+    if !ticket.withdraw() {
+        return None;
+    }
+    let look = |content: &Content| {
+        // SAFETY: as below; what is in a call is `Sync`.
+        let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<Call>() });
+        call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
+    };
+    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on a letter, and is
+    // emptied only under the lock by whichever thread comes to that letter and finds it withdrawn.
+    unsafe { ticket.node().peek(look) }
+}
+
 /// What is in the node until the answer is.
 struct Call {
-    asker: Asker,
+    asker: Who,
     deadline: Option<Moment>,
 }
 
@@ -115,18 +154,18 @@ impl Caller {
         tag: u64,
         deadline: Option<Moment>,
     ) -> (Self, Ticket) {
-        Self::new(Call { asker: Asker::Process { port, generation }, deadline }, tag)
+        Self::new(Call { asker: Who::Process { port, generation }, deadline }, tag)
     }
 
     /// A caller that is no process, or one that blocks.
     pub(crate) fn outside(outside: Arc<dyn Outside>, deadline: Option<Moment>) -> (Self, Ticket) {
-        Self::new(Call { asker: Asker::Outside(outside), deadline }, 0)
+        Self::new(Call { asker: Who::Outside(outside), deadline }, 0)
     }
 
     fn new(call: Call, tag: u64) -> (Self, Ticket) {
         let word = ptr::without_provenance_mut(tag as usize);
         let node = pool::node(Letter { kind: Kind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
-        let ticket = Ticket::issue(node.next_for_ever(), number());
+        let ticket = Ticket::issue(node.for_ever(), number());
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
@@ -146,34 +185,39 @@ impl Caller {
     }
 
     /// Whether the answer is not wanted any more.
-    pub(crate) fn is_abandoned(&mut self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         if ticket::is_unwanted(self.0.next()) {
             return true;
         }
         self.look(|call| match &call.asker {
-            Asker::Process { .. } => false,
-            Asker::Outside(outside) => outside.is_abandoned(),
+            Who::Process { .. } => false,
+            Who::Outside(outside) => outside.is_abandoned(),
         })
     }
 
-    /// From here on it is not known who will answer, or when: see [`ticket::keep`].
-    pub(crate) fn keep(&self) {
-        ticket::keep(self.0.next());
+    /// The message is about to be handled. Returns whether it may be: see [`ticket::take`].
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        ticket::take(self.0.next())
+    }
+
+    /// From here on it is not known who will answer, or when. Returns whether the message may be handled: see [`ticket::keep`].
+    pub(crate) fn keep(&self) -> bool {
+        ticket::keep(self.0.next())
     }
 
     /// When the caller stops waiting.
-    pub(crate) fn deadline(&mut self) -> Option<Moment> {
+    pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)
     }
 
     /// Whether the message counts as sent, although somebody is to hear when it has been handled.
-    pub(crate) fn was_sent(&mut self) -> bool {
-        self.look(|call| matches!(&call.asker, Asker::Outside(outside) if outside.was_sent()))
+    pub(crate) fn was_sent(&self) -> bool {
+        self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
 
-    fn look<R>(&mut self, look: impl FnOnce(&mut Call) -> R) -> R {
-        let result = self.0.content().payload.as_mut().and_then(Payload::get_mut::<Call>).map(look);
-        result.unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
+    fn look<R>(&self, look: impl FnOnce(&Call) -> R) -> R {
+        self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
     /// Gives the caller its answer.
@@ -205,18 +249,31 @@ impl Caller {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
+        if ticket::is_withdrawn(node.next()) {
+            return throw_away(node);
+        }
         let letter = node.take();
         let Some(Ok(call)) = letter.payload.map(Payload::take::<Call>) else {
             unreachable!("an unanswered caller's node holds its call")
         };
         match call.asker {
-            Asker::Process { port, generation } => port.answer(node, generation, letter.word, result),
-            Asker::Outside(outside) => {
+            Who::Process { port, generation } => port.answer(node, generation, letter.word, result),
+            Who::Outside(outside) => {
                 pool::recycle(node);
                 outside.answer(result);
             }
         }
     }
+}
+
+/// The node of a call that was withdrawn: its caller has been told.
+#[cold]
+fn throw_away(mut node: NodeBox) {
+    drop(lock(&WITHDRAWING));
+    let call = node.take();
+    pool::recycle(node);
+    // Who asked may be kept by nobody else, and is dropped without the lock.
+    drop(call);
 }
 
 impl Caller {

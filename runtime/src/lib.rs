@@ -155,6 +155,7 @@ pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
 pub use pool::face::{KeyedPool, Pool, PoolStatistics, RunningPool};
+pub use pool::plan::PoolGaveUp;
 pub use probe::{Probe, ProbeError};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;

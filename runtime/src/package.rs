@@ -79,12 +79,24 @@ impl Package {
         })
     }
 
-    /// From here on it is not known who will answer it; see [`ticket`](crate::ticket).
+    /// From here on it is not known who will answer it. Returns whether it may be handled: not if its caller has withdrawn it,
+    /// see [`ticket`](crate::ticket).
     #[inline]
-    pub(crate) fn keep(&self) {
-        if let Some(caller) = &self.caller {
-            caller.keep();
-        }
+    pub(crate) fn keep(&self) -> bool {
+        self.caller.as_ref().is_none_or(Caller::keep)
+    }
+
+    /// It is about to be handled. Returns whether it may be, as [`keep`](Self::keep) does.
+    pub(crate) fn take_up(&self) -> bool {
+        self.caller.as_ref().is_none_or(Caller::take)
+    }
+
+    /// Throws away one that its caller has withdrawn.
+    #[cold]
+    pub(crate) fn throw_away(self) {
+        let (to, message, caller) = self.into_parts();
+        bring(DeadLetter { to, message, reason: DeadLetterReason::Withdrawn });
+        drop(caller);
     }
 
     #[inline]

@@ -47,29 +47,31 @@ pub(crate) fn route(package: Package) -> Result<(), Refused> {
 /// The message, with the reason.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
-    if pid.node() != this_node() {
-        return send_abroad(pid, message);
-    }
     match try_send(pid, message) {
         Ok(()) => Ok(()),
         Err((message, why)) => send_on(pid, message, why),
     }
 }
 
-/// Sends to a process of this program, if it lives.
+/// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it is of
+/// this node.
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Why)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.send(pid.generation(), message),
+        Some(slot) => slot.send(pid, message),
         None => Err((message, Why::Gone)),
     }
 }
 
-/// Sends to whom a PID points on that no process has, which is `why` the message came back; or gives it back.
+/// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to whom it
+/// points on; or gives it back.
 #[cold]
 fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, SendFailure)> {
     if why == Why::Full {
         return Err((message, SendFailure::Full(pid)));
+    }
+    if pid.node() != this_node() {
+        return send_abroad(pid, message);
     }
     follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
 }
@@ -80,9 +82,6 @@ fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, 
 /// The message, with the reason.
 #[inline]
 pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
-    if pid.node() != this_node() {
-        return call_abroad(pid, message, caller);
-    }
     match try_call(pid, message, caller) {
         Ok(()) => Ok(()),
         Err((message, caller, why)) => call_on(pid, message, caller, why),
@@ -93,23 +92,21 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
 #[inline]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, Why)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.call(pid.generation(), message, caller),
+        Some(slot) => slot.call(pid, message, caller),
         None => Err((message, Some(caller), Why::Gone)),
     }
 }
 
-/// Calls whom a PID points on to that no process has, which is `why` the message came back; or gives it back.
+/// Calls where a PID leads that no process here has, which is `why` the message came back; or gives it back.
 #[cold]
 fn call_on<M: Send + 'static>(pid: Pid, message: M, caller: Option<Caller>, why: Why) -> Result<(), (M, SendFailure)> {
     if why == Why::Full {
         return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
     }
+    if pid.node() != this_node() {
+        return Typed(message, caller).abroad(pid).map_err(tell_refused);
+    }
     follow(pid, Typed(message, caller)).map_err(tell_refused)
-}
-
-#[cold]
-fn call_abroad<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
-    Typed(message, Some(caller)).abroad(pid).map_err(tell_refused)
 }
 
 /// Tells the caller of a message that was refused.
@@ -149,7 +146,7 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
         return Err((Package::from_parts(pid, payload, caller), Why::Gone));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|refusal| {
+    slot.post(Kind::Message, pid, word, Some(payload)).map_err(|refusal| {
         let Refusal(letter, why) = *refusal;
         // SAFETY: the word is what was made of the caller above, and the letter came back whole.
         let caller = unsafe { Caller::from_word(letter.word) };
@@ -163,12 +160,11 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
 /// # Errors
 /// The package, if it has ended.
 pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
-    let slot = TABLE.slot(pid.slot()).filter(|_| pid.node() == this_node() && !pid.is_pointing());
-    let Some(slot) = slot else {
+    let Some(slot) = TABLE.living(pid) else {
         return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post_anyway(pid.generation(), word, payload).map_err(|letter| {
+    slot.post_anyway(pid, word, payload).map_err(|letter| {
         // SAFETY: the word is what was made of the caller above, and the letter came back whole.
         let caller = unsafe { Caller::from_word(letter.word) };
         Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller)
@@ -376,12 +372,15 @@ impl Router {
 
     /// From here on `engine` takes the packages for `node`.
     pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        // Without the lock: an engine's drop may connect another.
+        drop(before);
     }
 
     /// From here on packages for `node` are refused. Gives whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node).is_some()
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        before.is_some()
     }
 }
 

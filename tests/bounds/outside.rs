@@ -103,3 +103,26 @@ fn a_mailbox_for_nothing_is_refused() {
         assert!(matches!(Runtime::builder().mailbox(bound).build(), Err(BuildError::Mailbox)));
     }
 }
+
+/// Catches a bound that no mailbox can be seen to exceed, so that nobody would ever be held at it.
+#[test]
+fn a_soft_bound_that_cannot_be_measured_is_refused_and_the_error_says_the_largest() {
+    let runtime = Runtime::new().unwrap();
+    let (done, _all) = channel();
+    let sink = || Sink { next: vec![], left: 0, gate: None, done: done.clone() };
+    for asked in [Bound::MOST_SOFT + 1, usize::MAX] {
+        let error = runtime.spawn(sink()).mailbox(Bound::Soft(asked)).serve().unwrap_err();
+        let SpawnError::SoftBound { came, most } = error else { panic!("{error:?}") };
+        assert_eq!((came, most), (asked, Bound::MOST_SOFT));
+        let error = Runtime::builder().mailbox(Bound::Soft(asked)).build().unwrap_err();
+        let BuildError::SoftBound { came, most } = error else { panic!("{error:?}") };
+        assert_eq!((came, most), (asked, Bound::MOST_SOFT));
+        assert!(error.to_string().contains("4194303 is the most"), "{error}");
+    }
+    // A hard one is counted, so that its size does not matter.
+    let hard = Bound::Hard(usize::MAX, postroom::Overflow::Refuse);
+    for bound in [Bound::Soft(Bound::MOST_SOFT), hard] {
+        assert!(runtime.spawn(sink()).mailbox(bound).serve().is_ok());
+        assert!(Runtime::builder().mailbox(bound).build().is_ok());
+    }
+}

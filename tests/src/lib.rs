@@ -10,6 +10,7 @@ pub mod face;
 pub mod hooks;
 pub mod latch;
 pub mod ledger;
+pub mod logged;
 pub mod partner;
 pub mod watchdog;
 
@@ -17,4 +18,5 @@ pub use act::{Act, act, counts_to, idle_for_ever, listeners};
 pub use desk::{Ask, Desk};
 pub use hooks::Witness;
 pub use latch::{Latch, eventually};
+pub use logged::logged;
 pub use watchdog::{soon, within};

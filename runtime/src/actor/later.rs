@@ -192,6 +192,16 @@ impl Every {
     }
 
     fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M) {
+        /// It is over by a panic too, of the clone or of a drop: those who cancel it would wait for ever otherwise.
+        struct OverUnless<'a>(&'a Every, bool);
+        impl Drop for OverUnless<'_> {
+            fn drop(&mut self) {
+                if !self.1 {
+                    *lock(&self.0.state) = State::Over;
+                }
+            }
+        }
+        let mut goes_on = OverUnless(&self, false);
         let next = message.clone();
         let due = {
             let mut state = lock(&self.state);
@@ -212,9 +222,7 @@ impl Every {
         let regular = due.after(self.period);
         let now = Moment::now_by(self.keeper.told());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
-        if !is_sent || !self.arm(due, next) {
-            *lock(&self.state) = State::Over;
-        }
+        goes_on.1 = is_sent && self.arm(due, next);
     }
 
     /// The state, when no other thread is sending a copy.

@@ -123,7 +123,8 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| options.label = Some(label.into()))
     }
 
-    /// Gives the mailbox a bound of its own: see [`Bound`].
+    /// Gives the mailbox a bound of its own: see [`Bound`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`], are
+    /// refused.
     pub fn mailbox(self, bound: Bound) -> Self {
         self.option(|options| options.mailbox = Some(bound))
     }

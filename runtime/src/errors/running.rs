@@ -1,5 +1,7 @@
 //! What those meet who build a runtime, or shut it down.
 
+use crate::mailbox::bound::{Bound, WrongBound};
+
 /// Why a runtime could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,17 @@ pub enum BuildError {
     /// The bound of mailboxes is zero.
     #[error("mailboxes for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
+    /// The soft bound of mailboxes is larger than can be measured.
+    #[error(
+        "mailboxes with a soft bound of {came} messages were asked for, and {most} is the most that can be measured; give a \
+         smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
+    )]
+    SoftBound {
+        /// What was asked for.
+        came: usize,
+        /// The most there can be: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
+        most: usize,
+    },
     /// The limit from which on a step is stalled is zero.
     #[error(
         "a stall limit of 0 would report every step; give the time that a step may take while others wait, or \
@@ -44,6 +57,15 @@ pub enum BuildError {
     #[cfg(feature = "tokio")]
     #[error("the Tokio runtime beside the workers could not be started: {0}")]
     Reactor(std::io::Error),
+}
+
+impl From<WrongBound> for BuildError {
+    fn from(wrong: WrongBound) -> Self {
+        match wrong {
+            WrongBound::Nothing => Self::Mailbox,
+            WrongBound::TooLarge { came } => Self::SoftBound { came, most: Bound::MOST_SOFT },
+        }
+    }
 }
 
 /// Why a shutdown was not waited for.

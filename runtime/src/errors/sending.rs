@@ -115,7 +115,7 @@ pub enum CallError<E = Infallible> {
     /// The mailbox was full. Not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The call would have waited for itself. Not delivered.
+    /// The call would have waited for itself. Not delivered: the message is withdrawn if it had been sent.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
     /// The process took the message and dropped the call without answering it. The message may have been handled.

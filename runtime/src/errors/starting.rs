@@ -3,6 +3,7 @@
 use super::naming::{BadName, NameError};
 use super::words::{are, count, did_you_mean, list};
 use crate::exit::ExitReason;
+use crate::mailbox::bound::{Bound, WrongBound};
 use crate::pid::Pid;
 use std::convert::Infallible;
 
@@ -42,6 +43,17 @@ pub enum SpawnError {
     /// The bound of its mailbox is zero.
     #[error("a mailbox for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
+    /// The soft bound of its mailbox is larger than can be measured.
+    #[error(
+        "a mailbox with a soft bound of {came} messages was asked for, and {most} is the most that can be measured; give a \
+         smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
+    )]
+    SoftBound {
+        /// What was asked for.
+        came: usize,
+        /// The most there can be: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
+        most: usize,
+    },
     /// It was to be bound to the process that spawns it, and no process does.
     #[error(
         "`{option}` binds a process to the one that spawns it, and this is no process; spawn it from inside one, or leave that out"
@@ -77,6 +89,14 @@ pub enum SpawnError {
         least: usize,
         /// How many it may have.
         most: usize,
+    },
+    /// The window in which a pool counts the restarts of its members has no length.
+    #[error(
+        "an intensity of {restarts} restarts within no time counts none; give a longer time, or `u32::MAX` restarts for no limit"
+    )]
+    Window {
+        /// How many restarts were to be allowed.
+        restarts: u32,
     },
     /// Processes spawned each other from their `init` too deep.
     #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
@@ -192,6 +212,15 @@ pub enum RunError<E = Infallible> {
     /// The process ended otherwise.
     #[error("the process ended without a result ({0})")]
     Ended(ExitReason),
+}
+
+impl From<WrongBound> for SpawnError {
+    fn from(wrong: WrongBound) -> Self {
+        match wrong {
+            WrongBound::Nothing => Self::Mailbox,
+            WrongBound::TooLarge { came } => Self::SoftBound { came, most: Bound::MOST_SOFT },
+        }
+    }
 }
 
 impl From<NameError> for SpawnError {

@@ -1,11 +1,14 @@
 //! How many messages a mailbox may have.
 
+use super::node::{BEHIND, FARTHEST};
+
 /// How many messages a mailbox may have: see [`Spawn::mailbox`](crate::Spawn::mailbox).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
     /// Processes that send beyond so many are held after their step until half of them are handled; whoever is no process gets
-    /// the message back. To within 128 messages, and what is sent in the steps that are under way.
+    /// the message back. To within 128 messages, and what is sent in the steps that are under way. At most
+    /// [`Bound::MOST_SOFT`].
     Soft(usize),
     /// Never more than so many; what comes beyond goes the way that is said here. Each message costs a lock that its senders
     /// share, and counts until the step that takes it.
@@ -18,11 +21,30 @@ impl Bound {
     /// That of a mailbox of which nothing else is said.
     pub const DEFAULT: Self = Self::Soft(1_024);
 
-    /// Whether nothing would go through.
-    pub(crate) fn is_nothing(self) -> bool {
-        matches!(self, Self::Soft(0) | Self::Hard(0, _))
+    /// The largest soft bound: 4,194,303 messages. A mailbox that is longer than twice that cannot be measured, and one step may
+    /// send as many messages again as the bound allows.
+    pub const MOST_SOFT: usize = BEHIND as usize;
+
+    /// Checks that messages get through, and that the mailbox can be measured.
+    pub(crate) fn check(self) -> Result<Self, WrongBound> {
+        match self {
+            Self::Soft(0) | Self::Hard(0, _) => Err(WrongBound::Nothing),
+            Self::Soft(came) if came > Self::MOST_SOFT => Err(WrongBound::TooLarge { came }),
+            fine => Ok(fine),
+        }
     }
 }
+
+/// What is wrong with a bound.
+pub(crate) enum WrongBound {
+    /// Nothing would go through.
+    Nothing,
+    /// A mailbox of that length cannot be measured.
+    TooLarge { came: usize },
+}
+
+// A mailbox that is over the largest bound by as much again is still seen to be.
+const _: () = assert!(2 * BEHIND <= FARTHEST);
 
 impl Default for Bound {
     fn default() -> Self {

@@ -290,8 +290,8 @@ impl Lanes {
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// How many letters are in the data lane, to within those that are being pushed or taken, and not more than half of all
-    /// sequence numbers. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
+    /// How many letters are in the data lane, to within those that are being pushed or taken; of more than
+    /// [`FARTHEST`](super::node::FARTHEST), that many. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
     /// the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.

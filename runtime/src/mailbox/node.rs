@@ -75,6 +75,12 @@ pub(crate) struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 64);
 
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Node")
+    }
+}
+
 // SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at a
 // time; what it holds is `Send`.
 unsafe impl Send for Node {}
@@ -196,6 +202,15 @@ impl Node {
         })
     }
 
+    /// A look at the content.
+    ///
+    /// # Safety
+    /// No thread changes the content while `look` looks.
+    pub(crate) unsafe fn peek<R>(&self, look: impl FnOnce(&Content) -> R) -> R {
+        // SAFETY: as the caller promises.
+        self.content.with_mut(|place| look(unsafe { &*place }))
+    }
+
     /// What it is, and for which life.
     #[inline]
     fn address(&self) -> Address {
@@ -260,11 +275,20 @@ impl Lying {
     }
 }
 
-/// How many nodes lie between two sequence numbers; none if the second is more than half of all numbers ahead, which is to
-/// say behind: the two were not read, or not given, at the same time.
+/// The largest distance between two sequence numbers that can be told: half of all numbers.
+pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
+
+/// How far the second of two sequence numbers may lie behind the first: a quarter of all numbers. It does if the two were not
+/// read at the same time, and after a sender was numbered too low because its predecessor's number was not known: then by the
+/// length of the queue at most.
+pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
+
+/// Returns how many nodes lie between two sequence numbers. Zero if the second is up to [`BEHIND`] behind the first, and
+/// [`FARTHEST`] if it is further ahead than that: a queue of more than half of all numbers is never taken for an empty one
+/// before it is three quarters of them long.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
     let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
-    if distance > LAST_SEQUENCE / 2 { 0 } else { distance }
+    if distance >= LAST_SEQUENCE - BEHIND { 0 } else { distance.min(FARTHEST) }
 }
 
 /// A node that belongs to its holder alone and is in no queue.
@@ -274,7 +298,7 @@ pub(crate) struct NodeBox(NonNull<Node>);
 
 // SAFETY: a node is `Send`, and this is its only owner.
 unsafe impl Send for NodeBox {}
-// SAFETY: a shared reference gives nothing but the pointer.
+// SAFETY: a shared reference gives nothing but the pointer, and shared looks at values that are `Sync`.
 unsafe impl Sync for NodeBox {}
 
 impl NodeBox {
@@ -304,11 +328,11 @@ impl NodeBox {
         unsafe { &(*self.0.as_ptr()).next }
     }
 
-    /// The same, for whoever looks at it when the node is somebody else's: nodes are never freed.
+    /// The node for those who look at its `next` when it is another's by then.
     #[inline]
-    pub(crate) fn next_for_ever(&self) -> &'static AtomicPtr<Node> {
-        // SAFETY: nodes are never freed, and `next` is atomic.
-        unsafe { &(*self.0.as_ptr()).next }
+    pub(crate) fn for_ever(&self) -> &'static Node {
+        // SAFETY: nodes are never freed, and what is not atomic in one is in a cell.
+        unsafe { &*self.0.as_ptr() }
     }
 
     /// Puts `letter` into a node that carries nothing.
@@ -330,11 +354,13 @@ impl NodeBox {
         });
     }
 
-    /// A look at what the node carries.
-    #[inline]
-    pub(crate) fn content(&mut self) -> &mut Content {
-        // SAFETY: this is the node's only owner, and it is borrowed.
-        unsafe { (*self.0.as_ptr()).content.with_mut(|content| &mut *content) }
+    /// Returns the value that the node carries, if it is a `T`.
+    pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner exclusively, so
+        // that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is `Sync`.
+        unsafe {
+            (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
+        }
     }
 
     /// Takes out what the node carries.
@@ -351,4 +377,32 @@ impl NodeBox {
 pub(crate) unsafe fn take_in_place(node: NonNull<Node>) -> Letter {
     // SAFETY: as the caller promises.
     unsafe { (*node.as_ptr()).take() }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The number that lies so far after another one.
+    fn ahead(first: u64, by: u64) -> u64 {
+        (first + by - 1) % LAST_SEQUENCE + 1
+    }
+
+    /// Catches a queue of more than half of all numbers that counts as an empty one, which no bound would ever stop.
+    #[test]
+    fn a_distance_is_told_up_to_half_of_all_numbers_and_never_as_none_because_it_is_long() {
+        for first in [1, 2, 1_000, FARTHEST, FARTHEST + 1, LAST_SEQUENCE - 1, LAST_SEQUENCE] {
+            for told in [0, 1, 1_024, BEHIND, FARTHEST - 1, FARTHEST] {
+                assert_eq!(distance(first, ahead(first, told)), told, "from {first}");
+            }
+            for longer in [FARTHEST + 1, FARTHEST + 1_000, LAST_SEQUENCE - BEHIND - 1] {
+                assert_eq!(distance(first, ahead(first, longer)), FARTHEST, "from {first}");
+            }
+            for behind in [1, 1_024, BEHIND] {
+                assert_eq!(distance(first, ahead(first, LAST_SEQUENCE - behind)), 0, "from {first}");
+            }
+        }
+        // Zero stands for the number before the first.
+        assert_eq!((distance(0, FARTHEST), distance(0, FARTHEST + 1), distance(0, 0)), (FARTHEST, FARTHEST, 0));
+    }
 }

@@ -35,6 +35,8 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
 pub(crate) enum Note<K> {
     /// Start a member for the lane.
     Start(K),
+    /// Members fail too often: this is what the pool ends of.
+    GaveUp(ExitReason),
     /// The pool is over.
     Over,
 }
@@ -69,7 +71,6 @@ pub(crate) struct Totals {
     pub(crate) refused: u64,
     pub(crate) expired: u64,
     pub(crate) started: u64,
-    pub(crate) failed: u64,
 }
 
 impl<K: Key> Front<K> {
@@ -99,7 +100,7 @@ impl<K: Key> Front<K> {
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
         let now = self.now();
-        let left = state.plan.abandon(now);
+        let left = state.plan.abandon(now, ExitReason::Gone);
         state.plan.close();
         if let Some((_, key)) = state.alarm.take() {
             self.host.forget(key);
@@ -178,9 +179,16 @@ impl<K: Key> Front<K> {
                 }
             }
             Action::Start(key) => self.note(Note::Start(key)),
+            Action::GiveUp(reason) => self.note(Note::GaveUp(reason)),
             Action::Over => self.note(Note::Over),
             Action::Stop(member) => {
                 member.stop();
+            }
+            Action::Cancel(member) => {
+                member.cancel(ExitReason::Shutdown);
+            }
+            Action::Kill(member) => {
+                member.kill();
             }
             Action::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
             Action::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),

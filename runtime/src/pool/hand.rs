@@ -22,9 +22,9 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// For a message that `member` is given, and the caller that it is given with.
-    pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, mut caller: Option<Caller>) -> (Arc<Self>, Caller) {
-        let deadline = caller.as_mut().and_then(Caller::deadline);
-        let was_sent = caller.as_mut().is_none_or(Caller::was_sent);
+    pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
+        let deadline = caller.as_ref().and_then(Caller::deadline);
+        let was_sent = caller.as_ref().is_none_or(Caller::was_sent);
         let handed = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
         let (stands_in, _ticket) = Caller::outside(handed.clone(), deadline);
         (handed, stands_in)
@@ -49,7 +49,7 @@ impl Outside for Handed {
     }
 
     fn is_abandoned(&self) -> bool {
-        match &mut *lock(&self.caller) {
+        match &*lock(&self.caller) {
             Some(Some(caller)) => caller.is_abandoned(),
             Some(None) | None => true,
         }
@@ -108,15 +108,15 @@ mod tests {
     #[test]
     fn of_a_message_that_was_sent_only_the_pool_hears_and_it_counts_as_sent() {
         let heard = Arc::new(Heard::default());
-        let (_, mut caller) = handed(&heard, false);
+        let (_, caller) = handed(&heard, false);
         assert!(caller.was_sent() && caller.is_abandoned());
         drop(caller);
         assert_eq!(*lock(&heard.0), ["7 is done"]);
         // Also through a pool in a pool.
         let (_, outer) = handed(&heard, false);
-        let (_, mut inner) = Handed::new(heard.clone(), 8, Some(outer));
+        let (_, inner) = Handed::new(heard.clone(), 8, Some(outer));
         assert!(inner.was_sent());
-        let (_, mut called) = handed(&heard, true);
+        let (_, called) = handed(&heard, true);
         assert!(!called.was_sent() && !called.is_abandoned());
     }
 

@@ -41,18 +41,84 @@ pub(crate) enum Status {
     Upgrade(Box<Successor>),
 }
 
+/// How final a status is: one that is less so does not take the place of one that is more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Finality {
+    Open,
+    Upgrade,
+    Over,
+}
+
+impl Status {
+    fn finality(&self) -> Finality {
+        match self {
+            Self::Idle | Self::Continue | Self::Waiting | Self::Suspended => Finality::Open,
+            Self::Upgrade(_) => Finality::Upgrade,
+            Self::Done(_) | Self::Ended(..) => Finality::Over,
+        }
+    }
+
+    /// The call that writes it.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Continue => "go_on",
+            Self::Waiting | Self::Suspended => "wait",
+            Self::Done(_) | Self::Ended(..) => "done",
+            Self::Upgrade(_) => "upgrade",
+        }
+    }
+}
+
+/// A status that a step wrote, and another one, less final, that it wrote after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contradiction {
+    pub(crate) holds: &'static str,
+    pub(crate) ignored: &'static str,
+}
+
 /// What a step has written.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) yields: Vec<Yield>,
     pub(crate) status: Status,
+    /// Only beside a status that is final.
+    pub(crate) contradiction: Option<Contradiction>,
 }
 
 impl Written {
     /// Adds what a step has written to an output of its own, which it put in the place of the one it was given.
     pub(crate) fn add(&mut self, own: Self) {
         self.yields.extend(own.yields);
-        self.status = own.status;
+        self.contradiction = self.contradiction.or(own.contradiction);
+        self.set(own.status);
+    }
+
+    /// Writes a status; see [`StepOutput`] for which one holds.
+    #[inline]
+    fn set(&mut self, status: Status) {
+        // Mostly nothing was written before, which needs no drop.
+        if matches!(self.status, Status::Idle) {
+            let before = std::mem::replace(&mut self.status, status);
+            std::mem::forget(before);
+        } else {
+            self.set_again(status);
+        }
+    }
+
+    #[cold]
+    fn set_again(&mut self, status: Status) {
+        if status.finality() < self.status.finality() {
+            // `idle` is what a step says that says nothing.
+            if !matches!(status, Status::Idle) {
+                self.contradiction = Some(Contradiction { holds: self.status.word(), ignored: status.word() });
+            }
+            return;
+        }
+        match (&self.status, &status) {
+            (Status::Done(Some(_)), Status::Done(None)) => {}
+            _ => self.status = status,
+        }
     }
 
     /// Whether nothing was written but, perhaps, that the process is idle.
@@ -65,7 +131,22 @@ impl Written {
 /// Where a step writes what it hands out and what it wants to be next.
 ///
 /// Nothing that is written here is ever dropped: yields written beside any status are dispatched, in order, and the
-/// status still holds. The last status written counts; without one the process is idle.
+/// status still holds.
+///
+/// Of several statuses the most final one holds, in whatever order they were written: [`done`](Self::done) before
+/// [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and [`idle`](Self::idle), of which
+/// the last one holds. So a step that is done cannot take that back. One that tries to, with anything but `idle`, is logged
+/// as a warning when its process ends. Of several results the last one holds. Without a word the process is idle.
+///
+/// ```
+/// use postroom::StepOutput;
+///
+/// let mut out = StepOutput::new();
+/// out.done_with(7);
+/// out.go_on();
+/// assert!(out.is_done());
+/// assert_eq!(out.take_result(), Some(7));
+/// ```
 pub struct StepOutput<'a>(Place<'a>);
 
 enum Place<'a> {
@@ -125,11 +206,7 @@ impl StepOutput<'_> {
 
     #[inline]
     pub(crate) fn set(&mut self, status: Status) {
-        let before = std::mem::replace(&mut self.written().status, status);
-        // Mostly nothing was written before, which needs no drop.
-        if !matches!(before, Status::Idle) {
-            drop(before);
-        }
+        self.written().set(status);
     }
 
     /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this `tag`,
@@ -149,7 +226,8 @@ impl StepOutput<'_> {
         self.written().yields.push(Yield { tag, request: Request::Timer(duration) });
     }
 
-    /// The process wants to run again, when others have had their turn.
+    /// The process wants to run again, when others have had their turn. Ignored after [`done`](Self::done) and
+    /// [`upgrade`](Self::upgrade).
     pub fn go_on(&mut self) {
         self.set(Status::Continue);
     }
@@ -160,17 +238,17 @@ impl StepOutput<'_> {
     }
 
     /// The process waits for its yields: messages do not wake it, they queue. To wait without an outstanding yield is an
-    /// error, which ends the process.
+    /// error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
         self.set(Status::Waiting);
     }
 
-    /// The process is done.
+    /// The process is done, whatever else this step writes. A result that was written before is kept.
     pub fn done(&mut self) {
         self.set(Status::Done(None));
     }
 
-    /// The process is done, and this is its result.
+    /// The process is done, whatever else this step writes, and this is its result.
     pub fn done_with<T: Send + 'static>(&mut self, result: T) {
         self.set(Status::Done(Some(Payload::new(result))));
     }
@@ -211,5 +289,93 @@ impl fmt::Debug for StepOutput<'_> {
             Status::Upgrade(_) => "upgrade",
         };
         f.debug_struct("StepOutput").field("status", &status).field("yields", &self.read().yields).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Events, Process};
+
+    struct Heir;
+
+    impl Process for Heir {
+        fn step(&mut self, _: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), crate::errors::ProcessError> {
+            Ok(())
+        }
+    }
+
+    fn written(write: impl FnOnce(&mut StepOutput<'_>)) -> Written {
+        let mut out = StepOutput::new();
+        write(&mut out);
+        out.into_own().unwrap_or_default()
+    }
+
+    /// Catches a last word that takes back what a step has decided.
+    #[test]
+    fn the_most_final_status_holds_in_whatever_order_it_was_written() {
+        for (first, then) in
+            [("done", "go_on"), ("done", "wait"), ("done", "idle"), ("done", "upgrade"), ("upgrade", "go_on")]
+        {
+            let say = |out: &mut StepOutput<'_>, word| match word {
+                "done" => out.done(),
+                "go_on" => out.go_on(),
+                "wait" => out.wait(),
+                "upgrade" => out.upgrade(Heir),
+                _ => out.idle(),
+            };
+            let taken_back = written(|out| {
+                say(out, first);
+                say(out, then);
+            });
+            assert_eq!(taken_back.status.word(), first, "then {then}");
+            let expected = (then != "idle").then_some(Contradiction { holds: first, ignored: then });
+            assert_eq!(taken_back.contradiction, expected, "{first}, then {then}");
+            let decided = written(|out| {
+                say(out, then);
+                say(out, first);
+            });
+            assert_eq!((decided.status.word(), decided.contradiction), (first, None), "after {then}");
+        }
+    }
+
+    #[test]
+    fn among_those_that_decide_nothing_the_last_one_holds() {
+        assert!(matches!(
+            written(|out| {
+                out.go_on();
+                out.idle()
+            })
+            .status,
+            Status::Idle
+        ));
+        assert!(matches!(
+            written(|out| {
+                out.wait();
+                out.go_on()
+            })
+            .status,
+            Status::Continue
+        ));
+    }
+
+    #[test]
+    fn a_result_is_replaced_by_another_one_only() {
+        let mut out = StepOutput::new();
+        out.done_with(1);
+        out.done();
+        assert_eq!(out.take_result(), Some(1));
+        let mut out = StepOutput::new();
+        out.done_with(1);
+        out.done_with(2);
+        assert_eq!(out.take_result(), Some(2));
+    }
+
+    #[test]
+    fn an_output_that_a_step_put_in_the_place_of_its_own_takes_nothing_back() {
+        let mut kept = written(|out| out.done_with(1));
+        kept.add(written(|out| out.go_on()));
+        assert!(matches!(kept.status, Status::Done(Some(_))));
+        assert_eq!(kept.contradiction, Some(Contradiction { holds: "done", ignored: "go_on" }));
     }
 }

@@ -72,12 +72,10 @@ impl Context {
         let mut desk = Desk::new(self.thread);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
-                // that was running, not the worker.
-                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
-                // Whatever is on the desk belongs to that process.
+                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
+                tracing::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = crate::panics::contain(|| desk = Desk::new(self.thread));
-                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+                super::values::forget_values();
             }
         }
     }
@@ -264,10 +262,14 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
-            if !visited && self.has_tasks() {
+            let is_due = self.is_timer_due();
+            if is_due || !visited && self.has_tasks() {
                 // Not as one that searches: others rely on it to look soon. (D6)
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
+                }
+                if is_due {
+                    self.keep_time();
                 }
                 self.visit_reactor();
                 if self.thread.attention() != 0 {
@@ -298,9 +300,11 @@ impl Context {
             } else {
                 self.thread.counters.polls.add(1);
             }
-            self.keep_time_if_due();
             if let Some(token) = self.look_everywhere() {
                 return Some(token);
+            }
+            if self.is_timer_due() {
+                return None;
             }
         }
         None
@@ -377,9 +381,8 @@ impl Context {
         }
     }
 
-    fn keep_time_if_due(&self) {
-        if self.host.next_timer() < Moment::NEVER {
-            self.keep_time();
-        }
+    fn is_timer_due(&self) -> bool {
+        let next = self.host.next_timer();
+        next < Moment::NEVER && next <= Moment::now()
     }
 }

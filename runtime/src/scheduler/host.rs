@@ -15,7 +15,7 @@ use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
 use super::threads::{Handle, Threads};
-use super::timers::{Due, FIRED, SOUGHT, Timers};
+use super::timers::{Action, Due, FIRED, SOUGHT, Timers, complete};
 use super::worker::Worker;
 use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
@@ -114,6 +114,7 @@ pub(crate) struct Host {
     pub(crate) unanswered: Counter,
     /// What keeps messages for its processes outside of their mailboxes.
     pub(crate) backlogs: Backlogs,
+    pub(crate) dead_withdrawn: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
@@ -168,6 +169,7 @@ impl Host {
             dead_expired: Counter::default(),
             unanswered: Counter::default(),
             backlogs: Backlogs::default(),
+            dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
             names: Names::of(config.number),
             growing: Mutex::default(),
@@ -337,9 +339,13 @@ impl Host {
     /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
     fn fire(&self, due: Due) -> u32 {
         match due {
+            Due::Fire(Action::Complete { slot, generation, tag }) => {
+                complete(slot, generation, tag);
+                1
+            }
             Due::Fire(action) => {
-                // It may clone or drop a user's message.
-                if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                // It may clone or drop a user's message, or wake a task of some executor.
+                if let Err(panic) = crate::panics::contain(|| self.while_visiting(|| action.perform())) {
                     tracing::error!(%panic, "what a timer did panicked");
                 }
                 1

@@ -20,6 +20,7 @@
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
 use super::counters::Counters;
+use super::running::Running;
 use super::stall::StepId;
 use crate::clock::Moment;
 use crate::mailbox::lanes::Lanes;
@@ -49,8 +50,8 @@ const NOT_NOTED: u64 = u64::MAX;
 pub(crate) struct Thread {
     /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
     run_next: AtomicPtr<Slot>,
-    /// What it runs now, or null; also while that blocks.
-    pub(crate) running: AtomicPtr<Slot>,
+    /// What it runs now; also while that blocks.
+    pub(crate) running: Running,
     /// What is left of its turn, and what that is at.
     pub(crate) turn: Turn,
     /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
@@ -91,7 +92,7 @@ impl Thread {
         let deque = Deque::new_lifo();
         Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
-            running: AtomicPtr::new(ptr::null_mut()),
+            running: Running::nothing(),
             turn: Turn::new(),
             nowhere: Lanes::unused(),
             attention: AtomicU8::new(0),
@@ -132,8 +133,7 @@ impl Thread {
 
     /// The process that it runs now.
     pub(crate) fn running(&self) -> Option<&'static Slot> {
-        // SAFETY: only addresses of slots are stored, and slots are never freed.
-        unsafe { self.running.load(Ordering::Relaxed).as_ref() }
+        self.running.slot()
     }
 
     /// Which step it is in, or which visit to the reactor.
@@ -159,18 +159,23 @@ impl Thread {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs code of users that is no step: tasks of the reactor, with its worker; on the thread of a pinned process
-    /// its start, and the clean-up of one that has failed.
+    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on the thread
+    /// of a pinned process its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
     }
 
     /// Runs such code.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Over<'a>(&'a Thread);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.visiting.store(false, Ordering::Relaxed);
+            }
+        }
         self.visiting.store(true, Ordering::Relaxed);
-        let output = body();
-        self.visiting.store(false, Ordering::Relaxed);
-        output
+        let _over = Over(self);
+        body()
     }
 
     /// A tick, while the thread is in a turn: for the monitor.

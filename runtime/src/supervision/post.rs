@@ -46,6 +46,9 @@ pub(super) trait Estate: Send + Sync {
     /// There is no supervisor of them any more, and none will come by itself.
     fn shut(&self, reason: &ExitReason);
 
+    /// Nor can anyone start one: their PIDs are retired.
+    fn retire(&self, reason: &ExitReason);
+
     /// What it is.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
@@ -224,6 +227,14 @@ impl Post {
         let estate = lock(&self.estate).clone();
         if let Some(estate) = estate {
             estate.shut(reason);
+        }
+    }
+
+    /// Nobody is left who could start the child again. It has been shut, and so is what there is below it.
+    pub(crate) fn retire(&self, reason: &ExitReason) {
+        let estate = lock(&self.estate).clone();
+        if let Some(estate) = estate {
+            estate.retire(reason);
         }
     }
 

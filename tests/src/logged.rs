@@ -1,0 +1,55 @@
+//! What the runtime logs, for tests that look at it. A subscriber is the program's, so all tests of a binary share one.
+
+use std::fmt::{Debug, Write};
+use std::sync::{Mutex, OnceLock};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The warnings and errors that have been logged since the first call, each as its level and its fields, and that contain
+/// `text`: a PID, to tell those of one test from those of the others.
+///
+/// # Panics
+/// If another subscriber has been set.
+pub fn logged(text: &str) -> Vec<String> {
+    static SET: OnceLock<()> = OnceLock::new();
+    SET.get_or_init(|| tracing::subscriber::set_global_default(Lines).expect("there is no other subscriber"));
+    let lines = LINES.lock().expect("nothing panics with it");
+    lines.iter().filter(|line| line.contains(text)).cloned().collect()
+}
+
+struct Lines;
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _fits = write!(self.0, " {}={value:?}", field.name());
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.level() <= &Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        LINES.lock().expect("nothing panics with it").push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
