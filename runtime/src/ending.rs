@@ -191,7 +191,8 @@ impl fmt::Debug for ShuttingDown {
 
 /// Ends the runtime of that host, and waits for it; from inside it is not waited for.
 fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
-    if Host::current() == Some(host) || host.scheduler().is_reactor_here() {
+    let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
+    if is_inside || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
