@@ -31,6 +31,8 @@ mod restarts;
 mod shutdown;
 #[path = "supervision/stops.rs"]
 mod stops;
+#[path = "supervision/upgraded.rs"]
+mod upgraded;
 
 /// A child that writes down when it starts and when its state is dropped, and does what it is told.
 #[process]

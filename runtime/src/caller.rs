@@ -6,7 +6,6 @@
 //! A caller that gives up cannot reach into the called process, so it marks the node (see [`ticket`](crate::ticket)).
 
 use crate::clock::Moment;
-use crate::dead_letter::count_unanswered;
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
 use crate::mailbox::node::{Content, Kind, Letter, Node, NodeBox};
@@ -231,14 +230,6 @@ impl Caller {
         self.finish(Err(CommandError::Call(error)));
     }
 
-    /// Tells the caller that its process has ended; `count` counts it if it waits for an answer.
-    pub(crate) fn fail_at_end(mut self, error: CallError, count: impl FnOnce()) {
-        if !self.was_sent() {
-            count();
-        }
-        self.fail(error);
-    }
-
     /// Tells the process that yielded a command what became of it.
     pub(crate) fn fail_command(self, error: CommandError) {
         self.finish(Err(error));
@@ -296,12 +287,13 @@ impl Caller {
             });
             return;
         }
-        match (ending(), seen) {
-            (Some(reason), seen) => self.fail_at_end(seen.ended(reason), count_unanswered),
+        let error = match (ending(), seen) {
+            (Some(reason), seen) => seen.ended(reason),
             // On a thread outside, which panics with a package in hand.
-            (None, Seen::No) => self.fail(CallError::Gone(ExitReason::Gone)),
-            (None, Seen::Opened) => self.fail(CallError::Dropped),
-        }
+            (None, Seen::No) => CallError::Gone(ExitReason::Gone),
+            (None, Seen::Opened) => CallError::Dropped,
+        };
+        self.fail(error);
     }
 }
 
@@ -320,9 +312,7 @@ pub(crate) fn collect_orphans() {
 
 /// Tells the callers that a panic dropped why the process ended.
 pub(crate) fn blame(reason: &ExitReason) {
-    for (orphan, seen) in take_orphans() {
-        orphan.fail_at_end(seen.ended(reason.clone()), count_unanswered);
-    }
+    blame_with(|seen| CommandError::Call(seen.ended(reason.clone())));
 }
 
 /// Tells the callers that a panic dropped no more than that: it has ended no process.
@@ -338,16 +328,13 @@ pub(crate) fn has_orphans() -> bool {
 
 /// Tells the callers that a panic dropped what it was.
 pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
-    take_orphans().into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
-}
-
-/// Taken out first: telling one may drop others.
-fn take_orphans() -> Vec<(Caller, Seen)> {
     if !HAS_ORPHANS.try_with(Cell::get).unwrap_or(false) {
-        return Vec::new();
+        return;
     }
     HAS_ORPHANS.set(false);
-    ORPHANS.try_with(RefCell::take).unwrap_or_default()
+    // Taken out first: telling one may drop others.
+    let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
+    orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
 
 /// Whether this thread takes a process apart.

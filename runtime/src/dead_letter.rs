@@ -49,9 +49,6 @@ impl fmt::Display for DeadLetterReason {
 pub(crate) trait Sink: Send + Sync {
     /// Counts the letter and shows it to the hook.
     fn dead_letter(&self, letter: DeadLetter);
-
-    /// Counts a call that gets no answer because its process has ended.
-    fn unanswered(&self);
 }
 
 thread_local! {
@@ -73,13 +70,6 @@ pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
     }
     let _restore = Restore(SINK.replace(Some(sink)));
     body();
-}
-
-/// Counts a call that gets no answer because its process, which this thread has ended, has.
-pub(crate) fn count_unanswered() {
-    if let Some(sink) = SINK.try_with(Cell::get).ok().flatten() {
-        sink.unanswered();
-    }
 }
 
 /// Brings `letter` where this thread's dead letters go; without such a place it is dropped.

@@ -146,25 +146,18 @@ impl Runtime {
     fn end(self, end: End) -> Result<ShutdownReport, ShutdownError> {
         // The report is made here, so the drop has nothing left to do.
         let this = ManuallyDrop::new(self);
-        let report = finish(this.host, end);
-        if let Ok(report) = &report {
-            log(this.host, report);
-        }
-        report
+        finish(this.host, end)
     }
 
     fn end_async(self, end: End) -> ShuttingDown {
-        let host = self.host;
+        let host = ManuallyDrop::new(self).host;
         let report = Arc::new(Oneshot::new());
-        if Host::current() == Some(host) {
-            report.put(self.end(end));
-            return ShuttingDown(report);
-        }
-        let (theirs, this) = (report.clone(), ManuallyDrop::new(self));
+        let theirs = report.clone();
         let elsewhere = move || {
-            theirs.put(ManuallyDrop::into_inner(this).end(end));
+            theirs.put(finish(host, end));
         };
-        if spawn_thread(format!("{}-shutdown", host.name()), elsewhere).is_err() {
+        let is_inside = Host::current() == Some(host);
+        if is_inside || spawn_thread(format!("{}-shutdown", host.name()), elsewhere).is_err() {
             report.put(finish(host, end));
         }
         ShuttingDown(report)
@@ -189,7 +182,7 @@ impl fmt::Debug for ShuttingDown {
     }
 }
 
-/// Ends the runtime of that host, and waits for it; from inside it is not waited for.
+/// Ends the runtime of that host, waits for it, and logs what was lost. From inside it begins, and is not waited for.
 fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
     let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     if is_inside || host.scheduler().is_reactor_here() {
@@ -202,48 +195,48 @@ fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
         End::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
     });
     host.forget_all();
+    log(host, &report);
     Ok(report)
 }
 
-/// Begins what nobody waits for.
+/// Begins what its caller, inside the runtime, cannot wait for.
 fn begin(host: Host, end: End) {
-    let (End::Shutdown(deadline) | End::Drain(deadline)) = end;
-    let elsewhere = move || {
-        if let Ok(report) = finish(host, end) {
-            log(host, &report);
+    let deadline = match end {
+        End::Shutdown(deadline) => deadline,
+        End::Drain(deadline) => {
+            let elsewhere = move || drop(finish(host, end));
+            match spawn_thread(format!("{}-drain", host.name()), elsewhere) {
+                Ok(_) => return,
+                Err(error) => crate::log::warn!(
+                    runtime = host.name(),
+                    %error,
+                    "a runtime is shut down without being drained: the drain's thread could not be started"
+                ),
+            }
+            deadline
         }
     };
-    let drains = matches!(end, End::Drain(_));
-    if !drains || spawn_thread(format!("{}-drain", host.name()), elsewhere).is_err() {
-        host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
-    }
+    host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
 }
 
-/// Says how a runtime has ended that was told to.
+/// Warns if work was lost.
 fn log(host: Host, report: &ShutdownReport) {
-    let runtime = host.name();
+    let (runtime, thrown_away) = (host.name(), report.thrown_away);
     if report.is_clean() {
-        tracing::debug!(runtime, %report, "a runtime was shut down");
+    } else if thrown_away > 0 && report.drained.is_none() {
+        crate::log::warn!(
+            runtime,
+            thrown_away,
+            %report,
+            "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them first"
+        );
     } else {
-        tracing::warn!(runtime, thrown_away = report.thrown_away, %report, "a runtime was shut down, and work was lost");
+        crate::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        let host = self.host;
-        match finish(host, End::Shutdown(self.deadline)) {
-            Ok(report) if report.thrown_away > 0 => tracing::warn!(
-                runtime = host.name(),
-                thrown_away = report.thrown_away,
-                %report,
-                "a runtime was dropped, and messages that nobody had handled were thrown away; call `Runtime::drain` to finish \
-                 them first"
-            ),
-            Ok(report) if !report.is_clean() => {
-                tracing::warn!(runtime = host.name(), %report, "a runtime was dropped, and work was lost")
-            }
-            Ok(_) | Err(_) => {}
-        }
+        let _report = finish(self.host, End::Shutdown(self.deadline));
     }
 }

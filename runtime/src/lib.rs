@@ -75,6 +75,7 @@ mod hosts;
 mod inside;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
+mod log;
 mod mail;
 mod mailbox;
 mod manual;

@@ -112,11 +112,8 @@ impl Keeper for Owner {
 }
 
 impl Sink for Owner {
-    /// Nobody counts the calls of a mailbox.
-    fn unanswered(&self) {}
-
     fn dead_letter(&self, letter: DeadLetter) {
-        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
+        crate::log::dead_letter(&letter);
         drop(letter);
     }
 }

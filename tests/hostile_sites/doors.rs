@@ -52,6 +52,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("supervision/child.rs new", &["ChildStart", "ChildDrop"]),
     ("supervision/child.rs once", &["ChildStart", "ChildDrop"]),
     ("supervision/supervisor.rs child", &["ChildStart", "ChildDrop"]),
+    ("supervision/tree.rs redefine", &["ChildStart", "ChildDrop"]),
     // Errors of users: shown, and dropped as exit reasons.
     ("command.rs fail", &["ReasonDrop", "Display"]),
     ("errors/starting.rs failed", &["ReasonDrop", "Display"]),

@@ -105,7 +105,8 @@ impl Asked {
         let Err(error) = result else { return Delivery::Done };
         let error = describe(&error);
         let pid = current_pid();
-        tracing::warn!(?pid, process = P::NAME, message = message(), %error, "a message that was sent failed");
+        let pid = pid.map(tracing::field::display);
+        crate::log::warn!(pid, process = P::NAME, message_type = message(), %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR {
             note(message);
             Delivery::Failed(ProcessError::new(error))

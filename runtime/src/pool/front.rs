@@ -153,7 +153,7 @@ impl<K: Key> Front<K> {
             }
             drop(state);
             if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
-                tracing::error!(%panic, "what a pool did panicked");
+                crate::log::error!(%panic, "what a pool did panicked");
             }
             state = lock(&self.state);
         }
@@ -249,10 +249,8 @@ impl<K: Key> Front<K> {
         let (to, message, caller) = package.into_parts();
         self.host.dead_letter(DeadLetter { to, message, reason });
         // After the letter: a caller that is told finds it counted.
-        match caller {
-            Some(caller) if reason == DeadLetterReason::Ended => caller.fail_at_end(error, || self.host.unanswered()),
-            Some(caller) => caller.fail(error),
-            None => {}
+        if let Some(caller) = caller {
+            caller.fail(error);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::children::ChildSpawn;
 use crate::dead_letter::DeadLetterReason;
 use crate::errors::{CallError, InitError, ProcessError, SpawnError};
 use crate::exit::{ExitReason, Signal};
-use crate::panics::{Site, contain};
+use crate::panics::{Shown, Site, contain};
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::process::output::Status;
@@ -103,6 +103,11 @@ impl<K: Key> Keeper<K> {
             self.front.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
+
+    /// The pool's address, for logs.
+    fn pool(&self) -> Option<impl tracing::Value + use<K>> {
+        self.pointer.as_ref().map(|pointer| tracing::field::display(pointer.pid()))
+    }
 }
 
 impl<K: Key> Process for Keeper<K> {
@@ -137,11 +142,13 @@ impl<K: Key> Process for Keeper<K> {
                     Ok(Note::Start(key)) => {
                         // A failure has been told to those that wait for the member.
                         if let Err(error) = self.start(&key) {
-                            tracing::warn!(pool = ?self.pointer, %error, "a member of a pool could not be started");
+                            let (pool, error) = (self.pool(), Shown(&error));
+                            crate::log::warn!(pool, %error, "a member of a pool could not be started");
                         }
                     }
                     Ok(Note::GaveUp(reason)) => {
-                        tracing::error!(pool = ?self.pointer, %reason, "the members of a pool fail too often: it gives up");
+                        let (pool, shown) = (self.pool(), Shown(&reason));
+                        crate::log::error!(pool, reason = %shown, "the members of a pool fail too often: it gives up");
                         self.reason = reason;
                     }
                     Ok(Note::Over) => out.set(Status::Ended(self.reason.clone(), None)),
@@ -151,7 +158,8 @@ impl<K: Key> Process for Keeper<K> {
                 Event::Signal(Signal::Down(down)) => {
                     let member = self.aliases.remove(&down.pid).unwrap_or(down.pid);
                     if self.front.tell(|plan, now| plan.down(now, member, &down.reason)) {
-                        tracing::warn!(pool = ?self.pointer, %member, reason = %down.reason, "a member of a pool failed");
+                        let (pool, reason) = (self.pool(), Shown(&down.reason));
+                        crate::log::warn!(pool, %member, %reason, "a member of a pool failed");
                     }
                 }
                 Event::Signal(Signal::Cancel(cancel)) => match cancel.reason {

@@ -96,7 +96,7 @@ impl Host {
     fn settled(&self) -> Option<u64> {
         let number = self.at_rest()?;
         let is_settled =
-            self.next_timer() > Moment::now() && self.idle.without_worker().is_empty() && self.posts.all_rest();
+            self.next_timer() > Moment::now_by(self.told) && self.idle.without_worker().is_empty() && self.posts.all_rest();
         is_settled.then_some(number)
     }
 

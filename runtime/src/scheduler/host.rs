@@ -111,8 +111,6 @@ pub(crate) struct Host {
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
     pub(crate) dead_expired: Counter,
-    /// How many calls got no answer because their process ended.
-    pub(crate) unanswered: Counter,
     /// What keeps messages for its processes outside of their mailboxes.
     pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
@@ -168,7 +166,6 @@ impl Host {
             let_go: Counter::default(),
             valves: Counter::default(),
             dead_expired: Counter::default(),
-            unanswered: Counter::default(),
             backlogs: Backlogs::default(),
             dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
@@ -214,7 +211,7 @@ impl Host {
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
-            tracing::error!(%panic, "the drop of a hook or of a command handler panicked");
+            crate::log::error!(%panic, "the drop of a hook or of a command handler panicked");
         }
     }
 
@@ -347,7 +344,7 @@ impl Host {
             Due::Fire(action) => {
                 // It may clone or drop a user's message, or wake a task of some executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
-                    tracing::error!(%panic, "what a timer did panicked");
+                    crate::log::error!(%panic, "what a timer did panicked");
                 }
                 1
             }

@@ -87,10 +87,6 @@ impl TimeKeeper for Host {
 }
 
 impl Sink for Host {
-    fn unanswered(&self) {
-        self.unanswered.add_shared(1);
-    }
-
     fn dead_letter(&self, letter: DeadLetter) {
         match letter.reason {
             DeadLetterReason::Ended => self.dead_ended.add_shared(1),
@@ -99,9 +95,9 @@ impl Sink for Host {
             DeadLetterReason::Expired => self.dead_expired.add_shared(1),
             DeadLetterReason::Withdrawn => self.dead_withdrawn.add_shared(1),
         }
-        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
-        // Dropping the message is user code too, with or without a hook.
+        // Dropping the message is user code too, with or without a hook, and so is a subscriber.
         let outcome = contain(Site::DeadLetterHook, || {
+            crate::log::dead_letter(&letter);
             let mut letter = Some(letter);
             self.with_user(|user| {
                 if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {
@@ -110,7 +106,7 @@ impl Sink for Host {
             });
         });
         if let Err(panic) = outcome {
-            tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
+            crate::log::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
             crate::caller::blame_nobody();
         }
     }

@@ -64,7 +64,7 @@ impl Host {
             Ok(()) => self.idle.started(thread),
             Err(error) => {
                 let host = &self.config.name;
-                tracing::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
+                crate::log::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
             }
         }
     }

@@ -229,8 +229,4 @@ impl Sink for Post {
     fn dead_letter(&self, letter: DeadLetter) {
         self.host.keeper.dead_letter(letter);
     }
-
-    fn unanswered(&self) {
-        self.host.keeper.unanswered();
-    }
 }

@@ -68,21 +68,24 @@ const LOOK: Duration = Duration::from_millis(1);
 impl Host {
     /// Finishes what is queued, then shuts the host down; all of it within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
-        let began = instant_now();
+        let (began, dead) = (instant_now(), self.dead_ended.get());
         // Of a host that was built paused: nothing else would run what is queued there.
         let _started = self.start();
         let finished = self.finish_work(began.checked_add(drain::share(deadline)));
-        let report = self.shut_down(reason, deadline.saturating_sub(began.elapsed()));
+        let report = self.end_all(reason, deadline.saturating_sub(began.elapsed()), dead);
         let drained = Some(finished.is_ok());
         ShutdownReport { drained, unfinished: finished.err().unwrap_or_default(), took: began.elapsed(), ..report }
     }
 
     /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
+        self.end_all(reason, deadline, self.dead_ended.get())
+    }
+
+    /// `dead` is how many messages the ends of processes had thrown away when it began.
+    fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
         let began = instant_now();
         self.close();
-        let lost = || (self.dead_ended.get(), self.unanswered.get());
-        let (dead, unanswered) = lost();
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
         if alive > 0 {
@@ -104,8 +107,7 @@ impl Host {
             ended: alive.saturating_sub(left),
             killed: left.saturating_sub(stuck.len() as u64),
             stuck: self.named(stuck),
-            thrown_away: lost().0 - dead + doomed,
-            unanswered: lost().1 - unanswered,
+            thrown_away: self.dead_ended.get() - dead + doomed,
             took: began.elapsed(),
             ..ShutdownReport::default()
         }

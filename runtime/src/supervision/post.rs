@@ -18,7 +18,7 @@ use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
 use crate::package::{Package, Refused};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
-use crate::pointing::Behind;
+use crate::pointing::{self, Behind};
 use crate::relay::{deliver, deliver_anyway};
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::backlog::Backlog;
@@ -61,8 +61,10 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// See the module.
 pub(crate) struct Post {
     pub(crate) name: Arc<str>,
-    /// The type of process, if the closure that starts it says so.
+    /// The type of process, if the closure says so that its supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
+    /// The same of the closure that starts it next, which may be another one by now.
+    next_kind: Mutex<Option<&'static ProcessKind>>,
     /// How many messages wait while the child is down; `None`: they come back to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Host,
@@ -112,6 +114,7 @@ impl Post {
         Self {
             name,
             kind,
+            next_kind: Mutex::new(kind),
             keeps,
             host,
             place: AtomicU64::new(0),
@@ -121,6 +124,16 @@ impl Post {
             status: Mutex::default(),
             estate: Mutex::new(estate),
         }
+    }
+
+    /// The type that the child is started as next, if the closure that does so says it.
+    pub(crate) fn next_kind(&self) -> Option<&'static ProcessKind> {
+        *lock(&self.next_kind)
+    }
+
+    /// Another closure starts the child from here on, which gives processes of this type.
+    pub(crate) fn redefine(&self, kind: Option<&'static ProcessKind>) {
+        *lock(&self.next_kind) = kind;
     }
 
     /// The name, for messages to people.
@@ -250,7 +263,7 @@ impl Post {
             self.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Ended });
             // After the letter: a caller that is told finds it counted.
             if let Some(caller) = caller {
-                Caller::fail_at_end(caller, CallError::Gone(reason.clone()), || self.host.unanswered());
+                Caller::fail(caller, CallError::Gone(reason.clone()));
             }
         }
     }
@@ -354,8 +367,11 @@ impl Behind for Post {
         lock(&self.door).process
     }
 
+    /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a pool
+    /// does, is not what its addresses are checked by.
     fn kind(&self) -> Option<&'static ProcessKind> {
-        self.kind
+        let life = self.life().filter(|pid| !pid.is_pointing());
+        life.and_then(pointing::kind).or_else(|| self.next_kind())
     }
 
     fn owner(&self) -> u16 {

@@ -19,8 +19,6 @@ pub struct ShutdownReport {
     /// How many messages were thrown away: they had been accepted, and their processes ended before they came to them. Those
     /// that were to be sent later (`send_after`) are not counted.
     pub thrown_away: u64,
-    /// How many calls got no answer because their process ended, among them those whose messages were thrown away.
-    pub unanswered: u64,
     /// Whether all that was queued was finished first; `None` if that was not asked for: see
     /// [`Runtime::drain`](crate::Runtime::drain).
     pub drained: Option<bool>,
@@ -34,7 +32,7 @@ impl ShutdownReport {
     /// Whether no work was lost: every process ended by itself before the deadline, no message was thrown away, no call was
     /// left unanswered, and a drain, if one was asked for, came to its end.
     pub fn is_clean(&self) -> bool {
-        !self.was_forced() && self.thrown_away == 0 && self.unanswered == 0 && self.drained != Some(false)
+        !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)
     }
 
     /// Whether some processes did not end by themselves before the deadline: they were killed, or are stuck.
@@ -57,9 +55,6 @@ impl fmt::Display for ShutdownReport {
         }
         if self.thrown_away > 0 {
             write!(f, "; {} messages were thrown away", self.thrown_away)?;
-        }
-        if self.unanswered > 0 {
-            write!(f, "; {} calls were left unanswered", self.unanswered)?;
         }
         write!(f, " ({:?})", self.took)
     }

@@ -122,7 +122,7 @@ impl Token {
                 home.keeper.dead_letter(DeadLetter { to, message, reason });
                 // After the letter: a caller that is told finds it counted.
                 if let Some(caller) = caller {
-                    caller.fail_at_end(CallError::Gone(why.clone()), || home.keeper.unanswered());
+                    caller.fail(CallError::Gone(why.clone()));
                 }
             }
             // What is said about bonds is answered by its drop.
