@@ -25,6 +25,8 @@ mod kept;
 mod nested;
 #[path = "supervision/prints.rs"]
 mod prints;
+#[path = "supervision/restarting.rs"]
+mod restarting;
 #[path = "supervision/restarts.rs"]
 mod restarts;
 #[path = "supervision/shutdown.rs"]

@@ -126,6 +126,7 @@ pub use actor::interval::{Interval, Missed};
 pub use actor::later::Timer;
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
+pub use actor::patient::{PatientCall, PatientCallFuture};
 pub use actor::protocol::{Protocol, Serves};
 pub use actor::reply::Reply;
 #[cfg(feature = "futures")]

@@ -16,6 +16,7 @@ use crate::clock::instant_now;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
+use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
 use crate::pointing::{self, Behind};
@@ -24,7 +25,7 @@ use crate::scheduler::aside::while_blocked;
 use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, park, yield_now};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
 use crate::table::ProcessKind;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -89,6 +90,8 @@ struct Door {
     left: VecDeque<Package>,
     older: VecDeque<Package>,
     kept: VecDeque<Package>,
+    /// Who wants to know when there may be a process again.
+    rooms: Vec<Arc<Oneshot<()>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl Post {
         estate: Option<Arc<dyn Estate>>,
     ) -> Self {
         let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
-        let door = Door { state: State::New, process: None, left, older, kept };
+        let door = Door { state: State::New, process: None, left, older, kept, rooms: Vec::new() };
         Self {
             name,
             kind,
@@ -158,7 +161,7 @@ impl Post {
                 door.state = State::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
                 self.life.store(word(pid), Ordering::SeqCst);
-                return;
+                return tell(door);
             }
             if door.state == State::Shut {
                 door.state = State::Down;
@@ -235,7 +238,9 @@ impl Post {
     /// The child does not come back by itself: what waits for it are dead letters, whose callers learn why.
     pub(crate) fn shut(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
-        lock(&self.door).state = State::Shut;
+        let mut door = lock(&self.door);
+        door.state = State::Shut;
+        tell(door);
         self.empty(reason);
         let estate = lock(&self.estate).clone();
         if let Some(estate) = estate {
@@ -284,7 +289,9 @@ impl Post {
             (_, keeps) => keeps,
         };
         match most {
-            None => Err((package, Some(SendFailure::Gone(pid)))),
+            None if door.state == State::Shut => Err((package, Some(SendFailure::Gone(pid)))),
+            // Also from when its process has ended until its supervisor has decided what follows from that.
+            None => Err((package, Some(SendFailure::Restarting(pid)))),
             Some(most) if door.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
                 door.kept.push_back(package);
@@ -292,6 +299,14 @@ impl Post {
             }
         }
     }
+}
+
+/// Those who wait for a process look again.
+fn tell(mut door: MutexGuard<'_, Door>) {
+    let rooms = std::mem::take(&mut door.rooms);
+    // Their wakers may do anything.
+    drop(door);
+    rooms.iter().for_each(|room| _ = room.put(()));
 }
 
 impl Door {
@@ -377,6 +392,19 @@ impl Behind for Post {
     fn owner(&self) -> u16 {
         self.host.config.number
     }
+
+    /// Room is when a process serves again, or when it is known that none will.
+    fn room(&self) -> Option<Arc<Oneshot<()>>> {
+        let mut door = lock(&self.door);
+        let is_settled = door.state == State::Shut || self.life.load(Ordering::SeqCst) != 0;
+        if is_settled {
+            return None;
+        }
+        let room = Arc::new(Oneshot::new());
+        door.rooms.retain(|room| !room.is_abandoned());
+        door.rooms.push(room.clone());
+        Some(room)
+    }
 }
 
 /// Slot and generation; not zero, as the first generation is one.
@@ -401,6 +429,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 /// Nobody is left who could start another.
 impl Drop for Post {
     fn drop(&mut self) {
+        tell(lock(&self.door));
         self.empty(&ExitReason::Gone);
     }
 }
