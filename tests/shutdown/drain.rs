@@ -1,31 +1,48 @@
 //! A drain finishes what is queued, and no more; and a shutdown says what it throws away.
+//!
+//! That a drain waits for something is shown without a clock: it is never finished, and the drain, whose deadline is short,
+//! says so. A drain that does not wait says that all was finished, however slow the machine is.
 
 use super::*;
 use futures_util::stream;
 use postroom::supervision::{Backoff, Child, Supervisor};
-use postroom::{Mailbox, Pool, Reply, Running};
+use postroom::{Clock, Mailbox, Pool, Reply, Running};
 use postroom_tests::face::{Gate, Log};
-use std::fmt::{Debug, Write};
+use postroom_tests::logged;
+use std::process::Command as Program;
 use std::thread;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Level, Metadata, Subscriber};
 
-/// Far beyond what any of these needs: whoever comes to it hangs.
+/// Far beyond what any of these needs: a test that comes to it hangs.
 const AGES: Duration = Duration::from_secs(3_600);
 
-/// How long work takes here: long enough that a drain that does not wait for it cuts it short.
-const WORK: Duration = Duration::from_millis(50);
+/// Of a drain that must not come to its end.
+const SHORT: Duration = Duration::from_millis(10);
 
-/// Works in every way that there is, and writes down what it has finished.
+/// Works in every way that there is, as soon as its gate is open, and writes down what it has finished.
 #[process]
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Worker {
     done: Log<u32>,
-    kept: Vec<Reply<()>>,
+    gate: Gate,
 }
 
 struct Item;
+
+/// Keeps whoever calls it waiting.
+#[process]
+#[derive(Default)]
+struct Keeper(Vec<Reply<()>>);
+
+#[process]
+impl Keeper {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn keep(&mut self, reply: Reply<()>) {
+        self.0.push(reply);
+    }
+}
 
 #[process]
 impl Worker {
@@ -39,8 +56,14 @@ impl Worker {
 
     /// Waits, and takes no messages.
     #[entry]
-    async fn wait_for_ever(&mut self, ctx: &mut Context<Self>) {
-        ctx.sleep(AGES).await;
+    async fn wait_for_ever(&mut self) {
+        self.gate.passed().await;
+    }
+
+    /// The same, for an answer.
+    #[entry]
+    async fn call_for_ever(&mut self, keeper: Address<Keeper>) {
+        let _never = keeper.keep().timeout(AGES).await;
     }
 
     /// Sets aside what comes before the one that it wants.
@@ -57,32 +80,27 @@ impl Worker {
     }
 
     #[message]
-    async fn sleep(&mut self, ctx: &mut Context<Self>, number: u32) {
-        ctx.sleep(WORK).await;
+    async fn pass(&mut self, number: u32) {
+        self.gate.passed().await;
         self.done.add(number);
     }
 
     #[message]
     fn run_beside(&mut self, ctx: &mut Context<Self>, number: u32) {
-        let sleeps = ctx.sleep(WORK);
-        ctx.run(sleeps).then(move |this, (), _| this.done.add(number));
+        ctx.run(self.gate.passed()).then(move |this, (), _| this.done.add(number));
     }
 
     /// Blocks its thread until somebody else has answered.
     #[message]
     fn ask(&mut self, whom: Recipient<Item>, number: u32) {
-        whom.call(Item).timeout(AGES).wait().unwrap();
-        self.done.add(number);
+        if whom.call(Item).timeout(AGES).wait().is_ok() {
+            self.done.add(number);
+        }
     }
 
     #[message]
-    async fn hang(&mut self) {
-        std::future::pending().await
-    }
-
-    #[message]
-    fn keep(&mut self, reply: Reply<()>) {
-        self.kept.push(reply);
+    fn call(&mut self, ctx: &mut Context<Self>, keeper: Address<Keeper>) {
+        ctx.call(keeper.keep().timeout(AGES)).then(|_, _, _| ());
         self.done.add(0);
     }
 
@@ -101,25 +119,25 @@ impl Worker {
     #[message(Item)]
     fn item(&mut self, _item: Item) {}
 
-    /// Sends the number on from one to the next, with some work in between, and spawns the next.
+    /// Sends the number on from one to the next, and spawns the next.
     #[message]
     fn hand_on(&mut self, left: u32) {
         match left {
             0 => self.done.add(0),
             left => {
-                let next = Host::current().unwrap().spawn(Worker { done: self.done.clone(), kept: Vec::new() });
+                let next = Host::current().unwrap().spawn(self.clone());
                 next.serve().unwrap().hand_on(left - 1).send().unwrap();
             }
         }
     }
 }
 
-fn worker(done: &Log<u32>) -> Worker {
-    Worker { done: done.clone(), kept: Vec::new() }
-}
-
 fn build() -> Runtime {
     Runtime::builder().workers(2).build().unwrap()
+}
+
+fn spawn(runtime: &Runtime, worker: &Worker) -> Address<Worker> {
+    runtime.spawn(worker.clone()).serve().unwrap()
 }
 
 /// The report of a drain that must come to its end.
@@ -129,6 +147,22 @@ fn drained(runtime: Runtime) -> ShutdownReport {
     report
 }
 
+/// The report of a drain that waits for `pid` in vain.
+fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
+    let report = runtime.drain(SHORT).unwrap();
+    let unfinished: Vec<Pid> = report.unfinished.iter().map(|(pid, _)| *pid).collect();
+    assert_eq!((report.drained, unfinished, report.is_clean()), (Some(false), vec![pid], false), "{report}");
+    assert!(report.to_string().contains("the drain did not come to its end"), "{report}");
+    report
+}
+
+/// Drains while `go_on` lets the processes finish, from outside and at any time.
+fn drained_while(runtime: Runtime, go_on: impl FnOnce()) -> ShutdownReport {
+    let drain = thread::spawn(move || drained(runtime));
+    go_on();
+    drain.join().unwrap()
+}
+
 #[test]
 fn a_drain_finishes_what_is_queued_and_a_shutdown_says_what_it_throws_away() {
     soon(|| {
@@ -136,10 +170,10 @@ fn a_drain_finishes_what_is_queued_and_a_shutdown_says_what_it_throws_away() {
         let sent = |paused: bool| {
             let builder = Runtime::builder().workers(2);
             let runtime = if paused { builder.paused() } else { builder }.build().unwrap();
-            let done = Log::new();
-            let worker = runtime.spawn(worker(&done)).serve().unwrap();
+            let state = Worker::default();
+            let worker = spawn(&runtime, &state);
             (0..SENT).for_each(|number| worker.note(number).send().unwrap());
-            (runtime, done)
+            (runtime, state.done)
         };
         for paused in [false, true] {
             let (runtime, done) = sent(paused);
@@ -150,7 +184,8 @@ fn a_drain_finishes_what_is_queued_and_a_shutdown_says_what_it_throws_away() {
             let (runtime, done) = sent(paused);
             let report = runtime.shutdown().unwrap();
             assert_eq!(done.len() as u64 + report.thrown_away, u64::from(SENT), "{report}");
-            assert_eq!(report.is_clean(), report.thrown_away == 0);
+            assert_eq!((report.is_clean(), report.was_forced()), (report.thrown_away == 0, false));
+            assert!(report.drained.is_none());
             if paused {
                 assert!(done.is_empty() && report.to_string().contains("500 messages were thrown away"), "{report}");
             }
@@ -158,81 +193,132 @@ fn a_drain_finishes_what_is_queued_and_a_shutdown_says_what_it_throws_away() {
     });
 }
 
-/// Mutation: in `machine.rs`, do not note that a method waits; in `serve.rs`, `finish_method`, the same; in `waits.rs`,
-/// `note_work`, leave out what runs beside; in `drain.rs`, `settled`, leave out the threads without a worker; in `counts.rs`,
-/// `has_work_left`, leave out those that wait for their yields.
+/// How a worker can be spawned, and have a message in hand that it cannot finish before its gate opens.
+type Spawned = fn(&Runtime, &Worker) -> Address<Worker>;
+type Works = fn(Address<Worker>);
+
+const SPAWNS: [Spawned; 3] = [
+    spawn,
+    |runtime, worker| runtime.spawn(worker.clone()).loop_for_ever().unwrap().address(),
+    |runtime, worker| {
+        let worker = worker.clone();
+        runtime.spawn_pinned(move || worker).serve().unwrap()
+    },
+];
+
+const WORKS: [Works; 2] = [|worker| worker.pass(1).send().unwrap(), |worker| worker.run_beside(1).send().unwrap()];
+
+/// Mutation: in `machine.rs`, `step_with_table`, do not note that a method waits; in `serve.rs`, `finish_method`, the same; in
+/// `waits.rs`, `note_work`, leave out what runs beside, or do not say when it is over.
 #[test]
-fn a_drain_waits_for_whatever_is_in_the_middle_of_a_message() {
+fn a_drain_waits_for_a_method_that_awaits_and_for_what_runs_beside() {
     soon(|| {
-        type Spawned = fn(&Runtime, Worker) -> Address<Worker>;
-        let spawns: [Spawned; 3] = [
-            |runtime, worker| runtime.spawn(worker).serve().unwrap(),
-            |runtime, worker| runtime.spawn(worker).loop_for_ever().unwrap().address(),
-            |runtime, worker| {
-                let done = worker.done;
-                runtime.spawn_pinned(move || Worker { done, kept: Vec::new() }).serve().unwrap()
-            },
-        ];
-        for spawn in spawns {
-            for works in [
-                |worker: Address<Worker>| worker.sleep(1).send(),
-                |worker: Address<Worker>| worker.run_beside(1).send().map_err(|_| unreachable!("it lives")),
-            ] {
-                let (runtime, done) = (build(), Log::new());
-                let worker = spawn(&runtime, worker(&done));
-                works(worker).unwrap();
-                drained(runtime);
-                assert_eq!(done.all(), [1]);
+        for spawn in SPAWNS {
+            for works in WORKS {
+                let (runtime, state) = (build(), Worker::default());
+                let worker = spawn(&runtime, &state);
+                works(worker);
+                state.gate.wait_for_arrival();
+                waits_for(runtime, worker.pid());
+                assert!(state.done.is_empty());
+
+                let (runtime, state) = (build(), Worker::default());
+                works(spawn(&runtime, &state));
+                state.gate.wait_for_arrival();
+                drained_while(runtime, || state.gate.open());
+                assert_eq!(state.done.all(), [1]);
             }
-            // What it asks is answered by a thread, in its own time.
-            let (runtime, done, mut other) = (build(), Log::new(), Mailbox::new().unwrap());
-            spawn(&runtime, worker(&done)).ask(Recipient::of(other.pid()), 1).send().unwrap();
-            let answers = thread::spawn(move || {
-                let asked = other.receive();
-                thread::sleep(WORK);
-                asked.answer(|Item| ()).unwrap();
-            });
-            drained(runtime);
-            assert_eq!(done.all(), [1]);
-            answers.join().unwrap();
         }
-        // Written by hand, and in the middle of a yield.
-        let (runtime, done) = (build(), Arc::new(AtomicU64::new(0)));
-        let counts = done.clone();
-        let by_hand = act(move |events, out| {
-            while let Some(event) = events.next() {
-                match event {
-                    Event::Message(_) => {
-                        out.after(WORK, 1);
-                        out.wait();
+    });
+}
+
+/// Mutation: in `drain.rs`, `settled`, leave out the threads without a worker, or those of pinned processes.
+#[test]
+fn a_drain_waits_for_a_step_that_blocks_its_thread() {
+    soon(|| {
+        for spawn in SPAWNS {
+            let asks = |runtime: &Runtime| {
+                let (state, mut other) = (Worker::default(), Mailbox::new().unwrap());
+                let worker = spawn(runtime, &state);
+                worker.ask(Recipient::of(other.pid()), 1).send().unwrap();
+                let asked = other.receive();
+                (worker.pid(), state.done, asked)
+            };
+            let runtime = build();
+            let (pid, done, asked) = asks(&runtime);
+            let report = waits_for(runtime, pid);
+            assert_eq!(report.stuck.len(), 1, "{report}");
+            let end = pid.join();
+            drop(asked);
+            drop(end.wait());
+            assert!(done.is_empty());
+
+            let runtime = build();
+            let (_, done, asked) = asks(&runtime);
+            drained_while(runtime, || asked.answer(|Item| ()).unwrap());
+            assert_eq!(done.all(), [1]);
+        }
+    });
+}
+
+/// Mutation: in `counts.rs`, `has_work_left`, leave out those that wait for their yields.
+#[test]
+fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
+    soon(|| {
+        let by_hand = |runtime: &Runtime| {
+            let (gate, done) = (Gate::new(), Arc::new(AtomicU64::new(0)));
+            let (asked, counts) = (gate.clone(), done.clone());
+            let process = act(move |events, out| {
+                while let Some(event) = events.next() {
+                    match event {
+                        Event::Message(_) => {
+                            out.after(AGES, 1);
+                            out.wait();
+                            asked.open();
+                        }
+                        Event::Completed { .. } => _ = counts.fetch_add(1, SeqCst),
+                        Event::Signal(_) => {}
                     }
-                    Event::Completed { .. } => _ = counts.fetch_add(1, SeqCst),
-                    Event::Signal(_) => {}
                 }
-            }
-            Ok(())
-        });
-        let by_hand = runtime.spawn_process(by_hand).start().unwrap();
-        runtime.send(by_hand, ()).unwrap();
-        drained(runtime);
+                Ok(())
+            });
+            let pid = runtime.spawn_process(process).start().unwrap();
+            runtime.send(pid, ()).unwrap();
+            gate.pass();
+            (pid, done)
+        };
+        let runtime = build();
+        let (pid, _) = by_hand(&runtime);
+        waits_for(runtime, pid);
+
+        let clock = Clock::manual();
+        let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
+        let (_, done) = by_hand(&runtime);
+        runtime.until_idle().unwrap();
+        drained_while(runtime, || clock.advance(AGES).unwrap());
         assert_eq!(done.load(SeqCst), 1);
     });
 }
 
+/// A drain that waits for one of these hangs.
+///
 /// Mutation: in `waits.rs`, `note_work`, count all that runs beside; in `machine.rs`, take an entry for a method.
 #[test]
 fn a_drain_does_not_wait_for_what_merely_waits() {
     soon(|| {
-        let (runtime, done) = (build(), Log::new());
-        let waits: Running<Worker, ()> = runtime.spawn(worker(&done)).wait_for_ever().unwrap();
-        let other = runtime.spawn(worker(&done)).loop_for_ever().unwrap();
-        other.address().attach().send().unwrap();
-        let keeps = runtime.spawn(worker(&done)).serve().unwrap();
-        keeps.keep().send().unwrap();
-        let _timer = keeps.note(9).send_after(AGES).unwrap();
-        let _timer = keeps.note(9).send_every(AGES).unwrap();
+        let (runtime, state) = (build(), Worker::default());
+        let waits: Running<Worker, ()> = runtime.spawn(state.clone()).wait_for_ever().unwrap();
+        runtime.spawn(state.clone()).loop_for_ever().unwrap().address().attach().send().unwrap();
+        let keeper = runtime.spawn(Keeper::default()).serve().unwrap();
+        let calls = runtime.spawn(state.clone()).call_for_ever(keeper).unwrap();
+        let worker = spawn(&runtime, &state);
+        worker.call(keeper).send().unwrap();
+        let _timers = (worker.note(9).send_after(AGES).unwrap(), worker.note(9).send_every(AGES).unwrap());
         drained(runtime);
-        assert_eq!((done.all(), waits.wait()), (vec![0, 0], Err(RunError::Ended(ExitReason::Shutdown))));
+        assert_eq!(state.done.all(), [0, 0]);
+        for end in [waits.wait(), calls.wait()] {
+            assert_eq!(end, Err(RunError::Ended(ExitReason::Shutdown)));
+        }
     });
 }
 
@@ -244,31 +330,45 @@ fn a_drain_does_not_wait_for_what_merely_waits() {
 fn a_drain_overlooks_no_message_on_its_way() {
     soon(|| {
         for round in 0..60 {
-            let (runtime, done) = (Runtime::builder().workers(1 + round % 3).build().unwrap(), Log::new());
+            let (runtime, state) = (Runtime::builder().workers(1 + round % 3).build().unwrap(), Worker::default());
             for _ in 0..4 {
-                runtime.spawn(worker(&done)).serve().unwrap().hand_on(50).send().unwrap();
+                spawn(&runtime, &state).hand_on(50).send().unwrap();
             }
             drained(runtime);
-            assert_eq!(done.len(), 4);
+            assert_eq!(state.done.len(), 4);
         }
     });
 }
 
+/// Catches: a report without the messages behind the one that was in hand, or without the type of its process.
 #[test]
-fn a_drain_that_does_not_come_to_its_end_says_who_had_not_finished() {
+fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
     soon(|| {
-        let (runtime, done) = (build(), Log::new());
-        let hangs = runtime.spawn(worker(&done)).serve().unwrap();
-        let call = thread::spawn(move || hangs.hang().timeout(AGES).wait());
-        eventually(|| hangs.pid().info().is_some_and(|info| info.messages == 1));
-        hangs.note(1).send().unwrap();
-        let report = runtime.drain(Duration::from_millis(20)).unwrap();
-        assert_eq!((report.drained, report.unfinished.len()), (Some(false), 1), "{report}");
-        assert_eq!(report.unfinished[0].0, hangs.pid());
-        assert!(report.to_string().contains("Worker"), "{report}");
-        assert_eq!((report.thrown_away, report.unanswered, report.is_clean()), (1, 1, false), "{report}");
+        let (runtime, state) = (build(), Worker::default());
+        let worker = spawn(&runtime, &state);
+        let call = thread::spawn(move || worker.pass(1).timeout(AGES).wait());
+        state.gate.wait_for_arrival();
+        worker.note(2).send().unwrap();
+        let report = waits_for(runtime, worker.pid());
+        assert!(report.unfinished[0].1.contains("Worker") && report.to_string().contains("Worker"), "{report}");
+        assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
         assert_eq!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown)));
-        assert!(done.is_empty());
+        assert!(state.done.is_empty());
+    });
+}
+
+/// A message that lay in the mailbox of a process which failed while the runtime drained was not finished either.
+///
+/// Mutation: in `shutdown.rs`, `drain`, count only what the shutdown has thrown away.
+#[test]
+fn what_processes_throw_away_that_fail_while_a_runtime_drains_is_counted() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let worker = spawn(&runtime, &Worker::default());
+        worker.crash().send().unwrap();
+        (0..3).for_each(|number| worker.note(number).send().unwrap());
+        let report = runtime.drain(AGES).unwrap();
+        assert_eq!((report.drained, report.thrown_away, report.is_clean()), (Some(true), 3, false), "{report}");
     });
 }
 
@@ -276,52 +376,80 @@ fn a_drain_that_does_not_come_to_its_end_says_who_had_not_finished() {
 #[test]
 fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
     soon(|| {
-        let (runtime, done) = (build(), Log::new());
-        let log = done.clone();
-        let child = Child::new("worker", move |spawn| spawn.of(worker(&log)).serve()).keep_messages();
-        let tree = Supervisor::one_for_one().intensity(9, Duration::MAX).backoff(Backoff::constant(WORK)).add(child);
-        let child: Address<Worker> = tree.spawn(&runtime).unwrap().child("worker").unwrap();
-        for number in 0..6 {
-            child.note(number).send().unwrap();
-            if number % 2 == 0 {
-                child.crash().send().unwrap();
+        let fails = || {
+            let (clock, state) = (Clock::manual(), Worker::default());
+            let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
+            let again = state.clone();
+            let child = Child::new("worker", move |spawn| spawn.of(again.clone()).serve()).keep_messages();
+            let tree =
+                Supervisor::one_for_one().intensity(9, Duration::MAX).backoff(Backoff::constant(AGES)).add(child);
+            let child: Address<Worker> = tree.spawn(&runtime).unwrap().child("worker").unwrap();
+            for number in 0..6 {
+                if number % 2 == 0 {
+                    child.crash().send().unwrap();
+                }
+                child.note(number).send().unwrap();
             }
-        }
-        drained(runtime);
+            // The child is down, and its messages wait for the next one.
+            runtime.until_idle().unwrap();
+            assert!(state.done.is_empty());
+            (runtime, clock, state.done)
+        };
+        let (runtime, _, done) = fails();
+        let report = runtime.drain(SHORT).unwrap();
+        // Six numbers, and two crashes that are still to come.
+        assert_eq!((report.drained, report.thrown_away, done.len()), (Some(false), 8, 0), "{report}");
+
+        let (runtime, clock, done) = fails();
+        drained_while(runtime, || (0..3).for_each(|_| clock.advance(AGES).unwrap()));
         assert_eq!(done.all(), [0, 1, 2, 3, 4, 5]);
     });
 }
 
+/// Mutation: in `front.rs`, `new`, do not enter it among the backlogs.
 #[test]
 fn what_waits_in_the_line_of_a_pool_is_finished() {
     soon(|| {
-        let (runtime, done) = (build(), Log::new());
-        let log = done.clone();
-        let pool = Pool::fixed(2).queue(20).spawn(&runtime, move |spawn| spawn.of(worker(&log)).serve());
-        let pool = pool.unwrap().address();
-        for number in 0..10 {
-            pool.sleep(number).send().unwrap();
-            if number % 4 == 0 {
-                pool.crash().send().unwrap();
-            }
-        }
-        drained(runtime);
-        let mut done = done.all();
-        done.sort_unstable();
-        assert_eq!(done, (0..10).collect::<Vec<_>>());
+        let fails = || {
+            let (clock, state) = (Clock::manual(), Worker::default());
+            let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
+            let again = state.clone();
+            let pool = Pool::fixed(1).queue(20).backoff(Backoff::constant(AGES));
+            let pool = pool.spawn(&runtime, move |spawn| spawn.of(again.clone()).serve()).unwrap();
+            assert!(pool.address().crash().wait().is_err());
+            (0..10).for_each(|number| pool.address().note(number).send().unwrap());
+            runtime.until_idle().unwrap();
+            assert!(state.done.is_empty());
+            (runtime, clock, state.done, pool)
+        };
+        let (runtime, _, done, _pool) = fails();
+        let report = runtime.drain(SHORT).unwrap();
+        assert_eq!((report.drained, report.thrown_away, done.len()), (Some(false), 10, 0), "{report}");
+
+        let (runtime, clock, done, _pool) = fails();
+        drained_while(runtime, || clock.advance(AGES).unwrap());
+        assert_eq!(done.all(), (0..10).collect::<Vec<_>>());
     });
 }
 
+/// Mutation: in `waits.rs`, `note_work`, leave out what was set aside.
 #[test]
 fn what_was_set_aside_is_waited_for() {
     soon(|| {
-        let (runtime, done) = (build(), Log::new());
-        let picky = runtime.spawn(worker(&done)).pick().unwrap().address();
-        (0..3).for_each(|number| picky.note(number).send().unwrap());
-        eventually(|| picky.pid().info().is_some_and(|info| info.messages == 3));
+        let picks = || {
+            let (runtime, state) = (build(), Worker::default());
+            let picky = runtime.spawn(state.clone()).pick().unwrap().address();
+            (0..3).for_each(|number| picky.note(number).send().unwrap());
+            eventually(|| picky.pid().info().is_some_and(|info| info.messages == 3));
+            (runtime, picky, state.done)
+        };
+        let (runtime, picky, done) = picks();
+        let report = waits_for(runtime, picky.pid());
+        assert_eq!((report.thrown_away, done.len()), (3, 0), "{report}");
+
+        let (runtime, picky, done) = picks();
         let recipient: Recipient<Item> = picky.narrow();
-        let _timer = recipient.call(Item).send_after(WORK).unwrap();
-        drained(runtime);
+        drained_while(runtime, || recipient.send(Item).unwrap());
         assert_eq!(done.all(), [0, 1, 2]);
     });
 }
@@ -330,38 +458,32 @@ fn what_was_set_aside_is_waited_for() {
 #[test]
 fn messages_from_outside_are_accepted_while_a_runtime_drains() {
     soon(|| {
-        let (runtime, done, gate) = (build(), Log::new(), Gate::new());
-        let (first, released) = (runtime.spawn(worker(&done)).serve().unwrap(), gate.clone());
-        let blocks = act(move |events, _| {
-            while events.next().is_some() {
-                released.pass();
-            }
-            Ok(())
+        let (runtime, state) = (build(), Worker::default());
+        let (worker, other) = (spawn(&runtime, &state), spawn(&runtime, &state));
+        other.pass(1).send().unwrap();
+        state.gate.wait_for_arrival();
+        drained_while(runtime, || {
+            (0..100).for_each(|number| worker.note(number).send().unwrap());
+            state.gate.open();
         });
-        let blocks = runtime.spawn_process(blocks).start().unwrap();
-        runtime.send(blocks, ()).unwrap();
-        let drain = thread::spawn(move || drained(runtime));
-        (0..100).for_each(|number| first.note(number).send().unwrap());
-        gate.open();
-        drain.join().unwrap();
-        assert_eq!(done.len(), 100);
+        assert_eq!(state.done.len(), 101);
     });
 }
 
 #[test]
 fn a_drain_from_inside_is_refused_and_has_begun() {
     soon(|| {
-        let runtime = build();
-        let (host, done) = (runtime.host(), Log::new());
-        let other = host.spawn(worker(&done)).serve().unwrap();
-        let (own, says) = (Mutex::new(Some(runtime)), Arc::new(Mutex::new(None)));
+        let (runtime, state) = (build(), Worker::default());
+        let other = spawn(&runtime, &state);
+        other.pass(1).send().unwrap();
+        state.gate.wait_for_arrival();
+        let (host, own, says) = (runtime.host(), Mutex::new(Some(runtime)), Log::new());
         let said = says.clone();
         let drains = host.spawn_process(act(move |events, _| {
             while let Some(event) = events.next() {
                 if matches!(event, Event::Message(_)) {
-                    other.sleep(1).send()?;
                     let runtime = own.lock().unwrap().take().unwrap();
-                    *said.lock().unwrap() = Some(runtime.drain(AGES).map(drop));
+                    said.add(runtime.drain(AGES).map(drop));
                 }
             }
             Ok(())
@@ -369,101 +491,85 @@ fn a_drain_from_inside_is_refused_and_has_begun() {
         let drains = drains.start().unwrap();
         let ends = [drains.join(), other.pid().join()];
         host.send(drains, ()).unwrap();
+        eventually(|| !says.is_empty());
+        state.gate.open();
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Shutdown));
-        assert_eq!((done.all(), says.lock().unwrap().take()), (vec![1], Some(Err(ShutdownError::FromInside))));
+        assert_eq!((state.done.all(), says.all()), (vec![1], vec![Err(ShutdownError::FromInside)]));
     });
 }
 
 #[test]
 fn async_code_can_wait_for_a_drain() {
     soon(|| {
-        let (runtime, done) = (build(), Log::new());
-        runtime.spawn(worker(&done)).serve().unwrap().sleep(1).send().unwrap();
-        let report = pollster::block_on(runtime.drain_async(AGES)).unwrap();
-        assert!(report.is_clean() && report.drained == Some(true), "{report}");
-        assert_eq!(done.all(), [1]);
-        // Dropped, it goes on.
-        let runtime = build();
-        let worker = runtime.spawn(worker(&done)).serve().unwrap();
-        let end = worker.pid().join();
-        worker.sleep(2).send().unwrap();
-        drop(runtime.drain_async(AGES));
-        assert_eq!((end.wait(), done.all()), (ExitReason::Shutdown, vec![1, 2]));
-    });
-}
-
-/// Those in the mailbox and those in hand, called and sent.
-#[test]
-fn a_shutdown_counts_the_calls_that_it_leaves_unanswered() {
-    soon(|| {
-        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
-        let done = Log::new();
-        let worker = runtime.spawn(worker(&done)).serve().unwrap();
-        let calls: Vec<_> = (0..3).map(|_| thread::spawn(move || worker.note(1).timeout(AGES).wait())).collect();
-        eventually(|| worker.pid().info().is_some_and(|info| info.mailbox == 3));
-        worker.note(2).send().unwrap();
-        let report = runtime.shutdown().unwrap();
-        assert_eq!((report.thrown_away, report.unanswered), (4, 3), "{report}");
-        assert!(!report.is_clean() && !report.was_forced() && report.drained.is_none());
-        for call in calls {
-            assert_eq!(call.join().unwrap(), Err(CallError::Gone(ExitReason::Shutdown)));
+        for is_dropped in [false, true] {
+            let (runtime, state) = (build(), Worker::default());
+            let worker = spawn(&runtime, &state);
+            let end = worker.pid().join();
+            worker.pass(1).send().unwrap();
+            state.gate.wait_for_arrival();
+            let drain = runtime.drain_async(AGES);
+            state.gate.open();
+            if is_dropped {
+                // It goes on.
+                drop(drain);
+            } else {
+                let report = pollster::block_on(drain).unwrap();
+                assert!(report.is_clean() && report.drained == Some(true), "{report}");
+            }
+            assert_eq!((end.wait(), state.done.all()), (ExitReason::Shutdown, vec![1]));
         }
     });
 }
 
-/// Keeps what is said on one thread.
-#[derive(Clone, Default)]
-struct Lines(Log<String>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let _fits = write!(self.0, " {}={value:?}", field.name());
-    }
-}
-
-impl Subscriber for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= &Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.add(line.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
+/// Catches: no line, none with the number, or one for a drain that has finished all.
 #[test]
-fn a_runtime_that_is_dropped_with_messages_warns_with_their_number_and_says_what_to_do() {
+fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
     soon(|| {
-        let said = |ends: fn(Runtime)| {
-            let runtime = Runtime::builder().workers(1).paused().build().unwrap();
-            let worker = runtime.spawn(Worker::default()).serve().unwrap();
+        logged("");
+        let said = |name: &str, end: fn(Runtime)| {
+            let runtime = Runtime::builder().name(name).workers(1).paused().build().unwrap();
+            let worker = spawn(&runtime, &Worker::default());
             (0..5).for_each(|number| worker.note(number).send().unwrap());
-            let lines = Lines::default();
-            tracing::subscriber::with_default(lines.clone(), || ends(runtime));
-            lines.0.all()
+            end(runtime);
+            logged(&format!("runtime={name:?}"))
         };
-        let dropped = said(drop);
-        assert_eq!(dropped.len(), 1, "{dropped:?}");
-        assert!(["WARN", "thrown_away=5", "drain"].iter().all(|what| dropped[0].contains(what)), "{dropped:?}");
-        let shut_down = said(|runtime| _ = runtime.shutdown());
-        assert_eq!(shut_down.len(), 1, "{shut_down:?}");
-        assert!(["WARN", "thrown_away=5"].iter().all(|what| shut_down[0].contains(what)), "{shut_down:?}");
-        assert_eq!(said(|runtime| _ = runtime.drain(AGES)), Vec::<String>::new());
+        let ends: [(&str, fn(Runtime)); 4] = [
+            ("lost-drop", drop),
+            ("lost-shutdown", |runtime| drop(runtime.shutdown())),
+            ("lost-within", |runtime| drop(runtime.shutdown_within(AGES))),
+            ("lost-async", |runtime| drop(pollster::block_on(runtime.shutdown_async()))),
+        ];
+        for (name, end) in ends {
+            let lines = said(name, end);
+            let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
+            let parts = ["WARN", "thrown_away=5", "5 messages were thrown away", "`Runtime::drain`"];
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        }
+        assert_eq!(said("lost-none", |runtime| drop(runtime.drain(AGES))), Vec::<String>::new());
+    });
+}
+
+/// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room for.
+///
+/// Catches: a line that only the thread writes which could not be started.
+#[test]
+fn what_was_lost_is_logged_where_no_thread_can_be_started() {
+    const CHILD: &str = "POSTROOM_TEST_WITHOUT_THREADS";
+    if std::env::var_os(CHILD).is_some() {
+        logged("");
+        let runtime = Runtime::builder().name("lost-threadless").workers(1).paused().build().unwrap();
+        let worker = spawn(&runtime, &Worker::default());
+        (0..5).for_each(|number| worker.note(number).send().unwrap());
+        let report = pollster::block_on(runtime.drain_async(SHORT)).unwrap();
+        println!("answer: {} {:?}", report.thrown_away, logged("runtime=\"lost-threadless\""));
+        return;
+    }
+    within(Duration::from_secs(60), || {
+        let mut program = Program::new(std::env::current_exe().unwrap());
+        program.args(["--exact", "drain::what_was_lost_is_logged_where_no_thread_can_be_started", "--nocapture"]);
+        program.args(["--test-threads", "1"]).env(CHILD, "1").env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        let output = program.output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        assert!(output.contains("answer: 5 [\"WARN") && output.contains("thrown_away=5"), "{output}");
     });
 }

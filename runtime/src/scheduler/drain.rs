@@ -1,40 +1,50 @@
-//! How a host finishes what its processes have been sent: the first half of a drain, before all of them are told to end.
+//! Draining a host: the first half of a graceful shutdown, before its processes are told to end.
+//!
+//! A drain changes nothing for the processes. It refuses no message and no spawn; it only waits until the host is drained, and
+//! the shutdown follows. It keeps no count of messages either: it looks at what there is, whenever the host has come to rest.
 //!
 //! # Drained
 //!
-//! A host is *drained* if at one moment no process of it runs or is about to, none has a message that it has not handled, and
-//! none is in the middle of one. In the middle of one is
+//! A host is *drained* if at one moment none of its processes runs or is about to run, and no work is queued. Work is
 //!
-//! * a process whose async method waits for something, in an async entry too, and one whose step blocks;
-//! * one that runs a future beside its methods (`ctx.run`), which it does on behalf of one;
-//! * one written by hand that waits for its yields.
+//! * a message in a mailbox, or one that its process has taken and not handled (an async entry that waits for another type of
+//!   message sets it aside);
+//! * a message that is being handled: an async method that awaits (called by the runtime or by an async entry that serves), a
+//!   future beside the methods (`ctx.run`), a hand-written process that waits for its yields, a step that blocks its thread;
+//! * a message that waits in front of a process: in the queue of a pool, or for a child that is to be started again and keeps
+//!   its messages (see [`backlog`](super::backlog)).
 //!
-//! An async entry that waits is not, nor is who waits for a timer or for an item of a stream: these are sources of work, which
-//! may never end. Nor is a process that keeps a reply for later.
+//! Not work, because it may never end or is a source of new work: an async entry that waits for anything; a timer that is not
+//! due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a continuation (`ctx.call`) of the caller that waits
+//! for it; a child that is to be started again and for which no message waits. A call to a process of the same host needs no
+//! look at the caller: its message is work until the called process has handled it. A call in an async method to another host
+//! is, as that method awaits.
 //!
 //! # One moment
 //!
-//! A message could be overlooked that is on its way from a process that is looked at too early to one that is looked at too
-//! late: the receiver's mailbox was empty before, and the sender is idle after it. So all are looked at between two looks
-//! that find the host *settled*, with the same number:
+//! A look at all processes takes a while. A message would be overlooked if its receiver is looked at before it arrives, and its
+//! sender after it has come to rest. Hence the order:
 //!
-//! * D1 the host is at rest ([`settle`](super::settle)), which gives a number that grows whenever a thread of the host gets up
-//!   or a pinned process has a turn; and no step goes on that has no worker, or that waits on a thread's stack;
-//! * D2 all processes, the lines of pools, and what is kept for children that are down, are looked at;
-//! * D3 the host is settled, and the number is that of D1.
+//! * D1 the host is settled: it is at rest ([`settle`](super::settle)), no timer is due, no step blocks a thread. A look at that
+//!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a turn.
+//! * D2 No process and no backlog has work.
+//! * D3 The host is settled, and the number is that of D1.
 //!
-//! No process of the host has run between D1 and D3, so nothing that D2 has looked at has changed but by others. What the
-//! processes wrote before D1 is seen at D2: their threads lay down under the lock that D1 takes.
+//! Equal numbers show that no process of the host ran between D1 and D3, so what D2 saw of their work held throughout but for what
+//! others added. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers, under its lock, after
+//! their last step, and D1 reads that list. (The flag of `note_work` and the other fields are relaxed for that reason.) A step
+//! that blocks can come back between D1 and D3 only by way of a worker, hence of the number.
 //!
-//! What others send meanwhile (other threads, other runtimes, timers) is taken as any message is, and may come too late. A
-//! source that is not to lose messages is stopped before its sink is drained.
+//! What others send (threads outside, other hosts, timers) may arrive after D2. No order could exclude that without a gate in
+//! front of every send; such messages are handled or, as at any shutdown, thrown away and counted. A program stops its sources
+//! first.
 //!
-//! # Waiting for it
+//! # Waiting
 //!
-//! As those do who wait until the host is at rest: Q1 and Q2, T1 to T3 of `settle`. A look at all processes is made without
-//! the lock, under which threads lie down. If it finds something, there is nothing new to see before a thread has risen and
-//! lain down again; but for what is kept outside of mailboxes, which other threads take out too: so it looks again after
-//! [`AGAIN`] in any case.
+//! By Q1 and Q2 and T1 to T3 of `settle`, with one difference: D2 is made without the lock, under which threads go to sleep. If it
+//! finds work, a thread of the host has to get up and to go to sleep again before that changes, which tells the condition; unless
+//! it has changed already, which the look under the lock sees by the number. Threads outside change what no thread of the host
+//! tells of, a backlog or the timers of a manual clock, so it looks again after [`AGAIN`] in any case.
 
 use super::host::Host;
 use crate::clock::{Moment, instant_now};
@@ -69,9 +79,8 @@ impl Host {
         if is_drained {
             return Ok(());
         }
-        let at_work = self.at_work().filter(|slot| slot.living().is_some());
-        let unfinished = at_work.chain(self.unfinished()).take(NAMED);
-        Err(self.named(unfinished.collect()))
+        let runs = self.at_work().filter(|slot| slot.living().is_some() && !slot.has_work_left());
+        Err(self.named(runs.chain(self.unfinished()).take(NAMED).collect()))
     }
 
     fn wait_until_drained(&'static self, until: Option<Instant>) -> bool {
@@ -95,8 +104,9 @@ impl Host {
     /// D1 and D3.
     fn settled(&self) -> Option<u64> {
         let number = self.at_rest()?;
-        let is_settled =
-            self.next_timer() > Moment::now_by(self.told) && self.idle.without_worker().is_empty() && self.posts.all_rest();
+        let is_settled = self.next_timer() > Moment::now_by(self.told)
+            && self.idle.without_worker().is_empty()
+            && self.posts.all_rest();
         is_settled.then_some(number)
     }
 

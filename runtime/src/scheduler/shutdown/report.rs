@@ -54,7 +54,12 @@ impl fmt::Display for ShutdownReport {
             }
         }
         if self.thrown_away > 0 {
-            write!(f, "; {} messages were thrown away", self.thrown_away)?;
+            write!(
+                f,
+                "; {} {} thrown away",
+                self.thrown_away,
+                if self.thrown_away == 1 { "message was" } else { "messages were" }
+            )?;
         }
         write!(f, " ({:?})", self.took)
     }
