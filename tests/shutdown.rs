@@ -11,6 +11,8 @@ use std::time::Duration;
 mod drain;
 #[path = "shutdown/left.rs"]
 mod left;
+#[path = "shutdown/thrown_away.rs"]
+mod thrown_away;
 
 /// How many threads of this program carry `name` (as the system knows it).
 fn threads_named(name: &str) -> usize {

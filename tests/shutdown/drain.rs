@@ -1,4 +1,4 @@
-//! A drain finishes what is queued, and no more; and a shutdown says what it throws away.
+//! A drain finishes what is queued, and no more.
 //!
 //! That a drain waits for something is shown without a clock: it is never finished, and the drain, whose deadline is short,
 //! says so. A drain that does not wait says that all was finished, however slow the machine is.
@@ -8,22 +8,20 @@ use futures_util::stream;
 use postroom::supervision::{Backoff, Child, Supervisor};
 use postroom::{Clock, Mailbox, Pool, Reply, Running};
 use postroom_tests::face::{Gate, Log};
-use postroom_tests::logged;
-use std::process::Command as Program;
 use std::thread;
 
 /// Far beyond what any of these needs: a test that comes to it hangs.
-const AGES: Duration = Duration::from_secs(3_600);
+pub(super) const AGES: Duration = Duration::from_secs(3_600);
 
 /// Of a drain that must not come to its end.
-const SHORT: Duration = Duration::from_millis(10);
+pub(super) const SHORT: Duration = Duration::from_millis(10);
 
 /// Works in every way that there is, as soon as its gate is open, and writes down what it has finished.
 #[process]
 #[derive(Clone, Default)]
-struct Worker {
-    done: Log<u32>,
-    gate: Gate,
+pub(super) struct Worker {
+    pub(super) done: Log<u32>,
+    pub(super) gate: Gate,
 }
 
 struct Item;
@@ -75,12 +73,12 @@ impl Worker {
 
     #[message]
     #[derive(Clone)]
-    fn note(&mut self, number: u32) {
+    pub(super) fn note(&mut self, number: u32) {
         self.done.add(number);
     }
 
     #[message]
-    async fn pass(&mut self, number: u32) {
+    pub(super) async fn pass(&mut self, number: u32) {
         self.gate.passed().await;
         self.done.add(number);
     }
@@ -105,7 +103,7 @@ impl Worker {
     }
 
     #[message]
-    fn crash(&mut self) {
+    pub(super) fn crash(&mut self) {
         panic!("it had to")
     }
 
@@ -132,11 +130,11 @@ impl Worker {
     }
 }
 
-fn build() -> Runtime {
+pub(super) fn build() -> Runtime {
     Runtime::builder().workers(2).build().unwrap()
 }
 
-fn spawn(runtime: &Runtime, worker: &Worker) -> Address<Worker> {
+pub(super) fn spawn(runtime: &Runtime, worker: &Worker) -> Address<Worker> {
     runtime.spawn(worker.clone()).serve().unwrap()
 }
 
@@ -148,7 +146,7 @@ fn drained(runtime: Runtime) -> ShutdownReport {
 }
 
 /// The report of a drain that waits for `pid` in vain.
-fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
+pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     let report = runtime.drain(SHORT).unwrap();
     let unfinished: Vec<Pid> = report.unfinished.iter().map(|(pid, _)| *pid).collect();
     assert_eq!((report.drained, unfinished, report.is_clean()), (Some(false), vec![pid], false), "{report}");
@@ -242,13 +240,14 @@ fn a_drain_waits_for_a_step_that_blocks_its_thread() {
                 let worker = spawn(runtime, &state);
                 worker.ask(Recipient::of(other.pid()), 1).send().unwrap();
                 let asked = other.receive();
-                (worker.pid(), state.done, asked)
+                (worker, state.done, asked)
             };
             let runtime = build();
-            let (pid, done, asked) = asks(&runtime);
-            let report = waits_for(runtime, pid);
-            assert_eq!(report.stuck.len(), 1, "{report}");
-            let end = pid.join();
+            let (worker, done, asked) = asks(&runtime);
+            worker.note(2).send().unwrap();
+            let report = waits_for(runtime, worker.pid());
+            assert_eq!((report.stuck.len(), report.thrown_away), (1, 1), "{report}");
+            let end = worker.pid().join();
             drop(asked);
             drop(end.wait());
             assert!(done.is_empty());
@@ -337,38 +336,6 @@ fn a_drain_overlooks_no_message_on_its_way() {
             drained(runtime);
             assert_eq!(state.done.len(), 4);
         }
-    });
-}
-
-/// Catches: a report without the messages behind the one that was in hand, or without the type of its process.
-#[test]
-fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
-    soon(|| {
-        let (runtime, state) = (build(), Worker::default());
-        let worker = spawn(&runtime, &state);
-        let call = thread::spawn(move || worker.pass(1).timeout(AGES).wait());
-        state.gate.wait_for_arrival();
-        worker.note(2).send().unwrap();
-        let report = waits_for(runtime, worker.pid());
-        assert!(report.unfinished[0].1.contains("Worker") && report.to_string().contains("Worker"), "{report}");
-        assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
-        assert_eq!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown)));
-        assert!(state.done.is_empty());
-    });
-}
-
-/// A message that lay in the mailbox of a process which failed while the runtime drained was not finished either.
-///
-/// Mutation: in `shutdown.rs`, `drain`, count only what the shutdown has thrown away.
-#[test]
-fn what_processes_throw_away_that_fail_while_a_runtime_drains_is_counted() {
-    soon(|| {
-        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
-        let worker = spawn(&runtime, &Worker::default());
-        worker.crash().send().unwrap();
-        (0..3).for_each(|number| worker.note(number).send().unwrap());
-        let report = runtime.drain(AGES).unwrap();
-        assert_eq!((report.drained, report.thrown_away, report.is_clean()), (Some(true), 3, false), "{report}");
     });
 }
 
@@ -518,58 +485,5 @@ fn async_code_can_wait_for_a_drain() {
             }
             assert_eq!((end.wait(), state.done.all()), (ExitReason::Shutdown, vec![1]));
         }
-    });
-}
-
-/// Catches: no line, none with the number, or one for a drain that has finished all.
-#[test]
-fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
-    soon(|| {
-        logged("");
-        let said = |name: &str, end: fn(Runtime)| {
-            let runtime = Runtime::builder().name(name).workers(1).paused().build().unwrap();
-            let worker = spawn(&runtime, &Worker::default());
-            (0..5).for_each(|number| worker.note(number).send().unwrap());
-            end(runtime);
-            logged(&format!("runtime={name:?}"))
-        };
-        let ends: [(&str, fn(Runtime)); 4] = [
-            ("lost-drop", drop),
-            ("lost-shutdown", |runtime| drop(runtime.shutdown())),
-            ("lost-within", |runtime| drop(runtime.shutdown_within(AGES))),
-            ("lost-async", |runtime| drop(pollster::block_on(runtime.shutdown_async()))),
-        ];
-        for (name, end) in ends {
-            let lines = said(name, end);
-            let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
-            let parts = ["WARN", "thrown_away=5", "5 messages were thrown away", "`Runtime::drain`"];
-            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
-        }
-        assert_eq!(said("lost-none", |runtime| drop(runtime.drain(AGES))), Vec::<String>::new());
-    });
-}
-
-/// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room for.
-///
-/// Catches: a line that only the thread writes which could not be started.
-#[test]
-fn what_was_lost_is_logged_where_no_thread_can_be_started() {
-    const CHILD: &str = "POSTROOM_TEST_WITHOUT_THREADS";
-    if std::env::var_os(CHILD).is_some() {
-        logged("");
-        let runtime = Runtime::builder().name("lost-threadless").workers(1).paused().build().unwrap();
-        let worker = spawn(&runtime, &Worker::default());
-        (0..5).for_each(|number| worker.note(number).send().unwrap());
-        let report = pollster::block_on(runtime.drain_async(SHORT)).unwrap();
-        println!("answer: {} {:?}", report.thrown_away, logged("runtime=\"lost-threadless\""));
-        return;
-    }
-    within(Duration::from_secs(60), || {
-        let mut program = Program::new(std::env::current_exe().unwrap());
-        program.args(["--exact", "drain::what_was_lost_is_logged_where_no_thread_can_be_started", "--nocapture"]);
-        program.args(["--test-threads", "1"]).env(CHILD, "1").env("RUST_MIN_STACK", (1_u64 << 60).to_string());
-        let output = program.output().unwrap();
-        let output = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-        assert!(output.contains("answer: 5 [\"WARN") && output.contains("thrown_away=5"), "{output}");
     });
 }

@@ -36,8 +36,9 @@
 //! that blocks can come back between D1 and D3 only by way of a worker, hence of the number.
 //!
 //! What others send (threads outside, other hosts, timers) may arrive after D2. No order could exclude that without a gate in
-//! front of every send; such messages are handled or, as at any shutdown, thrown away and counted. A program stops its sources
-//! first.
+//! front of every send; such messages are handled or, as at any shutdown, thrown away and counted. So may be an older message
+//! that a thread outside, which sends to a pool at this moment, has taken from its queue to hand it to a member. A program stops
+//! its sources first.
 //!
 //! # Waiting
 //!
@@ -104,10 +105,9 @@ impl Host {
     /// D1 and D3.
     fn settled(&self) -> Option<u64> {
         let number = self.at_rest()?;
-        let is_settled = self.next_timer() > Moment::now_by(self.told)
-            && self.idle.without_worker().is_empty()
-            && self.posts.all_rest();
-        is_settled.then_some(number)
+        let is_due = self.next_timer() <= Moment::now_by(self.told);
+        let blocks = !self.idle.without_worker().is_empty() || !self.posts.all_rest();
+        (!is_due && !blocks).then_some(number)
     }
 
     /// D2.
