@@ -3,6 +3,7 @@
 use crate::errors::ShutdownError;
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
+use crate::panics::{Site, ignore};
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::shutdown::ShutdownReport;
@@ -207,11 +208,10 @@ fn begin(host: Host, end: End) {
             let elsewhere = move || drop(finish(host, end));
             match spawn_thread(format!("{}-drain", host.name()), elsewhere) {
                 Ok(_) => return,
-                Err(error) => crate::log::warn!(
-                    runtime = host.name(),
-                    %error,
-                    "a runtime is shut down without being drained: the drain's thread could not be started"
-                ),
+                Err(error) => ignore(Site::ShutdownLog, || {
+                    let runtime = host.name();
+                    crate::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could be started for it");
+                }),
             }
             deadline
         }
@@ -221,18 +221,22 @@ fn begin(host: Host, end: End) {
 
 /// Warns if work was lost.
 fn log(host: Host, report: &ShutdownReport) {
-    let (runtime, thrown_away) = (host.name(), report.thrown_away);
     if report.is_clean() {
-    } else if thrown_away > 0 && report.drained.is_none() {
-        crate::log::warn!(
-            runtime,
-            thrown_away,
-            %report,
-            "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them first"
-        );
-    } else {
-        crate::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
+        return;
     }
+    let (runtime, thrown_away) = (host.name(), report.thrown_away);
+    ignore(Site::ShutdownLog, || {
+        if thrown_away > 0 && report.drained.is_none() {
+            crate::log::warn!(
+                runtime,
+                thrown_away,
+                %report,
+                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them first"
+            );
+        } else {
+            crate::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
+        }
+    });
 }
 
 impl Drop for Runtime {

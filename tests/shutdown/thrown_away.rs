@@ -18,7 +18,8 @@ fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
         let report = waits_for(runtime, worker.pid());
         assert!(report.unfinished[0].1.contains("Worker") && report.to_string().contains("Worker"), "{report}");
         assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
-        assert_eq!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown)));
+        // Told to end, or killed: a tenth of the deadline decides.
+        assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
         assert!(state.done.is_empty());
     });
 }

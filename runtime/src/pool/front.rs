@@ -12,19 +12,22 @@ use crate::clock::{Moment, TimeKeeper, TimerKey, is_told};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::pool;
 use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::panics::{Site, contain};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::pointing::Behind;
-use crate::relay::{deliver, send};
+use crate::relay::deliver;
 use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
-use crate::table::ProcessKind;
+use crate::table::{ProcessKind, TABLE};
 use std::hash::Hash;
+use std::ptr;
 use std::sync::Weak;
 
 /// What tells the lanes of a pool apart.
@@ -195,10 +198,14 @@ impl<K: Key> Front<K> {
         }
     }
 
-    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told.
+    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told. It is no
+    /// message, which would be a dead letter then, and counted as one that a shutdown has thrown away.
     fn note(&self, note: Note<K>) {
-        if let Some(keeper) = self.keeper.get() {
-            let _ended = send(*keeper, note);
+        if let Some(keeper) = self.keeper.get()
+            && let Some(slot) = TABLE.living(*keeper)
+        {
+            let payload = Some(Payload::new(note));
+            slot.post_control(pool::empty(), Kind::Completed, keeper.generation(), ptr::null_mut(), payload);
         }
     }
 
@@ -257,7 +264,9 @@ impl<K: Key> Front<K> {
 
 impl<K: Key> Backlog for Front<K> {
     fn is_empty(&self) -> bool {
-        self.look(|plan, _| plan.standing().waiting == 0)
+        let state = lock(&self.state);
+        // A thread that acts may have one in hand.
+        !state.acting && state.plan.standing().waiting == 0
     }
 }
 

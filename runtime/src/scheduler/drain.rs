@@ -9,36 +9,39 @@
 //!
 //! * a message in a mailbox, or one that its process has taken and not handled (an async entry that waits for another type of
 //!   message sets it aside);
-//! * a message that is being handled: an async method that awaits (called by the runtime or by an async entry that serves), a
-//!   future beside the methods (`ctx.run`), a hand-written process that waits for its yields, a step that blocks its thread;
+//! * a message that is being handled: by an async method that awaits (called by the runtime or by an async entry that serves), by
+//!   a future beside the methods (`ctx.run`), or by a hand-written process that waits for its yields. (A step that blocks its
+//!   thread runs.)
 //! * a message that waits in front of a process: in the queue of a pool, or for a child that is to be started again and keeps
 //!   its messages (see [`backlog`](super::backlog)).
 //!
 //! Not work, because it may never end or is a source of new work: an async entry that waits for anything; a timer that is not
 //! due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a continuation (`ctx.call`) of the caller that waits
 //! for it; a child that is to be started again and for which no message waits. A call to a process of the same host needs no
-//! look at the caller: its message is work until the called process has handled it. A call in an async method to another host
-//! is, as that method awaits.
+//! look at the caller: its message is work until the called process has handled it.
 //!
 //! # One moment
 //!
 //! A look at all processes takes a while. A message would be overlooked if its receiver is looked at before it arrives, and its
 //! sender after it has come to rest. Hence the order:
 //!
-//! * D1 the host is settled: it is at rest ([`settle`](super::settle)), no timer is due, no step blocks a thread. A look at that
-//!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a turn.
-//! * D2 No process and no backlog has work.
-//! * D3 The host is settled, and the number is that of D1.
+//! * D1 The host is at rest ([`settle`](super::settle)), and no timer is due. A look at that gives a number, which grows whenever
+//!   a thread of the host gets up or a pinned process has a turn.
+//! * D2 All processes are laid down, and neither they nor the backlogs have work.
+//! * D3 The host is at rest, and the number is that of D1.
 //!
-//! Equal numbers show that no process of the host ran between D1 and D3, so what D2 saw of their work held throughout but for what
-//! others added. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers, under its lock, after
-//! their last step, and D1 reads that list. (The flag of `note_work` and the other fields are relaxed for that reason.) A step
-//! that blocks can come back between D1 and D3 only by way of a worker, hence of the number.
+//! Equal numbers show that no process of the host had a turn between D1 and D3, so what D2 saw held throughout, but for what
+//! threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers, under its lock,
+//! after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.) A process whose step blocks has given
+//! its worker away, and its thread may be at rest, but it is not laid down.
 //!
-//! What others send (threads outside, other hosts, timers) may arrive after D2. No order could exclude that without a gate in
-//! front of every send; such messages are handled or, as at any shutdown, thrown away and counted. So may be an older message
-//! that a thread outside, which sends to a pool at this moment, has taken from its queue to hand it to a member. A program stops
-//! its sources first.
+//! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to queue it:
+//! D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a member: the pool's
+//! backlog counts as empty only when nobody acts for it. If it lets go of one or the other between D1 and D3 a thread gets up.
+//!
+//! So the sends that had returned by D1 are finished when D3 succeeds. Later ones may not be: they are accepted as at any time, and
+//! what comes too late is thrown away and counted, as at any shutdown. To exclude that would take a gate in front of every send; a
+//! program stops its sources first.
 //!
 //! # Waiting
 //!
@@ -80,8 +83,7 @@ impl Host {
         if is_drained {
             return Ok(());
         }
-        let runs = self.at_work().filter(|slot| slot.living().is_some() && !slot.has_work_left());
-        Err(self.named(runs.chain(self.unfinished()).take(NAMED).collect()))
+        Err(self.named(self.unfinished().take(NAMED).collect()))
     }
 
     fn wait_until_drained(&'static self, until: Option<Instant>) -> bool {
@@ -105,9 +107,7 @@ impl Host {
     /// D1 and D3.
     fn settled(&self) -> Option<u64> {
         let number = self.at_rest()?;
-        let is_due = self.next_timer() <= Moment::now_by(self.told);
-        let blocks = !self.idle.without_worker().is_empty() || !self.posts.all_rest();
-        (!is_due && !blocks).then_some(number)
+        (self.next_timer() > Moment::now_by(self.told)).then_some(number)
     }
 
     /// D2.

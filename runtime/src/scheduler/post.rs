@@ -98,11 +98,6 @@ impl Posts {
         self.all().into_iter().try_fold(0, |sum: u64, post| Some(sum.wrapping_add(post.at_rest()?)))
     }
 
-    /// Whether all of the threads wait for work, and none in a step.
-    pub(crate) fn all_rest(&self) -> bool {
-        self.all().into_iter().all(|post| lock(&post.inbox).rests)
-    }
-
     /// The host runs: turns may be taken.
     pub(crate) fn resume(&self) {
         for post in self.all() {

@@ -17,7 +17,7 @@ pub struct ShutdownReport {
     /// Those that were in a step that did not return, with their types. Their threads are left behind.
     pub stuck: Vec<(Pid, &'static str)>,
     /// How many messages were thrown away: they had been accepted, and their processes ended before they came to them. Those
-    /// that were to be sent later (`send_after`) are not counted.
+    /// that were to be sent later (`send_after`, `send_every`) are counted only if they come due while it goes on.
     pub thrown_away: u64,
     /// Whether all that was queued was finished first; `None` if that was not asked for: see
     /// [`Runtime::drain`](crate::Runtime::drain).

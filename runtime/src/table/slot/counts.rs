@@ -43,11 +43,14 @@ impl Slot {
         self.card.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
-    /// Whether something is left for the process to do that it has been sent: in its mailbox, in its hands, or something
-    /// that it waits for in the middle of a message. A glance; for one that does not run.
+    /// Whether the process runs or is about to, or something is left for it to do that it has been sent: in its mailbox, in its
+    /// hands, or something that it waits for in the middle of a message. A glance from anywhere, stale at once.
     pub(crate) fn has_work_left(&self) -> bool {
-        let waits_for_yields = self.card.outstanding.load(Ordering::Relaxed) > 0 && self.lanes.glance().1;
-        self.lanes.depth() > 0 || self.card.messages.load(Ordering::Relaxed) & WORKS != 0 || waits_for_yields
+        let (is_idle, waits) = self.lanes.glance();
+        let is_laid_down = is_idle || waits;
+        let waits_for_yields = waits && self.card.outstanding.load(Ordering::Relaxed) > 0;
+        let is_in_message = self.card.messages.load(Ordering::Relaxed) & WORKS != 0;
+        !is_laid_down || waits_for_yields || is_in_message || self.lanes.depth() > 0
     }
 
     /// How many steps the process has made, and how many messages it has taken. A glance from anywhere, which may be
