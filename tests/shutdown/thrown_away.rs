@@ -2,6 +2,7 @@
 
 use super::drain::{AGES, SHORT, Worker, build, spawn, waits_for};
 use super::*;
+use postroom::Mailbox;
 use postroom_tests::logged;
 use std::process::Command as Program;
 use std::thread;
@@ -21,6 +22,20 @@ fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
         // Told to end, or killed: a tenth of the deadline decides.
         assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
         assert!(state.done.is_empty());
+    });
+}
+
+/// Mutation: in `shutdown.rs`, `end_all`, count only what has been thrown away by its end.
+#[test]
+fn what_lies_behind_a_step_that_does_not_return_is_counted() {
+    soon(|| {
+        let (runtime, mut other) = (build(), Mailbox::new().unwrap());
+        let worker = spawn(&runtime, &Worker::default());
+        worker.ask(Recipient::of(other.pid()), 1).send().unwrap();
+        let _asked = other.receive();
+        (0..3).for_each(|number| worker.note(number).send().unwrap());
+        let report = runtime.shutdown_within(SHORT).unwrap();
+        assert_eq!((report.stuck.len(), report.thrown_away), (1, 3), "{report}");
     });
 }
 

@@ -9,25 +9,22 @@ use super::hand::{Handed, Hears};
 use super::plan::{Action, Member, Plan, Refusal, Waiting};
 use super::route::{Route, Routes};
 use crate::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
-use crate::mailbox::node::Kind;
-use crate::mailbox::pool;
 use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::panics::{Site, contain};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::pointing::Behind;
-use crate::relay::deliver;
+use crate::relay::{deliver, send};
 use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
-use crate::table::{ProcessKind, TABLE};
+use crate::table::ProcessKind;
 use std::hash::Hash;
-use std::ptr;
 use std::sync::Weak;
 
 /// What tells the lanes of a pool apart.
@@ -198,14 +195,10 @@ impl<K: Key> Front<K> {
         }
     }
 
-    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told. It is no
-    /// message, which would be a dead letter then, and counted as one that a shutdown has thrown away.
+    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told.
     fn note(&self, note: Note<K>) {
-        if let Some(keeper) = self.keeper.get()
-            && let Some(slot) = TABLE.living(*keeper)
-        {
-            let payload = Some(Payload::new(note));
-            slot.post_control(pool::empty(), Kind::Completed, keeper.generation(), ptr::null_mut(), payload);
+        if let Some(keeper) = self.keeper.get() {
+            let _ended = send(*keeper, Internal(Payload::new(note)));
         }
     }
 
