@@ -47,7 +47,7 @@
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
-//! * `ctrl-c`: `Runtime::run_until_ctrl_c`, and `Interrupt`.
+//! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
 //!   runtime of `#[postroom::main]` has it from the start.
 

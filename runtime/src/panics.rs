@@ -63,6 +63,7 @@ sites! {
     DeadLetterHook => "the dead-letter hook, or the drop of a dead letter",
     StallHook => "a stall hook",
     StallLog => "the log of a stall",
+    ShutdownLog => "the log of a shutdown",
     HookDrop => "the drop of a hook or a handler",
     TypeStart => "the factory of a registered type",
     TypeDrop => "the drop of a registered factory or upgrade",

@@ -3,6 +3,7 @@
 use super::active;
 use super::attachment::Inbound;
 use super::awaits;
+use super::beside::Acts;
 use super::call::{Call, send};
 use super::interval::Interval;
 use super::target::SendTo;
@@ -256,7 +257,7 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
         let number = add_continuation(Continuation { run, late });
         let future = self.future;
         let future = Box::pin(async move { Payload::new(future.await) });
-        active::with(|waits| waits.run_beside(future, number, deadline));
+        active::with(|waits| waits.run_beside(future, number, Acts::Until(deadline)));
     }
 }
 

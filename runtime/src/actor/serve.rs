@@ -7,6 +7,7 @@ use super::attachment::{Attachment, Inbound};
 use super::awaits::{self, Patience};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
+use super::placement::Kept;
 use super::serving::deliver;
 use super::waits::{Answer, Waits};
 use crate::clock::Moment;
@@ -151,7 +152,7 @@ impl<P: Actor> Context<P> {
             delivery = match delivery {
                 Delivery::Done | Delivery::Unhandled => return,
                 Delivery::Failed(error) => end_with(error).await,
-                Delivery::Pending(future) => future.await,
+                Delivery::Pending(future) => finish_method(future).await,
             };
         }
     }
@@ -184,6 +185,29 @@ impl<P: Actor> Context<P> {
         drop(wanting);
         package.map(open)
     }
+}
+
+/// Waits for an async method, and lets others know if it has to.
+async fn finish_method(mut future: Kept<'_, Delivery<'static>>) -> Delivery<'static> {
+    /// The method is over, or dropped on the way.
+    struct InMethod(bool);
+    impl Drop for InMethod {
+        fn drop(&mut self) {
+            if self.0 {
+                active::peek(|waits| waits.in_method = false);
+            }
+        }
+    }
+    let mut in_method = InMethod(false);
+    poll_fn(|context| {
+        let poll = future.as_mut().poll(context);
+        if poll.is_pending() {
+            in_method.0 = true;
+            active::peek(|waits| waits.in_method = true);
+        }
+        poll
+    })
+    .await
 }
 
 /// The next message of type `T`, behind those that were looked at; the others are set aside.

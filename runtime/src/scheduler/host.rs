@@ -3,6 +3,7 @@
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may still
 //! look at who sleeps while that process, and the whole host, comes to its end.
 
+use super::backlog::Backlogs;
 use super::counters::Counter;
 use super::dispatch::Dispatcher;
 use super::gate::Gate;
@@ -112,6 +113,8 @@ pub(crate) struct Host {
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
     pub(crate) dead_expired: Counter,
+    /// What keeps messages for its processes outside of their mailboxes.
+    pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
@@ -165,6 +168,7 @@ impl Host {
             let_go: Counter::default(),
             valves: Counter::default(),
             dead_expired: Counter::default(),
+            backlogs: Backlogs::default(),
             dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
             names: Names::of(config.number),

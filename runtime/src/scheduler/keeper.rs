@@ -6,10 +6,10 @@ use super::host::Host;
 use super::local::with_current;
 use super::timers::Action;
 use crate::clock::{Moment, TimeKeeper, TimerKey, Told};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Letter, NodeBox};
-use crate::panics::{Site, contain};
+use crate::panics::{Site, contain, dispose};
 use crate::sync::Ordering;
 use crate::table::{Admission, Keeper, Slot, Token};
 use std::ptr;
@@ -88,6 +88,9 @@ impl TimeKeeper for Host {
 
 impl Sink for Host {
     fn dead_letter(&self, letter: DeadLetter) {
+        if letter.message.is::<Internal>() {
+            return dispose(Site::ValueDrop, letter);
+        }
         match letter.reason {
             DeadLetterReason::Ended => self.dead_ended.add_shared(1),
             DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),

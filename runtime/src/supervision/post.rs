@@ -22,6 +22,7 @@ use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
 use crate::pointing::{self, Behind};
 use crate::relay::{deliver, deliver_anyway};
 use crate::scheduler::aside::while_blocked;
+use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
@@ -315,6 +316,13 @@ impl Door {
         all.append(&mut self.older);
         all.append(&mut self.kept);
         all
+    }
+}
+
+impl Backlog for Post {
+    fn is_empty(&self) -> bool {
+        let door = lock(&self.door);
+        door.left.is_empty() && door.older.is_empty() && door.kept.is_empty()
     }
 }
 

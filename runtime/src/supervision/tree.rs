@@ -144,7 +144,7 @@ impl Tree {
             return Err(ChildError::Fixed { strategy: strategy.name() });
         }
         let host = Host::of(self.pid).ok_or(ChildError::Gone(self.pid))?;
-        let post = Arc::new(spec.post(host.scheduler()));
+        let post = spec.post(host.scheduler());
         let Some(pid) = self.roll.add(post.clone()) else {
             return Err(ChildError::Duplicate { name: post.short_name() });
         };
