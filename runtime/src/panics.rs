@@ -80,6 +80,7 @@ sites! {
     ChildDrop => "the drop of a child's specification",
     MemberStart => "the start of a pool's member",
     PoolKey => "the key of a pool's message",
+    PoolCopy => "the copying of a message for a pool's members",
     /// Around what has guards of its own: a panic that comes so far is a fault of the runtime's.
     Backstop => "the runtime",
 }

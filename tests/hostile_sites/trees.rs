@@ -1,12 +1,14 @@
 //! Supervisors and pools.
 
 use super::Case;
-use super::deed::Fuse;
+use super::deed::{Fuse, Hostile};
 use postroom::prelude::*;
 use postroom::supervision::Child;
-use postroom::{DeadLetterReason, Pool};
+use postroom::{CallError, DeadLetterReason, Pool};
 use postroom_tests::eventually;
 use postroom_tests::face::Log;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
@@ -75,7 +77,102 @@ pub(crate) const CASES: &[Case] = &[
             assert_eq!(dead.all(), [DeadLetterReason::Unhandled]);
         }
     }),
+    ("the `Hash` of a pool's key", "PoolKey", |hostile| strike_in_key(hostile, Part::Hash)),
+    ("the `Eq` of a pool's key", "PoolKey", |hostile| strike_in_key(hostile, Part::Eq)),
+    ("the drop of a pool's key", "PoolKey", |hostile| strike_in_key(hostile, Part::Drop)),
+    ("the copying of a message for a pool's members", "PoolCopy", |hostile| {
+        let (dead, own) = (Log::new(), hostile.clone());
+        let log = dead.clone();
+        let host = hostile.run(|builder| builder.on_dead_letter(move |letter| log.add(letter.reason)));
+        let pool = Pool::fixed(3).broadcast::<Copied>().spawn(host, |spawn| spawn.of(Node).serve()).expect("it starts");
+        let answer = host.send(pool.pid(), Copied(own));
+        eventually(|| hostile.has_struck());
+        if hostile.panics() {
+            assert!(answer.is_ok());
+            assert_eq!(dead.all(), [DeadLetterReason::Unhandled], "nobody gets it, rather than some");
+        }
+        if !hostile.shuts_down() {
+            assert_eq!(pool.address().ping().wait(), Ok(()), "the pool goes on");
+        }
+    }),
 ];
+
+/// In which of its code a key strikes.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Hash,
+    Eq,
+    Drop,
+}
+
+/// A key that strikes once, and that is equal to all others.
+#[derive(Clone)]
+struct Marked(Arc<Hostile>, Part);
+
+impl Marked {
+    fn strike_in(&self, part: Part) {
+        if self.1 == part {
+            self.0.strike();
+        }
+    }
+}
+
+impl Hash for Marked {
+    fn hash<H: Hasher>(&self, _: &mut H) {
+        self.strike_in(Part::Hash);
+    }
+}
+
+impl PartialEq for Marked {
+    fn eq(&self, _: &Self) -> bool {
+        self.strike_in(Part::Eq);
+        true
+    }
+}
+
+impl Eq for Marked {}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        self.strike_in(Part::Drop);
+    }
+}
+
+/// A message that is copied for each member but one.
+struct Copied(Arc<Hostile>);
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        self.0.strike();
+        Self(self.0.clone())
+    }
+}
+
+/// Catches: a pool that stands still for ever, or a message that is lost and not counted, because the key of another panicked.
+fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
+    let (dead, own) = (Log::new(), hostile.clone());
+    let log = dead.clone();
+    let host = hostile.run(|builder| builder.on_dead_letter(move |letter| log.add(letter.reason)));
+    let pool = Pool::by_key(move |_: &NodePing| Marked(own.clone(), part));
+    let pool = pool.spawn(host, |spawn, _| spawn.of(Node).serve()).expect("it starts");
+    hostile.disarm();
+    assert_eq!(pool.address().ping().wait(), Ok(()));
+    hostile.arm();
+    let answer = pool.address().ping().wait();
+    eventually(|| hostile.has_struck());
+    if hostile.shuts_down() {
+        return;
+    }
+    if hostile.panics() && part != Part::Drop {
+        assert_eq!((answer, dead.all()), (Err(CallError::Unhandled), vec![DeadLetterReason::Unhandled]));
+    } else {
+        // What it does besides may make dead letters.
+        assert_eq!(answer, Ok(()));
+    }
+    hostile.disarm();
+    assert_eq!(pool.address().ping().wait(), Ok(()), "the pool goes on, with the same member");
+    assert_eq!(pool.statistics().started, 1);
+}
 
 #[process]
 struct Node;

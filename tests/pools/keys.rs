@@ -165,3 +165,81 @@ fn equal_keys_of_a_fixed_pool_meet_the_same_member_and_all_members_are_used() {
         assert_eq!(homes.values().collect::<std::collections::HashSet<_>>().len(), 4);
     });
 }
+
+/// A key that sends to its own pool whenever it is hashed or compared, but for what comes of that.
+#[derive(Clone)]
+struct Chatty(u32);
+
+std::thread_local! {
+    static IS_TALKING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// The pool.
+static TALK: std::sync::OnceLock<Address<Talker>> = std::sync::OnceLock::new();
+
+impl Chatty {
+    fn talk(&self) {
+        if !IS_TALKING.replace(true) {
+            if let Some(pool) = TALK.get() {
+                let _sent = pool.say(self.0 + 1).send();
+                let _asked = pool.say(self.0 + 2).timeout(LONG).wait();
+            }
+            IS_TALKING.set(false);
+        }
+    }
+}
+
+impl std::hash::Hash for Chatty {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.talk();
+        // All have one hash, so that they are compared.
+        state.write_u8(0);
+    }
+}
+
+impl PartialEq for Chatty {
+    fn eq(&self, other: &Self) -> bool {
+        self.talk();
+        self.0 == other.0
+    }
+}
+
+impl Eq for Chatty {}
+
+impl Drop for Chatty {
+    fn drop(&mut self) {
+        self.talk();
+    }
+}
+
+#[process]
+struct Talker;
+
+#[process]
+impl Talker {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn say(&mut self, number: u32) -> u32 {
+        number
+    }
+}
+
+/// Catches: a key's own code runs under a lock of the pool, and whoever uses the pool there waits for itself.
+#[test]
+fn keys_may_use_their_pool_in_all_their_code() {
+    watched(|| {
+        let runtime = builder().build().unwrap();
+        let pool = Pool::by_key(|say: &TalkerSay| Chatty(say.number % 7))
+            .spawn(&runtime, |spawn, _| spawn.of(Talker).serve())
+            .unwrap();
+        TALK.set(pool.address()).unwrap();
+        let callers = [(); 3].map(|()| {
+            let pool = pool.address();
+            thread::spawn(move || (0..50).for_each(|number| assert_eq!(pool.say(number).timeout(LONG).wait(), Ok(number))))
+        });
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert!(pool.statistics().started <= 9, "one for each of the seven keys, and what they add to them");
+    });
+}

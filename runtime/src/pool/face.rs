@@ -2,6 +2,7 @@
 
 use super::front::{Front, Key, Totals};
 use super::keeper::{Factory, Keeper};
+use super::keys::{Keys, Known};
 use super::plan::{Choice, Plan, Rules, Standing};
 use super::route::Routes;
 use crate::actor::address::Address;
@@ -102,7 +103,7 @@ impl Pool {
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
         let rules = Rules { least: 0, most: 1, ..Self::of(0, 1, Some(IDLE)).rules };
-        KeyedPool { rules, routes: Routes::new(None) }.key(key)
+        KeyedPool { rules, routes: Routes::new(None), keys: Arc::new(Keys::new()) }.key(key)
     }
 
     /// Of the members that have room, each gets a message in turn.
@@ -125,7 +126,7 @@ impl Pool {
         let lanes = self.rules.most.max(1);
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         self.lanes = Some(lanes);
-        self.routes.by_key(move |message: &M| (hasher.hash_one(key(message)) % lanes as u64) as usize);
+        self.routes.by_key(move |message: &M| Some((hasher.hash_one(key(message)) % lanes as u64) as usize));
         self
     }
 }
@@ -255,13 +256,21 @@ impl Pool {
 #[must_use = "nothing runs until `.spawn(…)`"]
 pub struct KeyedPool<K> {
     rules: Rules,
-    routes: Routes<K>,
+    routes: Routes<Known<K>>,
+    keys: Arc<Keys<K>>,
 }
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// Where the key of messages of type `M` is. A message of a type that has none is not understood.
+    ///
+    /// What the key does in `Hash`, `Eq` and `Drop` runs without a lock, on the thread that sends: it may block, and may use the
+    /// pool. If it or `key` panics, the message has no key: it is a dead letter, as one that is not understood.
     pub fn key<M: Send + 'static>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
-        self.routes.by_key(key);
+        let keys = self.keys.clone();
+        self.routes.by_key(move |message: &M| {
+            let known = keys.know(key(message));
+            known.inspect_err(|panic| crate::log::error!(%panic, "the key of a pool's message panicked")).ok()
+        });
         self
     }
 
@@ -277,7 +286,8 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
         mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let plan = plan(self.rules, [])?;
-        let factory = Box::new(move |spawn: ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
+        let factory =
+            Box::new(move |spawn: ChildSpawn, known: &Known<K>| member(spawn, known.key()).map(|member| member.pid()));
         start::<S, _>(place.door().host(), plan, self.routes, factory)
     }
 }

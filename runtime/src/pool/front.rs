@@ -343,8 +343,18 @@ impl<K: Key> Front<K> {
         self.count(|totals| totals.accepted += 1);
         let (to, mut payload, caller) = package.into_parts();
         // Copied without the lock: that is its user's code.
-        let copies: Vec<_> = members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
+        let mut copied = || members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
+        let copies: Result<Vec<_>, _> = contain(Site::PoolCopy, &mut copied);
         let package = Package::from_parts(to, payload, caller);
+        let copies = match copies {
+            Ok(copies) => copies,
+            Err(panic) => {
+                // Nobody gets it, rather than some.
+                crate::log::error!(%panic, "a pool's message panicked in being copied for its members");
+                self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
+                return Ok(());
+            }
+        };
         match members.first() {
             Some(first) => self.tell(|plan, _| {
                 plan.spread(*first, package);

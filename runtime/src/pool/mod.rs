@@ -1,7 +1,7 @@
 //! Pools: several processes of one kind behind one PID.
 //!
 //! * [`plan`]: who gets which message, and who comes and goes: a state machine without a clock, a thread or a process;
-//! * [`route`]: which lane a message belongs to;
+//! * [`route`]: which lane a message belongs to; [`keys`]: what lanes are told apart by, where users' keys do;
 //! * [`front`]: what those who send to the pool meet; [`hand`]: how it hears that a message has been handled;
 //! * [`keeper`]: the process that starts the members and hears of their ends;
 //! * [`face`]: what a user writes.
@@ -10,5 +10,6 @@ pub(crate) mod face;
 mod front;
 mod hand;
 mod keeper;
+mod keys;
 pub(crate) mod plan;
 mod route;

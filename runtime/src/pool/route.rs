@@ -29,9 +29,9 @@ impl<K: Clone + 'static> Routes<K> {
         Self { keys: HashMap::new(), copies: HashMap::new(), otherwise }
     }
 
-    /// Messages of type `M` go to the lane that `key` says.
-    pub(crate) fn by_key<M: Send + 'static>(&mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) {
-        let key = move |message: &mut Payload| message.get_mut::<M>().map(|message| key(message));
+    /// Messages of type `M` go to the lane that `key` says, if it says one.
+    pub(crate) fn by_key<M: Send + 'static>(&mut self, key: impl Fn(&M) -> Option<K> + Send + Sync + 'static) {
+        let key = move |message: &mut Payload| message.get_mut::<M>().and_then(|message| key(message));
         self.keys.insert(TypeId::of::<M>(), Box::new(key));
     }
 

@@ -1,0 +1,182 @@
+//! The keys of a pool, each known by a number: what the pool's plan, under its lock, tells its lanes apart by.
+//!
+//! Whatever a key does in `Hash`, `Eq` and `Drop` is its user's code: it may panic, block, or send to the very pool. So it runs
+//! without any lock, on the thread that sends, under the guard of whoever asks for a route; the plan compares and clones numbers.
+//!
+//! 1. The key is hashed. 2. Under the lock, those known with the same hash are taken note of. 3. Without it they are compared;
+//! one that is equal is the key's number. 4. If none is, the key is entered, under the lock, unless others have been since 2:
+//! then it is compared with those, by 3. So equal keys have one number, whoever sends them at the same time.
+//!
+//! A key that nobody refers to any more is let go when the list would grow. The list itself holds each key, so that a reference
+//! that is dropped under a lock is never the last.
+
+use crate::exit::Panic;
+use crate::panics::{Site, contain, dispose};
+use crate::sync::{Arc, Mutex, lock};
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::mem::ManuallyDrop;
+
+/// A key, known by its number.
+pub(crate) struct Known<K>(Arc<Entry<K>>);
+
+struct Entry<K> {
+    number: u64,
+    key: ManuallyDrop<K>,
+}
+
+/// See the module.
+pub(crate) struct Keys<K> {
+    hasher: RandomState,
+    list: Mutex<List<K>>,
+}
+
+struct List<K> {
+    /// By their hashes; those of one hash in the order of their numbers.
+    known: HashMap<u64, Vec<Known<K>>>,
+    count: usize,
+    /// At how many it is looked which of them can be let go.
+    bound: usize,
+    /// The number that was given last.
+    last: u64,
+}
+
+/// How many keys a list has at least when it is looked which can be let go.
+const SOME: usize = 64;
+
+impl<K: Hash + Eq> Keys<K> {
+    pub(crate) fn new() -> Self {
+        let list = List { known: HashMap::new(), count: 0, bound: SOME, last: 0 };
+        Self { hasher: RandomState::new(), list: Mutex::new(list) }
+    }
+
+    /// The number of the key: that of one that is equal, or a new one.
+    ///
+    /// # Errors
+    /// The panic of the key's own code; then nothing has changed.
+    pub(crate) fn know(&self, key: K) -> Result<Known<K>, Panic> {
+        // A key that panics may do so in its drop as well, which must not be during the first panic.
+        let hash = match contain(Site::PoolKey, || self.hasher.hash_one(&key)) {
+            Ok(hash) => hash,
+            Err(panic) => {
+                dispose(Site::PoolKey, key);
+                return Err(panic);
+            }
+        };
+        let mut compared = 0;
+        loop {
+            let candidates: Vec<Known<K>> = {
+                let list = lock(&self.list);
+                let alike = list.known.get(&hash).map_or(&[][..], Vec::as_slice);
+                alike.iter().filter(|known| known.0.number > compared).cloned().collect()
+            };
+            let found = contain(Site::PoolKey, || candidates.iter().find(|known| *known.key() == key).cloned());
+            if let Some(found) = found.transpose() {
+                dispose(Site::PoolKey, key);
+                return found;
+            }
+            compared = candidates.last().map_or(compared, |known| known.0.number);
+            let mut list = lock(&self.list);
+            let newest = list.known.get(&hash).and_then(|alike| alike.last()).map_or(0, |known| known.0.number);
+            if newest > compared {
+                continue;
+            }
+            let (known, unused) = list.enter(hash, key);
+            drop(list);
+            // Their drops are their users' code.
+            drop(unused);
+            return Ok(known);
+        }
+    }
+}
+
+impl<K> List<K> {
+    /// Enters a key. Gives those that have been let go for it, to be dropped without the lock.
+    fn enter(&mut self, hash: u64, key: K) -> (Known<K>, Vec<Known<K>>) {
+        let unused = if self.count >= self.bound { self.sweep() } else { Vec::new() };
+        self.last += 1;
+        let known = Known(Arc::new(Entry { number: self.last, key: ManuallyDrop::new(key) }));
+        self.known.entry(hash).or_default().push(known.clone());
+        self.count += 1;
+        (known, unused)
+    }
+
+    /// Lets those go that nobody else refers to. A new reference to one of them comes only by the list, whose lock is held.
+    #[cold]
+    fn sweep(&mut self) -> Vec<Known<K>> {
+        let mut unused = Vec::new();
+        self.known.retain(|_, alike| {
+            unused.extend(alike.extract_if(.., |known| Arc::strong_count(&known.0) == 1));
+            !alike.is_empty()
+        });
+        self.count -= unused.len();
+        self.bound = SOME.max(2 * self.count);
+        unused
+    }
+}
+
+impl<K> Known<K> {
+    pub(crate) fn key(&self) -> &K {
+        &self.0.key
+    }
+}
+
+impl<K> Drop for Entry<K> {
+    fn drop(&mut self) {
+        // SAFETY: taken once, as this is its end.
+        dispose(Site::PoolKey, unsafe { ManuallyDrop::take(&mut self.key) });
+    }
+}
+
+impl<K> Clone for Known<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> PartialEq for Known<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl<K> Eq for Known<K> {}
+
+impl<K> Hash for Known<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.number.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_keys_have_one_number_whoever_sends_them_at_the_same_time() {
+        let keys = Keys::new();
+        let numbers = std::thread::scope(|scope| {
+            let ask =
+                || (0..500).map(|key: u64| keys.know((key % 100).to_string()).unwrap().0.number).collect::<Vec<_>>();
+            let threads = [(); 3].map(|()| scope.spawn(ask));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        // Each was let go now and then, as nobody kept its number: what is known at the same time is told apart.
+        assert!(numbers.iter().all(|numbers| numbers.len() == 500));
+        let held: Vec<_> = (0..200).map(|key: u64| keys.know(key.to_string()).unwrap()).collect();
+        for (key, known) in held.iter().enumerate() {
+            assert!(keys.know(key.to_string()).unwrap() == *known && *known.key() == key.to_string());
+        }
+    }
+
+    /// Catches: a list that keeps every key there ever was.
+    #[test]
+    fn keys_that_nobody_refers_to_are_let_go_and_those_in_use_are_kept() {
+        let keys = Keys::new();
+        let held: Vec<_> = (0..10).map(|key| keys.know(key).unwrap()).collect();
+        (10..100_000).for_each(|key| drop(keys.know(key).unwrap()));
+        assert!(lock(&keys.list).count <= 2 * SOME);
+        assert!(held.iter().enumerate().all(|(key, known)| keys.know(key as i32).unwrap() == *known));
+    }
+}
