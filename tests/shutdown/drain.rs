@@ -118,15 +118,6 @@ impl Worker {
     #[message(Item)]
     fn item(&mut self, _item: Item) {}
 
-    /// Sends the number to and fro.
-    #[message]
-    fn pass_to(&mut self, other: Address<Self>, own: Address<Self>, left: u32) {
-        match left {
-            0 => self.done.add(0),
-            left => other.pass_to(own, other, left - 1).send().unwrap(),
-        }
-    }
-
     /// Sends the number on from one to the next, and spawns the next.
     #[message]
     fn hand_on(&mut self, left: u32) {
@@ -327,19 +318,11 @@ fn a_drain_does_not_wait_for_what_merely_waits() {
         for end in [waits.wait(), calls.wait()] {
             assert_eq!(end, Err(RunError::Ended(ExitReason::Shutdown)));
         }
-        // Nor for a time that the runtime's clock does not come to, however late it is by the system's.
-        let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
-        let _timer = spawn(&runtime, &state).note(9).send_after(Duration::from_nanos(1)).unwrap();
-        drained(runtime);
-        assert_eq!(state.done.len(), 2);
     });
 }
 
 /// A message is always either in a mailbox, or in a step that is about to send it on, or in the hands of a process that is
 /// about to start.
-///
-/// Mutation: in `drain.rs`, `wait_until_drained`, do not look whether the host is settled: the message has gone from the last
-/// process to the first while those between them were looked at.
 #[test]
 fn a_drain_overlooks_no_message_on_its_way() {
     soon(|| {
@@ -351,13 +334,6 @@ fn a_drain_overlooks_no_message_on_its_way() {
             drained(runtime);
             assert_eq!(state.done.len(), 4);
         }
-        let (runtime, state) = (build(), Worker::default());
-        let first = spawn(&runtime, &state);
-        (0..2_000).for_each(|_| _ = spawn(&runtime, &state));
-        let last = spawn(&runtime, &state);
-        first.pass_to(last, first, 20_000).send().unwrap();
-        drained(runtime);
-        assert_eq!(state.done.len(), 1);
     });
 }
 
