@@ -51,7 +51,8 @@ fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     assert!(lines.next().is_some_and(|line| line.starts_with("one_for_one <")), "{text}");
     let mut in_tree = 0;
     for (number, line) in lines.enumerate() {
-        if !line.starts_with(&format!("  parser {number}: Parser <")) {
+        // With its PID, unless it is just being started again.
+        if !line.starts_with(&format!("  parser {number}: Parser ")) {
             assert!(line.starts_with("supervised: "), "{text}");
             break;
         }
