@@ -211,3 +211,23 @@ fn events_come_whole_and_in_order_while_others_subscribe_and_die() {
         assert_eq!((statistics.topics, statistics.subscribers, statistics.memberships), (0, 0, 0));
     });
 }
+
+/// Catches: a list of subscribers that is kept from one publication to the next although one has come, or gone, in between.
+/// (Mutation: in `rooms.rs`, `join_once` or `leave` leaves the room's list as it is.)
+#[test]
+fn who_subscribes_or_leaves_between_two_publications_counts_for_the_second() {
+    with_runtime(|runtime| {
+        let topic = runtime.topic::<Placed>("in between");
+        let clerks = [(); 3].map(|()| clerk(runtime));
+        let publish = |number| topic.publish(Placed(number));
+        assert!(topic.subscribe(clerks[0]).unwrap());
+        assert_eq!(publish(1), 1);
+        assert!(topic.subscribe(clerks[1]).unwrap());
+        assert_eq!(publish(2), 2);
+        assert!(topic.unsubscribe(clerks[0].pid()));
+        assert!(topic.subscribe(clerks[2]).unwrap());
+        assert_eq!(publish(3), 2);
+        let placed = clerks.map(|clerk| clerk.seen().wait().unwrap().0);
+        assert_eq!(placed, [vec![1, 2], vec![2, 3], vec![3]]);
+    });
+}

@@ -237,7 +237,9 @@ fn keys_may_use_their_pool_in_all_their_code() {
         TALK.set(pool.address()).unwrap();
         let callers = [(); 3].map(|()| {
             let pool = pool.address();
-            thread::spawn(move || (0..50).for_each(|number| assert_eq!(pool.say(number).timeout(LONG).wait(), Ok(number))))
+            thread::spawn(move || {
+                (0..50).for_each(|number| assert_eq!(pool.say(number).timeout(LONG).wait(), Ok(number)))
+            })
         });
         callers.into_iter().for_each(|caller| caller.join().unwrap());
         assert!(pool.statistics().started <= 9, "one for each of the seven keys, and what they add to them");

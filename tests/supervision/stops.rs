@@ -204,3 +204,92 @@ fn a_supervisor_that_is_killed_takes_its_children_along() {
         assert_eq!(tree.join().wait(), ExitReason::Killed);
     });
 }
+
+/// A group of a child that fails and a transient one beside it.
+fn group(runtime: &Runtime, log: &Log<String>) -> (Tree, Address<Worker>, Address<Worker>) {
+    let tree = eager(Supervisor::one_for_all())
+        .child("a", worker("a", log))
+        .add(Child::new("b", worker("b", log)).transient())
+        .spawn(runtime)
+        .unwrap();
+    let (a, b) = (tree.child("a").unwrap(), tree.child("b").unwrap());
+    (tree, a, b)
+}
+
+fn is(tree: &Tree, child: usize, state: ChildState) -> bool {
+    tree.children()[child].state == state
+}
+
+/// Catches: a child that was stopped by hand comes back when its group is restarted. (Mutation: in `settle.rs`, `finished` alone.)
+#[test]
+fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let (tree, a, b) = group(&runtime, &log);
+        tree.stop_child("b").unwrap();
+        eventually(|| is(&tree, 1, ChildState::Down));
+        crash(a);
+        until_restarted(&tree, "a", 1);
+        is_back(a);
+        assert!(is(&tree, 1, ChildState::Down) && !b.pid().is_alive());
+        assert_eq!(lines(&log).iter().filter(|line| *line == "b starts").count(), 1);
+    });
+}
+
+/// Catches: that a child was stopped once is remembered when it has been started again, and has finished by itself. (Mutation: in
+/// `wishes.rs`, `restart_child` leaves `stopped` as it is.)
+#[test]
+fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_stopped_before() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let (tree, a, b) = group(&runtime, &log);
+        tree.stop_child("b").unwrap();
+        eventually(|| is(&tree, 1, ChildState::Down));
+        tree.restart_child("b").unwrap();
+        is_back(b);
+        b.finish().send().unwrap();
+        eventually(|| is(&tree, 1, ChildState::Down));
+        crash(a);
+        is_back(a);
+        is_back(b);
+        assert_eq!(lines(&log).iter().filter(|line| *line == "b starts").count(), 3);
+    });
+}
+
+/// Catches: the failure after a long run counts as one more in a row, or as none, so that the one after it waits too long or not
+/// long enough. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
+#[test]
+fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {
+    soon(|| {
+        let clock = postroom::Clock::manual();
+        let runtime = postroom_tests::face::builder().clock(clock.clone()).build().unwrap();
+        let (began, starts) = (clock.now(), Log::new());
+        let (log, watch, seen) = (Log::new(), clock.clone(), starts.clone());
+        let mut start = worker("a", &log);
+        let millis = Duration::from_millis;
+        let backoff = Backoff::exponential(millis(10), millis(1_000)).jitter(0.0).reset_after(Duration::from_secs(5));
+        let tree = Supervisor::one_for_one()
+            .intensity(u32::MAX, Duration::MAX)
+            .backoff(backoff)
+            .child("a", move |spawn| {
+                seen.add(watch.now() - began);
+                start(spawn)
+            })
+            .spawn(&runtime)
+            .unwrap();
+        let a: Address<Worker> = tree.child("a").unwrap();
+        let mut fail_after = |run: Duration| {
+            clock.advance(run).unwrap();
+            let before = clock.now();
+            crash(a);
+            clock.advance(millis(2_000)).unwrap();
+            let started = began + *starts.all().last().unwrap();
+            started - before
+        };
+        // Two seconds of running follow each start here, but for the long ones.
+        let delays =
+            [fail_after(millis(0)), fail_after(millis(0)), fail_after(Duration::from_secs(9)), fail_after(millis(0))];
+        assert_eq!(delays, [10, 20, 10, 20].map(millis));
+        drop(tree);
+    });
+}
