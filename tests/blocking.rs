@@ -17,12 +17,13 @@ mod stress;
 #[path = "blocking/together.rs"]
 mod together;
 
-/// How many threads of this program carry `name` (as the system knows it).
-/// Without the one that looks for stalls.
+/// How many threads that run processes carry `name` (as the system knows it). Their names end with a number, those of the one
+/// that looks for stalls and the one that reports them do not.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    names.filter(|comm| comm.strip_prefix(name).is_some_and(|rest| !rest.starts_with("-m"))).count()
+    let is_number = |rest: &str| rest.strip_prefix('-').is_some_and(|rest| rest.trim_end().parse::<u32>().is_ok());
+    names.filter(|comm| comm.strip_prefix(name).is_some_and(is_number)).count()
 }
 
 /// What is counted here is what steps do that say that they block: nobody takes a worker from one that does not.

@@ -7,11 +7,12 @@
 //!
 //! What is counted is the whole program's, so this binary has this one test and no other.
 //!
-//! Seen to fail by each of these alone: the reactor's callback that keeps the reactor alive (two descriptors for each runtime); the
+//! Seen to fail by each of these alone: the handles of the threads kept by a runtime that is dropped inside (some mappings for
+//! each: stacks); the reactor's callback that keeps the reactor alive (two descriptors for each runtime); the
 //! thread of the reactor not told to end by a runtime that is dropped inside; 16 KiB more lost with each host.
 //!
-//! Blind spots: descriptors and threads are counted on Linux only; what the system keeps for a program besides these (mappings,
-//! locks on files) is not; a leak below [`PER_RUNTIME`] is not seen, nor one on a path that these runtimes do not take.
+//! Blind spots: descriptors, threads and mappings are counted on Linux only; what the system keeps for a program besides these
+//! (locks on files) is not; a leak below [`PER_RUNTIME`] is not seen, nor one on a path that these runtimes do not take.
 
 #[path = "leaks/heap.rs"]
 mod heap;
@@ -35,6 +36,10 @@ const PER_RUNTIME: i64 = 32 << 10;
 /// How many bytes in large pieces there may be more in the end: slots, nodes and blocks are used again, and one more region is
 /// taken if a thread that ends late has some in its hands.
 const MORE_LARGE: i64 = 4 << 20;
+
+/// How many mappings of memory there may be more in the end: the C library keeps some stacks for later threads, and has an arena or
+/// two for each of those that allocate at the same time.
+const MORE_MAPPINGS: usize = 400;
 
 /// After how long a descriptor or a thread that is still there counts as left.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -117,6 +122,11 @@ fn held() -> Option<[usize; 2]> {
     cfg!(target_os = "linux").then(|| ["fd", "task"].map(listed))
 }
 
+/// How many mappings of memory the program has: a thread that has ended and was neither joined nor let go of keeps its stack.
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
+}
+
 /// Waits until the program has as many file descriptors and threads as it had. A thread is in the system's list for a moment after
 /// it has been joined, and a runtime that ends inside of a process ends its threads later.
 fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
@@ -130,14 +140,18 @@ fn leaves_nothing(kind: &str, has_reactor: bool, builder: fn() -> Builder) {
     let before = held();
     (0..FIRST).for_each(|number| live(builder(), has_reactor, number));
     come_back_to(before, kind);
-    let heap_before = heap();
+    let (heap_before, mappings_before) = (heap(), mappings());
     (0..RUNTIMES).for_each(|number| live(builder(), has_reactor, number));
     come_back_to(before, kind);
     let [small, large] = [0, 1].map(|size| heap()[size] - heap_before[size]);
     let each = small / RUNTIMES as i64;
-    println!("{kind}: each runtime left {each} bytes in small pieces, all of them {large} in large ones");
+    let more = mappings().saturating_sub(mappings_before);
+    println!(
+        "{kind}: each runtime left {each} bytes in small pieces, all of them {large} in large ones and {more} mappings"
+    );
     assert!(each <= PER_RUNTIME, "{kind}: each runtime left {each} bytes, more than {PER_RUNTIME}");
     assert!(large <= MORE_LARGE, "{kind}: {large} bytes more in large pieces");
+    assert!(more <= MORE_MAPPINGS, "{kind}: {more} mappings more");
 }
 
 #[test]

@@ -61,8 +61,18 @@ struct State<K> {
     /// The timer that is set.
     alarm: Option<(Moment, TimerKey)>,
     totals: Totals,
+    /// The latest time that the plan has been told. Each thread has a notion of its own of what time it is about, and a plan for
+    /// which time went backwards would wait for what is over.
+    latest: Option<Moment>,
     /// Those that wait until the pool may have room.
     rooms: Vec<Arc<Oneshot<()>>>,
+}
+
+impl<K> State<K> {
+    /// That time, or the latest that the plan has been told.
+    fn no_earlier(&mut self, now: Moment) -> Moment {
+        *self.latest.insert(self.latest.map_or(now, |latest| latest.max(now)))
+    }
 }
 
 /// What a pool has done so far.
@@ -76,7 +86,8 @@ pub(crate) struct Totals {
 
 impl<K: Key> Front<K> {
     pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
-        let state = State { plan, acting: false, alarm: None, totals: Totals::default(), rooms: Vec::new() };
+        let state =
+            State { plan, acting: false, alarm: None, totals: Totals::default(), latest: None, rooms: Vec::new() };
         let front = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
@@ -92,7 +103,8 @@ impl<K: Key> Front<K> {
     /// Tells the plan something, and carries out what it says.
     pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Plan<K, Package>, Moment) -> R) -> R {
         let mut state = lock(&self.state);
-        let told = what(&mut state.plan, self.now());
+        let now = state.no_earlier(self.now());
+        let told = what(&mut state.plan, now);
         self.act(state);
         told
     }
@@ -100,7 +112,7 @@ impl<K: Key> Front<K> {
     /// The pool is over: nobody carries out what the plan says. Gives what waited, and the members that have not ended.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
-        let now = self.now();
+        let now = state.no_earlier(self.now());
         let left = state.plan.abandon(now, ExitReason::Gone);
         state.plan.close();
         if let Some((_, key)) = state.alarm.take() {
@@ -239,7 +251,7 @@ impl<K: Key> Front<K> {
     fn ring(&self, due: Moment) {
         let mut state = lock(&self.state);
         state.alarm = None;
-        let now = self.now().max(due);
+        let now = state.no_earlier(self.now().max(due));
         state.plan.tick(now);
         self.act(state);
     }
@@ -323,7 +335,8 @@ impl<K: Key> Behind for Front<K> {
 impl<K: Key> Front<K> {
     fn arrive(&self, key: K, package: Package) -> Result<(), (Package, Refusal)> {
         let mut state = lock(&self.state);
-        let arrived = state.plan.arrive(self.now(), key, package);
+        let now = state.no_earlier(self.now());
+        let arrived = state.plan.arrive(now, key, package);
         match arrived {
             Ok(()) => state.totals.accepted += 1,
             Err(_) => state.totals.refused += 1,

@@ -243,12 +243,22 @@ impl Host {
         self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
     }
 
-    /// Keeps the handle of a thread that has been started.
+    /// Keeps the handle of a thread that has been started, for the shutdown to join it. Without its handle the system takes the
+    /// thread's stack back when it ends.
     pub(crate) fn keep_thread(&self, thread: Handle) {
         let mut threads = lock(&self.running);
+        if self.unattended.load(Ordering::SeqCst) {
+            return;
+        }
         // Those that have ended are let go here, so that their number stays that of the threads.
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
+    }
+
+    /// Lets go of all threads: nobody will join them. `unattended` is set, so under the lock either [`keep_thread`](Self::keep_thread)
+    /// sees that, or this sees what it has put there.
+    pub(crate) fn detach_threads(&self) {
+        lock(&self.running).clear();
     }
 
     /// Wakes that thread.

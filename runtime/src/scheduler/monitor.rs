@@ -71,7 +71,7 @@ impl Host {
         if monitor.is_none() {
             let thread = spawn_thread(format!("{}-monitor", self.config.name), move || self.look_on())?;
             *monitor = Some(thread.thread().clone());
-            lock(&self.running).push(Handle::new(thread, None));
+            self.keep_thread(Handle::new(thread, None));
         }
         Ok(())
     }

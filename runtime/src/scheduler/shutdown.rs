@@ -180,6 +180,7 @@ impl Host {
     /// leave ends the threads; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         self.unattended.store(true, Ordering::SeqCst);
+        self.detach_threads();
         self.close();
         self.tell_those_of_age(reason);
         let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
