@@ -3,9 +3,12 @@
 //! Whatever a key does in `Hash`, `Eq` and `Drop` is its user's code: it may panic, block, or send to the very pool. So it runs
 //! without any lock, on the thread that sends, under the guard of whoever asks for a route; the plan compares and clones numbers.
 //!
-//! 1. The key is hashed. 2. Under the lock, those known with the same hash are taken note of. 3. Without it they are compared;
-//! one that is equal is the key's number. 4. If none is, the key is entered, under the lock, unless others have been since 2:
-//! then it is compared with those, by 3. So equal keys have one number, whoever sends them at the same time.
+//! 1. The key is hashed.
+//! 2. Under the lock, those known with the same hash are taken note of.
+//! 3. Without it they are compared; the number of one that is equal is the key's.
+//! 4. If none is, the key is entered, under the lock, unless others have been since 2: then it is compared with those, by 3.
+//!
+//! So equal keys have one number, whoever sends them at the same time.
 //!
 //! A key that nobody refers to any more is let go when the list would grow. The list itself holds each key, so that a reference
 //! that is dropped under a lock is never the last.
