@@ -278,7 +278,7 @@ fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() 
             .spawn(&runtime)
             .unwrap();
         let a: Address<Worker> = tree.child("a").unwrap();
-        let mut fail_after = |run: Duration| {
+        let fail_after = |run: Duration| {
             clock.advance(run).unwrap();
             let before = clock.now();
             crash(a);
