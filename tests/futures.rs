@@ -515,6 +515,37 @@ fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited()
     });
 }
 
+/// Catches: the message that waited first is forgotten when another one is taken behind it, or its error is; a sink that is closed
+/// while one waits. (Mutations: in `sink.rs`, `start_send` goes on after an error; `poll_close` does nothing.)
+#[test]
+fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_first_error() {
+    with_runtime(|runtime| {
+        for dies in [false, true] {
+            let (gate, inside) = (Gate::new(), Gate::new());
+            let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
+            let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
+            let mut sink = Recipient::<usize>::from(slow).sink();
+            assert!(poll_once(pin!(sink.send(1))).is_ready());
+            inside.pass();
+            // One has its place in the mailbox, one waits for room, and one comes behind that.
+            for number in [10, 100, 1_000] {
+                sink.start_send_unpin(number).unwrap();
+            }
+            assert!(poll_once(pin!(sink.close())).is_pending());
+            if dies {
+                slow.pid().kill();
+                gate.open();
+                let error = runtime.block_on(sink.close()).unwrap_err();
+                assert_eq!((error.message, error.reason), (100, SendFailure::Gone(slow.pid())));
+            } else {
+                gate.open();
+                runtime.block_on(sink.close()).unwrap();
+                until(|| slow.sum().wait() == Ok(1_111));
+            }
+        }
+    });
+}
+
 #[test]
 fn answers_that_come_one_after_the_other_are_a_stream_and_a_process_can_attach_them() {
     struct Number(u32);

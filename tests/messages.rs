@@ -476,3 +476,54 @@ fn a_stack_that_no_step_fits_on_is_refused() {
     let runtime = Runtime::builder().worker_stack_size(64 << 10).build().unwrap();
     assert_eq!(runtime.spawn(Shelf(0)).serve().unwrap().count().wait(), Ok(1));
 }
+
+/// Says of all that can be said that it is as if nothing were said.
+#[process(on_error = "report")]
+struct Patient(u32);
+
+#[process]
+impl Patient {
+    /// It is there.
+    #[cfg(not(any()))]
+    #[entry]
+    fn open(&mut self, number: u32) {
+        self.0 = number;
+    }
+
+    /// It is not.
+    #[cfg(any())]
+    #[entry]
+    fn open(&mut self, text: String) {
+        self.0 = text.len() as u32;
+    }
+
+    #[message]
+    fn fail(&mut self) -> Result<(), String> {
+        Err("it could not be done".to_string())
+    }
+
+    #[message]
+    fn number(&self) -> u32 {
+        self.0
+    }
+}
+
+/// Catches: a process that is to report its errors and dies of one.
+#[test]
+fn a_process_that_reports_its_errors_lives_on() {
+    let runtime = Runtime::new().unwrap();
+    let patient = runtime.spawn(Patient(0)).open(7).unwrap();
+    patient.fail().send().unwrap();
+    assert!(patient.fail().wait().is_err());
+    assert_eq!(patient.number().wait(), Ok(7));
+}
+
+/// Catches: an entry whose condition holds is left out of what can be started by name, or one whose condition does not is kept.
+#[test]
+fn an_entry_is_there_if_its_condition_holds() {
+    let runtime = Runtime::new().unwrap();
+    runtime.register_with("Patient", || Patient(0));
+    let started = runtime.start("Patient", "open", payloads![5_u32]).unwrap();
+    assert_eq!(runtime.address::<Patient>(started).unwrap().number().wait(), Ok(5));
+    assert!(runtime.start("Patient", "open", payloads!["text".to_string()]).is_err());
+}

@@ -378,3 +378,50 @@ fn a_process_can_shut_another_runtime_down() {
         assert_eq!((report.ended, report.is_clean()), (1, true));
     });
 }
+
+/// Takes no notice of being told to end.
+#[process]
+struct Deaf;
+
+#[process]
+impl Deaf {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[signal]
+    fn cancelled(&mut self, _cancel: Cancel) {}
+}
+
+/// Has a runtime, and drops it.
+#[process]
+struct Owner(Option<Runtime>);
+
+#[process]
+impl Owner {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn own(&mut self, runtime: Runtime) {
+        self.0 = Some(runtime);
+    }
+
+    #[message]
+    fn drop_it(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// Catches: a runtime that is dropped by one of its own processes waits for ever for one that does not end. (Mutation: in
+/// `shutdown.rs`, `begin_shut_down` sets no timer.)
+#[test]
+fn a_process_that_does_not_end_is_killed_at_the_deadline_of_a_shutdown_from_inside() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).shutdown_deadline(Duration::from_millis(20)).build().unwrap();
+        let (deaf, owner) = (runtime.spawn(Deaf).serve().unwrap(), runtime.spawn(Owner(None)).serve().unwrap());
+        let end = deaf.pid().join();
+        owner.own(runtime).wait().unwrap();
+        let _may_end_first = owner.drop_it().wait();
+        assert_eq!(end.wait(), ExitReason::Killed);
+    });
+}

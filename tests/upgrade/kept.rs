@@ -95,3 +95,54 @@ fn many_upgrades_back_and_forth_lose_no_message() {
         assert_eq!(old.add(0).wait(), Ok(TIMES * 10));
     });
 }
+
+/// Says nothing of the ends of those that it is linked to.
+#[process]
+struct Plain;
+
+#[process]
+impl Plain {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn trap(&mut self, ctx: &mut Context<Self>) {
+        ctx.trap_exits(true);
+    }
+
+    #[message]
+    fn bind(&mut self, to: Pid) {
+        to.link().unwrap();
+    }
+}
+
+/// Nor does this.
+#[process]
+struct Plainer;
+
+#[process]
+impl Plainer {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn ping(&mut self) {}
+}
+
+/// Catches: an upgrade takes back that the process has said itself that it traps exits. (Mutation: in `succeed.rs`, trap as the new
+/// definition does also if both are alike.)
+#[test]
+fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_definitions_that_are_alike() {
+    soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let (plain, other) = (runtime.spawn(Plain).serve().unwrap(), runtime.spawn(Plain).serve().unwrap());
+        plain.trap().wait().unwrap();
+        plain.bind(other.pid()).wait().unwrap();
+        let plainer = plain.pid().upgrade(|_: Plain| Plainer).wait().unwrap();
+        let end = other.pid().join();
+        other.pid().kill();
+        assert_eq!(end.wait(), ExitReason::Killed);
+        // The link was heard before the end was told, and goes before messages.
+        assert_eq!(plainer.ping().wait(), Ok(()));
+    });
+}
