@@ -126,6 +126,35 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
     });
 }
 
+/// Catches: what is sent to the child that its supervisor gave up on waits until the supervisor has ended, however long the
+/// others take to stop. (Mutation: in `driver.rs`, `may_return` does not ask whether the supervisor gave up.)
+#[test]
+fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it_still_stops_the_others() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = log.clone();
+        let tree = eager(Supervisor::one_for_one()).child("sub", move |spawn| {
+            let b = Child::new("b", worker("b", &own)).keep_messages();
+            let slow = Child::new("c", worker("c", &own)).stop_within(Duration::MAX);
+            Supervisor::one_for_one().intensity(0, Duration::MAX).add(b).add(slow).spawn(spawn)
+        });
+        let tree = tree.spawn(&runtime).unwrap();
+        let sub = tree.tree("sub").unwrap();
+        let (b, c): (Address<Worker>, Address<Worker>) = (sub.child("b").unwrap(), sub.child("c").unwrap());
+        let (here, go) = (Latch::new(), Latch::new());
+        c.pass(here.clone(), go.clone()).send().unwrap();
+        here.wait();
+        crash(b);
+        // It finds the child down or given up on: in either case it fails before the other child has stopped.
+        let answer = b.add(7).timeout(Duration::from_secs(10)).wait();
+        assert!(matches!(answer, Err(CallError::Gone(_))), "{answer:?}");
+        assert!(b.add(7).send().is_err(), "nothing is kept for it any more");
+        go.open();
+        is_back(b);
+        assert_eq!(b.add(1).wait(), Ok(1));
+    });
+}
+
 /// A handle of the tree inside one of its children: it may ask, stop and restart from there.
 #[test]
 fn a_child_may_have_the_handle_of_its_own_tree() {

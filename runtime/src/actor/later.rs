@@ -270,3 +270,65 @@ impl Again for Every {
         !matches!(*lock(&self.state), State::Over)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mailbox;
+    use crate::clock::{SharedMoment, Told};
+
+    type Alarm = (Moment, Box<dyn FnOnce() + Send>);
+
+    /// Keeps the time as a test says, which fires what is set when it likes.
+    struct Keeper {
+        now: &'static SharedMoment,
+        set: Mutex<Vec<Alarm>>,
+    }
+
+    impl TimeKeeper for Keeper {
+        fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+            lock(&self.set).push((due, action));
+            Some(TimerKey { place: 0, serial: 1 })
+        }
+
+        fn forget(&'static self, _: TimerKey) -> bool {
+            false
+        }
+
+        fn reset(&'static self, _: TimerKey, _: Moment) -> bool {
+            false
+        }
+
+        fn is_pending(&'static self, _: TimerKey) -> bool {
+            true
+        }
+
+        fn told(&self) -> Told {
+            Some(self.now)
+        }
+    }
+
+    /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for. (Mutations: in
+    /// `Every::send`, the next is due one period from now, or at once, or one period from when this was due.)
+    #[test]
+    fn a_copy_that_is_sent_late_leaves_the_others_where_they_were() {
+        let mut mailbox = Mailbox::new().unwrap();
+        let millis = Duration::from_millis;
+        let began = Moment::now();
+        let now = Box::leak(Box::new(SharedMoment::new(began)));
+        let keeper: &'static Keeper = Box::leak(Box::new(Keeper { now, set: Mutex::default() }));
+        let state = Mutex::new(State::Sending(current_thread().id()));
+        let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), keeper, state });
+        assert!(every.arm(began.after(millis(10)), 7_u64));
+        // How late each is, and when the next one is due then.
+        for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
+            let (due, fire) = lock(&keeper.set).pop().expect("one is always set");
+            keeper.now.store(due.after(millis(late)));
+            fire();
+            assert_eq!(mailbox.receive().take::<u64>().unwrap(), 7);
+            let set: Vec<_> = lock(&keeper.set).iter().map(|(due, _)| due.since(began)).collect();
+            assert_eq!(set, [millis(next)], "after one that was {late} ms late");
+        }
+        assert!(every.is_pending());
+    }
+}

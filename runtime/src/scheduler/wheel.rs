@@ -609,6 +609,62 @@ mod tests {
         assert_eq!((wheel.len(), wheel.next()), (1, 7 << TICK));
     }
 
+    /// Catches: an entry that is the first of what is left of a slot comes though it was cancelled or put off, or takes others
+    /// with it. (Mutations: in `take_off`, the slot's first stays what it was; in `take_apart`, the first keeps its `previous`.)
+    #[test]
+    fn the_first_of_a_slot_that_is_being_taken_apart_can_be_cancelled_and_put_off() {
+        const COUNT: u64 = 4 * PORTION as u64;
+        for left in [0, 1, PORTION] {
+            let mut wheel = Wheel::new();
+            let due = |name| (5 << TICK) + name;
+            let keys: Vec<_> = (0..COUNT).map(|name| wheel.insert(due(name), name).expect("there is room")).collect();
+            let mut expected: Vec<_> = (0..COUNT).map(|name| (due(name), name)).collect();
+            let (now, later) = (10 << TICK, 20 << TICK);
+            assert_eq!((wheel.pop(now, now), wheel.apart.len()), (None, 1), "a portion is brought, no more");
+            for _ in left..COUNT as usize - PORTION {
+                let first = &wheel.entries[wheel.apart[0] as usize];
+                let name = first.value.expect("it is there");
+                expected.retain(|(_, other)| *other != name);
+                if name % 2 == 0 {
+                    assert_eq!(wheel.cancel(keys[name as usize]), Some(name));
+                } else {
+                    assert!(wheel.reset(keys[name as usize], later + name));
+                    expected.push((later + name, name));
+                }
+            }
+            expected.sort_unstable();
+            let mut came = Vec::new();
+            for now in [now, 2 * later] {
+                let mut calls = 0;
+                while wheel.next() <= now {
+                    came.extend(wheel.pop(now, now).map(|name| (now, name)));
+                    calls += 1;
+                    assert!(calls <= 2 * COUNT, "there is always more to do");
+                }
+            }
+            let expected: Vec<_> =
+                expected.iter().map(|(due, name)| (if *due < later { now } else { 2 * later }, *name)).collect();
+            assert_eq!(came, expected);
+            assert_eq!((wheel.len(), wheel.next()), (0, NEVER));
+        }
+    }
+
+    /// Catches: the key of a timer that a shutdown has dropped takes back one that was set after it. (Mutation: in `clear`, the
+    /// numbers begin anew.)
+    #[test]
+    fn keys_of_entries_that_were_cleared_name_none_that_come_after() {
+        let mut wheel = Wheel::new();
+        assert_eq!(wheel.pop(7 << TICK, 7 << TICK), None);
+        let old = [1 << TICK, 9 << TICK, NEVER].map(|due| wheel.insert(due, 0).expect("there is room"));
+        assert_eq!(wheel.clear(), [0; 3]);
+        let new = [1 << TICK, 9 << TICK, NEVER].map(|due| wheel.insert(due, 1).expect("there is room"));
+        for old in old {
+            assert!(!wheel.contains(old) && !wheel.reset(old, 3));
+            assert_eq!(wheel.cancel(old), None);
+        }
+        assert_eq!(new.map(|key| wheel.cancel(key)), [Some(1); 3]);
+    }
+
     #[test]
     fn who_sleeps_until_the_next_thing_to_do_wakes_at_most_once_a_level_for_nothing() {
         let mut wheel = Wheel::new();
