@@ -51,7 +51,7 @@ impl ChildSpawn {
     #[track_caller]
     pub fn of<P>(self, process: P) -> Spawn<P>
     where
-        P: Mobile, // What is not `Send` is `#[process(pinned)]`, and spawned by `of_pinned`.
+        P: Mobile,
     {
         let spawn = Spawn::new(self.host.scheduler(), Location::caller(), process).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }

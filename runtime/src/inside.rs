@@ -29,7 +29,7 @@ impl<P: Actor> Context<P> {
     #[track_caller]
     pub fn spawn<Q>(&self, process: Q) -> Spawn<Q>
     where
-        Q: Mobile, // What is not `Send` is `#[process(pinned)]`, and spawned by `spawn_pinned`.
+        Q: Mobile,
     {
         self.host_or_panic().spawn(process)
     }

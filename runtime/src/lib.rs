@@ -118,7 +118,7 @@ pub use actor::blocking::Blocking;
 pub use actor::by_hand::SpawnProcess;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
-pub use actor::definition::{Actor, Declared, Handles, Mobile};
+pub use actor::definition::{Actor, Declared, Handles, Mobile, OneProcessImplPerType};
 pub use actor::entry::{EntryInfo, InputInfo};
 pub use actor::interval::{Interval, Missed};
 pub use actor::later::Timer;

@@ -124,7 +124,7 @@ impl Host {
     #[track_caller]
     pub fn spawn<P>(self, process: P) -> Spawn<P>
     where
-        P: Mobile, // What is not `Send` is `#[process(pinned)]`, and spawned by `spawn_pinned`.
+        P: Mobile,
     {
         Spawn::new(self.0.scheduler, Location::caller(), process)
     }

@@ -3,7 +3,7 @@
 use super::addressed::{Addressed, ProtocolInfo};
 use super::context::Context;
 use super::entry::{CheckedInputs, EntryInfo, Finished, Inputs, Start};
-use super::placement::{Anywhere, Kept};
+use super::placement::{Anywhere, Kept, Movable};
 use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
 use crate::exit::Signal;
@@ -27,13 +27,30 @@ pub trait Declared {
     type Placement;
 }
 
-/// A struct with `#[process]`: what addresses, contexts and spawns are typed by. The macro implements it.
+/// A struct with `#[process]`: what addresses, contexts and spawns are typed by.
+///
+/// Implemented for every type with a `#[process] impl`; that is [`OneProcessImplPerType`], which says what is in it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no process",
+    message = "`{Self}` is not a process",
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
-pub trait Actor: Declared + Sized + 'static {
+pub trait Actor: OneProcessImplPerType {}
+
+#[diagnostic::do_not_recommend]
+impl<P: OneProcessImplPerType> Actor for P {}
+
+/// What `#[process] impl` says of a process: the macro implements this, and nothing else should.
+///
+/// A trait apart from [`Actor`] for its name, which the compiler puts into its error when a type has two such blocks: it has
+/// one, with all of its entries, messages and signals. Other methods may stand in any number of ordinary `impl` blocks, and
+/// those of protocols in a block for each protocol.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a process",
+    label = "not a process",
+    note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
+)]
+pub trait OneProcessImplPerType: Declared + Sized + 'static {
     /// What `Address<Self>` derefs to: a method for each message.
     type Client: Copy + Send + Sync + 'static;
     /// What `Spawn<Self>` derefs to: a method for each entry.
@@ -75,9 +92,17 @@ pub trait Actor: Declared + Sized + 'static {
 /// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
 /// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Mobile>(process: P)`.
+#[diagnostic::on_unimplemented(
+    message = "the workers cannot run `{Self}`: its state is not `Send`",
+    label = "not `Send`, so it has to stay on one thread",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
+            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
+            send::<{Self}>()` has the compiler name the field that is not"
+)]
 pub trait Mobile: Actor<Placement: Anywhere> + Send {}
 
-impl<P: Actor<Placement: Anywhere> + Send> Mobile for P {}
+impl<P: Actor<Placement: Anywhere> + Movable> Mobile for P {}
 
 #[diagnostic::do_not_recommend]
 impl<P: Actor> Addressed for P {

@@ -30,6 +30,23 @@ pub trait Anywhere {}
 
 impl Anywhere for OnWorkers {}
 
+/// State that may go from thread to thread, as that of a process does which the workers run: whatever is `Send`.
+///
+/// A bound of its own rather than `Send`, so that the compiler's error speaks of processes. [`Mobile`](crate::Mobile) has the
+/// same text: the compiler takes that of the bound which was written where the process is spawned.
+#[diagnostic::on_unimplemented(
+    message = "the workers cannot run `{Self}`: its state is not `Send`",
+    label = "not `Send`, so it has to stay on one thread",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
+            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
+            send::<{Self}>()` has the compiler name the field that is not"
+)]
+pub trait Movable: Send {}
+
+#[diagnostic::do_not_recommend]
+impl<P: Send> Movable for P {}
+
 /// A future of a process's method, as its machine keeps it.
 pub type Kept<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

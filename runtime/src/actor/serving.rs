@@ -6,7 +6,7 @@ use super::attachment::Inbound;
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery, Errand};
 use super::entry::Finished;
-use super::placement::{Kept, NotPinned, Pinned};
+use super::placement::{Kept, Movable, NotPinned, Pinned};
 use super::waits;
 use crate::errors::ProcessError;
 use crate::exit::{Cancel, ExitReason, Signal};
@@ -297,7 +297,7 @@ impl Pinned {
 
 impl NotPinned {
     /// Keeps a struct with its context inside the future of an async method.
-    pub fn let_the_state_be_send_or_write_process_pinned<P: Actor + Send>(
+    pub fn let_the_state_be_send_or_write_process_pinned<P: Actor + Movable>(
         self,
         process: P,
         context: Context<P>,
