@@ -153,6 +153,13 @@ mod tests {
         }
     }
 
+    /// The program whose every error is tried out in `tests/calls/bank.rs` is the one that the guide shows.
+    #[test]
+    fn the_bank_of_the_guide_is_the_one_that_is_tested() {
+        let program = include_str!("../tests/calls/bank/program.rs");
+        assert!(include_str!("src/calls.md").contains(program.trim_end()), "the two have come apart");
+    }
+
     #[test]
     fn links_between_pages_lead_to_pages_and_those_to_pictures_to_files() {
         let pages = pages();

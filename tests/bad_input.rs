@@ -242,7 +242,7 @@ fn spawns_and_sends_after_the_shutdown_are_refused_with_what_was_sent() {
         let host = runtime.host();
         assert!(runtime.shutdown().unwrap().is_clean());
         let refused = host.send(pid, "late".to_string()).unwrap_err();
-        assert_eq!((refused.message.as_str(), refused.reason), ("late", SendFailure::Gone(pid)));
+        assert_eq!((refused.message.as_str(), refused.reason), ("late", SendFailure::Shutdown(pid)));
         assert!(answers.answer().wait().is_err() && answers.answer().send().is_err());
         assert!(answers.answer().send_after(Duration::from_millis(1)).is_err());
         assert!(matches!(host.spawn_process(idle_for_ever()).start(), Err(SpawnError::Shutdown)));

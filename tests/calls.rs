@@ -11,6 +11,10 @@ use std::pin::pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "calls/bank.rs"]
+mod bank;
+#[path = "calls/delivered.rs"]
+mod delivered;
 #[path = "calls/later.rs"]
 mod later;
 #[path = "calls/unanswered.rs"]
@@ -429,15 +433,6 @@ fn one_question_mark_does() {
         assert!(ask(desk).is_err());
         assert_eq!(typed(desk), Err(CallError::Gone(ExitReason::Gone)));
     });
-}
-
-#[test]
-fn errors_say_whether_trying_again_may_help() {
-    let retryable = [CallError::<()>::Timeout, CallError::Full, CallError::Dropped];
-    assert!(retryable.iter().all(CallError::is_retryable));
-    let not = [CallError::Failed(()), CallError::Gone(ExitReason::Gone), CallError::Unhandled, CallError::Shutdown];
-    assert!(!not.iter().any(CallError::is_retryable));
-    assert_eq!((CallError::Failed(1).failed(), CallError::<i32>::Timeout.failed()), (Some(1), None));
 }
 
 #[test]

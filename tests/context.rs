@@ -277,7 +277,7 @@ impl Worker {
     fn call_failing(&mut self, ctx: &mut Context<Self>, from: Address<Worker>, how: u8) {
         ctx.call(from.fail(how)).then(|this, answer, _| match answer {
             Err(CallError::Failed(error)) => this.log.add(error),
-            Err(CallError::Gone(ExitReason::Panic(panic))) => this.log.add(panic.message.clone()),
+            Err(CallError::Died(ExitReason::Panic(panic))) => this.log.add(panic.message.clone()),
             Err(CallError::Gone(ExitReason::Gone)) => this.log.add("gone".to_string()),
             other => this.log.add(format!("{other:?}")),
         });
@@ -398,7 +398,7 @@ fn a_sleep_of_nothing_is_over_at_once_and_one_for_ever_never() {
         assert_eq!(other.sleep(Duration::from_millis(2)).wait(), Ok(()));
         assert!(poll_once(for_ever.as_mut()).is_pending());
         address.pid().kill();
-        assert_eq!(runtime.block_on(for_ever), Err(CallError::Gone(ExitReason::Killed)));
+        assert_eq!(runtime.block_on(for_ever), Err(CallError::Died(ExitReason::Killed)));
     });
 }
 

@@ -38,6 +38,8 @@ mod citizen;
 mod count;
 #[path = "leaks/drivers.rs"]
 mod drivers;
+#[path = "leaks/heap.rs"]
+mod heap;
 #[path = "leaks/messages.rs"]
 mod messages;
 #[path = "leaks/raw.rs"]

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+#[path = "pids/forged.rs"]
+mod forged;
+
 fn two_workers() -> Runtime {
     Runtime::builder().workers(2).build().unwrap()
 }

@@ -2,7 +2,9 @@
 //! members die, lines are full, time passes or the pool stops.
 
 use postroom::prelude::*;
-use postroom::{Bound, Builder, Clock, DeadLetterReason, Overflow, Pool, PoolStatistics, RunningPool, SendFailure};
+use postroom::{
+    Bound, Builder, Clock, DeadLetterReason, Overflow, Pool, PoolGaveUp, PoolStatistics, RunningPool, SendFailure,
+};
 use postroom_tests::face::{Gate, Log, builder, until, watched, with_dead_letters, with_runtime};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use std::time::Duration;
 
 #[path = "pools/coming_and_going.rs"]
 mod coming_and_going;
+#[path = "pools/failures.rs"]
+mod failures;
 #[path = "pools/keys.rs"]
 mod keys;
 #[path = "pools/lines.rs"]
@@ -95,7 +99,7 @@ fn pool(runtime: &Runtime, pool: Pool) -> RunningPool<Worker> {
 }
 
 /// Waits until a pool stands so.
-fn when(pool: &RunningPool<Worker>, mut stands: impl FnMut(PoolStatistics) -> bool) {
+fn when<P>(pool: &RunningPool<P>, mut stands: impl FnMut(PoolStatistics) -> bool) {
     until(|| stands(pool.statistics()));
 }
 

@@ -291,7 +291,7 @@ fn without_a_reactor_the_process_that_asks_for_one_panics_alone() -> Outcome {
     let (user, other) = (runtime.spawn(User).serve()?, runtime.spawn(User).serve()?);
     assert!(!other.handle_is_there().wait()?);
     match user.sleep(Duration::from_millis(1)).wait() {
-        Err(CallError::Gone(ExitReason::Panic(panic))) => assert!(panic.message.contains("reactor"), "{panic}"),
+        Err(CallError::Died(ExitReason::Panic(panic))) => assert!(panic.message.contains("reactor"), "{panic}"),
         other => panic!("{other:?}"),
     }
     assert!(!other.handle_is_there().wait()?);
@@ -550,6 +550,6 @@ fn a_process_that_drops_another_runtime_ends_it() -> Outcome {
     let user = held.spawn(User).serve()?;
     let holder = runtime.spawn(Holder { held: Some(held) }).serve()?;
     holder.let_go().wait()?;
-    assert!(matches!(user.handle_is_there().wait(), Err(CallError::Gone(_))));
+    assert!(matches!(user.handle_is_there().wait(), Err(CallError::Shutdown)));
     Ok(())
 }

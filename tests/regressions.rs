@@ -432,7 +432,7 @@ fn a_caller_heard_of_a_panic_while_the_process_could_still_be_reached() {
             let probe = runtime.spawn(Probe).serve().unwrap();
             let answer = probe.fall().timeout(AGES).wait();
             let alive = probe.pid().is_alive();
-            assert!(matches!(answer, Err(CallError::Gone(ExitReason::Panic(_)))), "{answer:?}");
+            assert!(matches!(answer, Err(CallError::Died(ExitReason::Panic(_)))), "{answer:?}");
             assert!(!alive);
         }
     });

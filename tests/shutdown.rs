@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+#[path = "shutdown/left.rs"]
+mod left;
+
 /// How many threads of this program carry `name` (as the system knows it).
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -42,7 +45,7 @@ fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
 
 /// Each needs two commands, the second asked for when the first was answered, and answered by another thread.
 ///
-/// Mutation: in `shutdown.rs`, stop the threads before `wait_until_empty`.
+/// Mutation: in `shutdown.rs`, stop the threads before `wait_for_all`.
 #[test]
 fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     soon(|| {

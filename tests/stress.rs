@@ -261,7 +261,7 @@ fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
             called += 1;
             match teller.next(number).timeout(Duration::MAX).wait() {
                 Ok(next) => assert_eq!((next, !number.is_multiple_of(97)), (number + 1, true)),
-                Err(CallError::Gone(_)) => {
+                Err(CallError::Died(_)) => {
                     assert_eq!(number % 97, 0);
                     teller = host.spawn(Teller).serve().unwrap();
                 }

@@ -17,6 +17,8 @@ mod bad_input;
 mod delays;
 #[path = "supervision/dynamic.rs"]
 mod dynamic;
+#[path = "supervision/gone.rs"]
+mod gone;
 #[path = "supervision/kept.rs"]
 mod kept;
 #[path = "supervision/nested.rs"]

@@ -71,8 +71,8 @@ impl Reader {
         let mut tries = 1;
         loop {
             match self.parser.parse(text.clone()).timeout(PATIENCE).await {
-                Err(CallError::Gone(ExitReason::Panic(_))) if tries < TRIES => tries += 1,
-                Err(CallError::Gone(reason @ ExitReason::Panic(_))) => return Err(Poisonous(reason).into()),
+                Err(CallError::Died(ExitReason::Panic(_))) if tries < TRIES => tries += 1,
+                Err(CallError::Died(reason @ ExitReason::Panic(_))) => return Err(Poisonous(reason).into()),
                 answer => return Ok(answer?),
             }
         }

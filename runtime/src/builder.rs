@@ -4,12 +4,12 @@ use crate::actor::call::DEFAULT_TIMEOUT;
 use crate::command::{Command, Completion};
 use crate::dead_letter::DeadLetter;
 use crate::errors::BuildError;
+use crate::hosts::new_host;
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
 use crate::program::this_node;
 #[cfg(feature = "tokio")]
 use crate::reactor::Choice;
-use crate::relay::new_host;
 use crate::runtime::{Host, Runtime};
 use crate::scheduler::dispatch::Handlers;
 use crate::scheduler::hooks::{Hook, Hooks};
@@ -165,9 +165,9 @@ impl Builder {
         self
     }
 
-    /// Who is told of steps that have run for too long while others waited: twice of each, when it is noticed and when it has
-    /// ended. Called on the thread that looks for them, which is late for the next one as long as this takes. A panic in it
-    /// is contained.
+    /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the step has
+    /// ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are counted in
+    /// [`Statistics::stalls`](crate::Statistics::stalls) and not told. A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self

@@ -8,10 +8,10 @@
 use crate::clock::Moment;
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
-use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::node::{Content, Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
 use crate::ticket::{self, Ticket};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -37,14 +37,80 @@ pub(crate) trait Outside: Send + Sync {
     }
 }
 
-enum Asker {
+/// Who asked, if the call is withdrawn by another process.
+pub(crate) struct Asker {
+    asker: Who,
+    /// Of a process.
+    tag: *mut Node,
+}
+
+impl Asker {
+    /// Tells it that there will be no answer.
+    pub(crate) fn fail(self, error: CallError) {
+        let result = Err(CommandError::Call(error));
+        match self.asker {
+            Who::Process { port, generation } => port.answer(pool::empty(), generation, self.tag, result),
+            Who::Outside(outside) => outside.answer(result),
+        }
+    }
+}
+
+/// Whether a process has seen the message of a caller, as far as its runtime knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It lies in its package, which has not been opened.
+    No,
+    /// It has been given to a method, or taken out of its package.
+    Opened,
+}
+
+impl Seen {
+    /// Why a call fails when its process has ended.
+    fn ended(self, reason: ExitReason) -> CallError {
+        match self {
+            Self::No => CallError::Gone(reason),
+            Self::Opened => CallError::Died(reason),
+        }
+    }
+
+    /// Why a call fails that its process, which goes on, has dropped.
+    fn dropped(self) -> CallError {
+        match self {
+            Self::No => CallError::Unhandled,
+            Self::Opened => CallError::Dropped,
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Who {
     Process { port: &'static dyn Port, generation: u64 },
     Outside(Arc<dyn Outside>),
 }
 
+/// Between a process that withdraws another one's call, and looks into its node for who that is, and the called process, which
+/// throws the node away when it comes to it.
+static WITHDRAWING: Mutex<()> = Mutex::new(());
+
+/// Withdraws the message of a call, unless the called process has come to it. Gives who is to be told of that.
+pub(crate) fn withdraw(ticket: Ticket) -> Option<Asker> {
+    let _withdrawing = lock(&WITHDRAWING);
+    if !ticket.withdraw() {
+        return None;
+    }
+    let look = |content: &Content| {
+        // SAFETY: as below; what is in a call is `Sync`.
+        let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<Call>() });
+        call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
+    };
+    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on a letter, and is
+    // emptied only under the lock by whichever thread comes to that letter and finds it withdrawn.
+    unsafe { ticket.node().peek(look) }
+}
+
 /// What is in the node until the answer is.
 struct Call {
-    asker: Asker,
+    asker: Who,
     deadline: Option<Moment>,
 }
 
@@ -61,8 +127,8 @@ thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// Why the process that this thread is taking apart ended.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
-    /// Callers that were dropped by a panic: they are told once it is known what it said.
-    static ORPHANS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
+    /// Callers that were dropped by a panic, and how far their messages had come: they are told once it is known what it said.
+    static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any.
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread collects orphans.
@@ -87,18 +153,18 @@ impl Caller {
         tag: u64,
         deadline: Option<Moment>,
     ) -> (Self, Ticket) {
-        Self::new(Call { asker: Asker::Process { port, generation }, deadline }, tag)
+        Self::new(Call { asker: Who::Process { port, generation }, deadline }, tag)
     }
 
     /// A caller that is no process, or one that blocks.
     pub(crate) fn outside(outside: Arc<dyn Outside>, deadline: Option<Moment>) -> (Self, Ticket) {
-        Self::new(Call { asker: Asker::Outside(outside), deadline }, 0)
+        Self::new(Call { asker: Who::Outside(outside), deadline }, 0)
     }
 
     fn new(call: Call, tag: u64) -> (Self, Ticket) {
         let word = ptr::without_provenance_mut(tag as usize);
         let node = pool::node(Letter { kind: Kind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
-        let ticket = Ticket::issue(node.next_for_ever(), number());
+        let ticket = Ticket::issue(node.for_ever(), number());
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
@@ -123,14 +189,20 @@ impl Caller {
             return true;
         }
         self.look(|call| match &call.asker {
-            Asker::Process { .. } => false,
-            Asker::Outside(outside) => outside.is_abandoned(),
+            Who::Process { .. } => false,
+            Who::Outside(outside) => outside.is_abandoned(),
         })
     }
 
-    /// From here on it is not known who will answer, or when: see [`ticket::keep`].
-    pub(crate) fn keep(&self) {
-        ticket::keep(self.0.next());
+    /// The message is about to be handled. Returns whether it may be: see [`ticket::take`].
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        ticket::take(self.0.next())
+    }
+
+    /// From here on it is not known who will answer, or when. Returns whether the message may be handled: see [`ticket::keep`].
+    pub(crate) fn keep(&self) -> bool {
+        ticket::keep(self.0.next())
     }
 
     /// When the caller stops waiting.
@@ -140,7 +212,7 @@ impl Caller {
 
     /// Whether the message counts as sent, although somebody is to hear when it has been handled.
     pub(crate) fn was_sent(&self) -> bool {
-        self.look(|call| matches!(&call.asker, Asker::Outside(outside) if outside.was_sent()))
+        self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
 
     fn look<R>(&self, look: impl FnOnce(&Call) -> R) -> R {
@@ -168,13 +240,16 @@ impl Caller {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
+        if ticket::is_withdrawn(node.next()) {
+            return throw_away(node);
+        }
         let letter = node.take();
         let Some(Ok(call)) = letter.payload.map(Payload::take::<Call>) else {
             unreachable!("an unanswered caller's node holds its call")
         };
         match call.asker {
-            Asker::Process { port, generation } => port.answer(node, generation, letter.word, result),
-            Asker::Outside(outside) => {
+            Who::Process { port, generation } => port.answer(node, generation, letter.word, result),
+            Who::Outside(outside) => {
                 pool::recycle(node);
                 outside.answer(result);
             }
@@ -182,24 +257,51 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
-    fn drop(&mut self) {
-        // SAFETY: `self` is being dropped, so its node is taken once.
-        let this = Self(ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.0) }));
+/// The node of a call that was withdrawn: its caller has been told.
+#[cold]
+fn throw_away(mut node: NodeBox) {
+    drop(lock(&WITHDRAWING));
+    let call = node.take();
+    pool::recycle(node);
+    // Who asked may be kept by nobody else, and is dropped without the lock.
+    drop(call);
+}
+
+impl Caller {
+    /// There will be no answer to a message that nobody has opened: the package is dropped by a process that ends, or by a
+    /// panic.
+    pub(crate) fn drop_unopened(self) {
+        self.give_up(Seen::No);
+    }
+
+    fn give_up(self, seen: Seen) {
         if std::thread::panicking() && COLLECTS.try_with(Cell::get).unwrap_or(false) {
             // Told by whoever catches the panic, in `blame`.
-            let orphan = ManuallyDrop::new(this);
+            let orphan = ManuallyDrop::new(self);
             let word = orphan.0.as_ptr();
             let _ = ORPHANS.try_with(|orphans| {
                 // SAFETY: `orphan` is never dropped, so the node has one owner.
                 let node = unsafe { NodeBox::from_raw(word) };
-                orphans.borrow_mut().push(Self(ManuallyDrop::new(node)));
+                orphans.borrow_mut().push((Self(ManuallyDrop::new(node)), seen));
                 HAS_ORPHANS.set(true);
             });
             return;
         }
-        let reason = ending();
-        this.fail(reason.map_or(CallError::Dropped, CallError::Gone));
+        let error = match (ending(), seen) {
+            (Some(reason), seen) => seen.ended(reason),
+            // On a thread outside, which panics with a package in hand.
+            (None, Seen::No) => CallError::Gone(ExitReason::Gone),
+            (None, Seen::Opened) => CallError::Dropped,
+        };
+        self.fail(error);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // SAFETY: `self` is being dropped, so its node is taken once.
+        let this = Self(ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.0) }));
+        this.give_up(Seen::Opened);
     }
 }
 
@@ -210,7 +312,12 @@ pub(crate) fn collect_orphans() {
 
 /// Tells the callers that a panic dropped why the process ended.
 pub(crate) fn blame(reason: &ExitReason) {
-    blame_with(|| CommandError::Call(CallError::Gone(reason.clone())));
+    blame_with(|seen| CommandError::Call(seen.ended(reason.clone())));
+}
+
+/// Tells the callers that a panic dropped no more than that: it has ended no process.
+pub(crate) fn blame_nobody() {
+    blame_with(|seen| CommandError::Call(seen.dropped()));
 }
 
 /// Whether a panic dropped callers that have not been told.
@@ -220,14 +327,14 @@ pub(crate) fn has_orphans() -> bool {
 }
 
 /// Tells the callers that a panic dropped what it was.
-pub(crate) fn blame_with(error: impl Fn() -> CommandError) {
+pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
     if !HAS_ORPHANS.try_with(Cell::get).unwrap_or(false) {
         return;
     }
     HAS_ORPHANS.set(false);
     // Taken out first: telling one may drop others.
     let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
-    orphans.into_iter().for_each(|orphan| orphan.fail_command(error()));
+    orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
 
 /// Whether this thread takes a process apart.

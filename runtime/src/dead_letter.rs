@@ -29,6 +29,8 @@ pub enum DeadLetterReason {
     Overflow,
     /// It waited in the line of a pool for as long as it may.
     Expired,
+    /// Its call failed as a cycle before the process came to it.
+    Withdrawn,
 }
 
 impl fmt::Display for DeadLetterReason {
@@ -38,6 +40,7 @@ impl fmt::Display for DeadLetterReason {
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
             Self::Expired => "no member of the pool came to the message in time",
+            Self::Withdrawn => "its call would have waited for itself",
         })
     }
 }

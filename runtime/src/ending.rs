@@ -26,7 +26,12 @@ impl Runtime {
     }
 
     /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not ended
-    /// at the deadline is killed. Returns what ended how, at the deadline at the latest, even if a step never returns.
+    /// at the deadline is killed. Returns what ended how.
+    ///
+    /// It returns at the deadline even if a step never returns: that step is reported as stuck, and its thread left behind.
+    /// Beyond the deadline it waits for no longer than 200 ms for a step that began less than 200 ms before the deadline, for
+    /// as long again for the clean-up (`close` and drops) of those that it has killed, and, with Tokio of the runtime's own,
+    /// for as long for a task that does not return.
     ///
     /// # Errors
     /// From inside one of its own processes, which would have to end first: the shutdown begins, and is not waited for.

@@ -71,6 +71,7 @@ mod ending;
 mod errors;
 mod exit;
 mod groups;
+mod hosts;
 mod inside;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
@@ -138,9 +139,9 @@ pub use command::{Command, Completion};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use ending::ShuttingDown;
 pub use errors::{
-    AddressError, BadName, BuildError, CallError, CommandError, Cycle, Elapsed, EntryError, InitError, JoinError,
-    NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError, StepError,
-    WhereisError,
+    AddressError, BadName, BuildError, CallError, CommandError, Cycle, Delivery, Elapsed, EntryError, InitError,
+    JoinError, NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError,
+    StepError, WhereisError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
 pub use groups::event::GroupEvent;
@@ -154,6 +155,7 @@ pub use package::{Package, Refused};
 pub use payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
 pub use pool::face::{KeyedPool, Pool, PoolStatistics, RunningPool};
+pub use pool::plan::PoolGaveUp;
 pub use probe::{Probe, ProbeError};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
 pub use program::this_node;
@@ -177,10 +179,10 @@ pub mod prelude {
     pub use crate::payloads;
     pub use crate::supervision::{Backoff, Supervisor};
     pub use crate::{
-        Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Down, Event, Events, Exit,
-        ExitReason, Group, GroupEvent, Host, InitContext, InitError, Monitor, Package, Payload, Payloads, Pid, Pool,
-        Process, ProcessError, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError,
-        StepOutput, Topic,
+        Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Delivery, Down, Event,
+        Events, Exit, ExitReason, Group, GroupEvent, Host, InitContext, InitError, Monitor, Package, Payload, Payloads,
+        Pid, Pool, Process, ProcessError, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal,
+        SpawnError, StepOutput, Topic,
     };
     pub use crate::{entry, message, process, protocol, signal};
 }

@@ -29,8 +29,9 @@ const SHARDS: usize = 16;
 const FREE: usize = 1024;
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Names {
+    /// The number of the host.
+    host: u16,
     shards: [RwLock<Shard>; SHARDS],
     /// The names that have a pointer and no holder, the longest free first. Locked inside of a shard's lock.
     free: Mutex<BTreeMap<u64, Name>>,
@@ -112,6 +113,10 @@ impl Behind for ByName {
     fn kind(&self) -> Option<&'static ProcessKind> {
         None
     }
+
+    fn owner(&self) -> u16 {
+        self.names.host
+    }
 }
 
 impl Entry {
@@ -121,6 +126,11 @@ impl Entry {
 }
 
 impl Names {
+    /// None, of the host of that number.
+    pub(crate) fn of(host: u16) -> Self {
+        Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
+    }
+
     /// The part of the table that `name` is in. By its last bytes, in which names that are made from numbers differ: a hash
     /// for this alone would make a look-up half as dear again.
     fn shard(&self, name: &str) -> &RwLock<Shard> {

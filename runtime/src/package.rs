@@ -10,7 +10,8 @@ use std::mem::ManuallyDrop;
 
 /// A message with its address, and the caller that waits for an answer if there is one.
 ///
-/// A package that a process drops unopened is a dead letter, and its caller is told that nobody understood it.
+/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that nobody understood it, or,
+/// if the process ends with the package in hand, why it ended.
 pub struct Package {
     to: Pid,
     payload: ManuallyDrop<Payload>,
@@ -78,12 +79,24 @@ impl Package {
         })
     }
 
-    /// From here on it is not known who will answer it; see [`ticket`](crate::ticket).
+    /// From here on it is not known who will answer it. Returns whether it may be handled: not if its caller has withdrawn it,
+    /// see [`ticket`](crate::ticket).
     #[inline]
-    pub(crate) fn keep(&self) {
-        if let Some(caller) = &self.caller {
-            caller.keep();
-        }
+    pub(crate) fn keep(&self) -> bool {
+        self.caller.as_ref().is_none_or(Caller::keep)
+    }
+
+    /// It is about to be handled. Returns whether it may be, as [`keep`](Self::keep) does.
+    pub(crate) fn take_up(&self) -> bool {
+        self.caller.as_ref().is_none_or(Caller::take)
+    }
+
+    /// Throws away one that its caller has withdrawn.
+    #[cold]
+    pub(crate) fn throw_away(self) {
+        let (to, message, caller) = self.into_parts();
+        bring(DeadLetter { to, message, reason: DeadLetterReason::Withdrawn });
+        drop(caller);
     }
 
     #[inline]
@@ -116,7 +129,7 @@ impl Drop for Package {
         bring(DeadLetter { to: self.to, message, reason });
         // After the letter: a caller that is told finds it counted.
         match self.caller.take() {
-            Some(caller) if ends => drop(caller),
+            Some(caller) if ends => caller.drop_unopened(),
             Some(caller) => caller.fail(CallError::Unhandled),
             None => {}
         }

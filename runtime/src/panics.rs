@@ -9,6 +9,7 @@ use crate::exit::Panic;
 use crate::sync::Once;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
@@ -52,16 +53,55 @@ pub(crate) fn contain<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
         CONTAINED.set(false);
     }
     result.map_err(|payload| {
-        let message = message(&*payload);
-        // The payload's own drop is user code too.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
         // Not there any more in the destructors of a thread's own variables.
-        Panic { message, place: PLACE.try_with(RefCell::take).unwrap_or_default() }
+        let panic = Panic { message: message(&*payload), place: PLACE.try_with(RefCell::take).unwrap_or_default() };
+        discard(payload);
+        panic
     })
 }
 
+/// Drops the payload of a panic, whose drop is a user's code too. A payload of a panic in that drop is leaked: its own drop
+/// could panic in turn, without end.
+fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+}
+
+/// Runs user code whose panic changes nothing and has been reported by the panic hook, such as the drop of a value.
+#[inline]
+pub(crate) fn ignore(body: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+        discard(payload);
+    }
+}
+
+/// Drops a value that holds something of a user's, where a panic in that must change nothing. `what` names it in the log.
+#[inline]
+pub(crate) fn dispose<T>(value: T, what: &'static str) {
+    if std::mem::needs_drop::<T>()
+        && let Err(panic) = contain(|| drop(value))
+    {
+        tracing::error!(%panic, what, "the drop of a value panicked");
+    }
+}
+
+/// What a value of a user's says of itself; if saying it panics, that.
+pub(crate) fn text(value: &(impl fmt::Display + ?Sized)) -> String {
+    contain(|| value.to_string()).unwrap_or_else(|panic| format!("(its `Display` panicked: {})", panic.message))
+}
+
+/// Shows what a user's value says of itself: for a log event, which formats it only if anyone listens.
+pub(crate) struct Shown<'a, T: ?Sized>(pub(crate) &'a T);
+
+impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(self.0))
+    }
+}
+
 /// The text of a panic.
-pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
+fn message(payload: &(dyn Any + Send)) -> String {
     match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),
         None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a value that is no text".to_string()),

@@ -13,7 +13,6 @@ use std::alloc::Layout;
 use std::any::TypeId;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 /// How many bytes are held in place.
@@ -253,7 +252,7 @@ impl Drop for Payload {
     fn drop(&mut self) {
         let (drop, data) = (self.table.drop, &raw mut self.data);
         // SAFETY: `data` holds a value of the table's type, and the payload is not used after this.
-        let _contained = catch_unwind(AssertUnwindSafe(|| unsafe { drop(data) }));
+        crate::panics::ignore(|| unsafe { drop(data) });
     }
 }
 

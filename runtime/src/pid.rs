@@ -23,8 +23,9 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// The name of a process: node, host, slot and generation in sixteen bytes.
 ///
 /// A PID is `Copy`, compares and hashes as the number it is, and is never reused while its node lives: the slot of an
-/// ended process gets a new generation before anyone else can have it. Finding the process costs an index and one
-/// compare.
+/// ended process gets a new generation before anyone else can have it. Finding the process costs an index and two
+/// compares. All parts are compared: a PID that differs from that of a living process in one of them, as one from a text may,
+/// is the PID of no process.
 ///
 /// | part | bits | what it is |
 /// |---|---|---|

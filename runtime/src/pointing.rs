@@ -49,13 +49,16 @@ pub(crate) trait Behind: Send + Sync {
     /// The type whose address may be made of the PID.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
+    /// The number of the host that it belongs to.
+    fn owner(&self) -> u16;
+
     /// Asks to be told when there may be room for what `take` has refused as too much. `None`: nobody can say.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }
 }
 
-/// Owns a pointing PID; dropping it retires the PID: what is sent there comes back as to a process that has ended.
+/// Owns a pointing PID; dropping it retires the PID, unless that was done before: see [`retire`].
 ///
 /// Whoever is [`Behind`] it must not own it.
 pub(crate) struct Pointer(Pid);
@@ -69,6 +72,7 @@ impl Pointer {
         };
         let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
         entry.number += 1;
+        entry.owner = behind.owner();
         entry.behind = Some(behind);
         Self(Pid::pointing(this_node(), HOSTLESS, index, entry.number))
     }
@@ -81,21 +85,29 @@ impl Pointer {
 
 impl Drop for Pointer {
     fn drop(&mut self) {
-        let Some(place) = place(self.0.slot()) else { return };
-        let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
-        if entry.number != self.0.number() {
-            return;
-        }
-        let (behind, reusable) = (entry.behind.take(), entry.number < LAST_GENERATION);
-        drop(entry);
-        // E2 to E4 of `memberships`: whoever took this PID for living looked under the lock, before, and had counted itself.
-        MEMBERSHIPS.end(self.0, &ExitReason::Gone);
-        if reusable && behind.is_some() {
-            FREE.push(self.0.slot());
-        }
-        // Last, and without the lock: it may own other pointers.
-        drop(behind);
+        retire(self.0, &ExitReason::Gone);
     }
+}
+
+/// Retires a pointing PID, for this reason; nothing happens if that was done before. What is sent there from now on comes
+/// back as to a process that has ended, and the PID loses its names, its places in groups and its subscriptions.
+///
+/// Not under a lock: those who watch the groups are told.
+pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
+    let Some(place) = place(pid.slot()).filter(|_| points_on_here(pid)) else { return };
+    let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
+    if entry.number != pid.number() {
+        return;
+    }
+    let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
+    drop(entry);
+    // E2 to E4 of `memberships`: whoever took this PID for living looked under the lock, before, and had counted itself.
+    MEMBERSHIPS.end(pid, reason);
+    if reusable {
+        FREE.push(pid.slot());
+    }
+    // Last, and without the lock: it may own other pointers.
+    drop(behind);
 }
 
 impl fmt::Debug for Pointer {
@@ -106,7 +118,8 @@ impl fmt::Debug for Pointer {
 
 /// Who is behind a PID that points on; `None` if it has been retired, is another node's or was never given out.
 pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn Behind>> {
-    if !points_on_here(pid) {
+    // A pointer's PID names no host: one that does, in a text, was never given out.
+    if !points_on_here(pid) || pid.host() != HOSTLESS {
         return None;
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
@@ -124,6 +137,16 @@ pub(crate) fn lives(pid: Pid) -> bool {
     pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
 }
 
+/// The number of the host that the PID belongs to; of one that points on also after it has been retired, as long as its place
+/// carries no other.
+pub(crate) fn owner(pid: Pid) -> u16 {
+    if !points_on_here(pid) {
+        return pid.host();
+    }
+    let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
+    entry.filter(|entry| entry.number == pid.number()).map_or(HOSTLESS, |entry| entry.owner)
+}
+
 /// Whether it is for this program to say where the PID points on to.
 pub(crate) fn points_on_here(pid: Pid) -> bool {
     pid.is_pointing() && pid.node() == this_node()
@@ -136,7 +159,7 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     {
         return Some(kind);
     }
-    let process = pid.resolve().filter(|process| process.node() == this_node())?;
+    let process = pid.resolve()?;
     let slot = TABLE.living(process)?;
     let kind = slot.card.kind()?;
     // The process may have ended, and its slot been given to another, since its kind was read.
@@ -192,6 +215,8 @@ impl Pid {
 struct Entry {
     /// How many pointers have been kept here.
     number: u64,
+    /// The host that the last of them belongs, or belonged, to.
+    owner: u16,
     behind: Option<Arc<dyn Behind>>,
 }
 
@@ -234,7 +259,7 @@ fn take_place() -> Option<(u32, &'static Place)> {
     let (chunk, offset) = coordinates(index);
     let places = PLACES.get(chunk)?.get_or_init(|| {
         let count = 1_usize << (chunk as u32 + FIRST_BITS);
-        (0..count).map(|_| RwLock::new(Entry { number: 0, behind: None })).collect()
+        (0..count).map(|_| RwLock::new(Entry { number: 0, owner: HOSTLESS, behind: None })).collect()
     });
     Some((index, places.get(offset)?))
 }

@@ -138,11 +138,17 @@ impl Turn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let turn = Arc::new(Turn::default());
-        let waited = turn.clone();
+        // Weak: the waker that the turn keeps holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
+        // and its file descriptors for ever. Those who drive hold the turn meanwhile, so no wait is missed.
+        let waited = Arc::downgrade(&turn);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .thread_name(format!("{name}-blocking").replace('\0', " "))
-            .on_thread_unpark(move || waited.waited())
+            .on_thread_unpark(move || {
+                if let Some(turn) = waited.upgrade() {
+                    turn.waited();
+                }
+            })
             .build()?;
         let handle = runtime.handle().clone();
         let shared = Arc::new(Shared {

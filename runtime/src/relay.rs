@@ -8,18 +8,17 @@
 //! engines that bring packages from other nodes, and for tests.
 
 use crate::caller::Caller;
-use crate::errors::{CallError, SendFailure};
-use crate::exit::ExitReason;
+use crate::errors::SendFailure;
+use crate::hosts;
 use crate::mailbox::node::Kind;
 use crate::package::{Package, Refused};
 use crate::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::pointing;
-use crate::program::HOSTLESS;
 pub(crate) use crate::program::this_node;
-use crate::sync::{Arc, OnceLock, Ordering, PoisonError, RwLock};
+use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::table::{Refusal, Slot, TABLE, Why};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ptr;
 
 /// Takes packages.
@@ -48,29 +47,31 @@ pub(crate) fn route(package: Package) -> Result<(), Refused> {
 /// The message, with the reason.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
-    if pid.node() != this_node() {
-        return send_abroad(pid, message);
-    }
     match try_send(pid, message) {
         Ok(()) => Ok(()),
         Err((message, why)) => send_on(pid, message, why),
     }
 }
 
-/// Sends to a process of this program, if it lives.
+/// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it is of
+/// this node.
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Why)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.send(pid.generation(), message),
+        Some(slot) => slot.send(pid, message),
         None => Err((message, Why::Gone)),
     }
 }
 
-/// Sends to whom a PID points on that no process has, which is `why` the message came back; or gives it back.
+/// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to whom it
+/// points on; or gives it back.
 #[cold]
 fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, SendFailure)> {
     if why == Why::Full {
         return Err((message, SendFailure::Full(pid)));
+    }
+    if pid.node() != this_node() {
+        return send_abroad(pid, message);
     }
     follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
 }
@@ -81,9 +82,6 @@ fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, 
 /// The message, with the reason.
 #[inline]
 pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
-    if pid.node() != this_node() {
-        return call_abroad(pid, message, caller);
-    }
     match try_call(pid, message, caller) {
         Ok(()) => Ok(()),
         Err((message, caller, why)) => call_on(pid, message, caller, why),
@@ -94,32 +92,27 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
 #[inline]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, Why)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.call(pid.generation(), message, caller),
+        Some(slot) => slot.call(pid, message, caller),
         None => Err((message, Some(caller), Why::Gone)),
     }
 }
 
-/// Calls whom a PID points on to that no process has, which is `why` the message came back; or gives it back.
+/// Calls where a PID leads that no process here has, which is `why` the message came back; or gives it back.
 #[cold]
 fn call_on<M: Send + 'static>(pid: Pid, message: M, caller: Option<Caller>, why: Why) -> Result<(), (M, SendFailure)> {
     if why == Why::Full {
         return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
     }
+    if pid.node() != this_node() {
+        return Typed(message, caller).abroad(pid).map_err(tell_refused);
+    }
     follow(pid, Typed(message, caller)).map_err(tell_refused)
-}
-
-#[cold]
-fn call_abroad<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
-    Typed(message, Some(caller)).abroad(pid).map_err(tell_refused)
 }
 
 /// Tells the caller of a message that was refused.
 fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
     if let Some(caller) = caller {
-        caller.fail(match reason {
-            SendFailure::Full(_) => CallError::Full,
-            _ => CallError::Gone(ExitReason::Gone),
-        });
+        caller.fail(reason.into());
     }
     (message, reason)
 }
@@ -153,7 +146,7 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
         return Err((Package::from_parts(pid, payload, caller), Why::Gone));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post(Kind::Message, pid.generation(), word, Some(payload)).map_err(|refusal| {
+    slot.post(Kind::Message, pid, word, Some(payload)).map_err(|refusal| {
         let Refusal(letter, why) = *refusal;
         // SAFETY: the word is what was made of the caller above, and the letter came back whole.
         let caller = unsafe { Caller::from_word(letter.word) };
@@ -167,12 +160,11 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
 /// # Errors
 /// The package, if it has ended.
 pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
-    let slot = TABLE.slot(pid.slot()).filter(|_| pid.node() == this_node() && !pid.is_pointing());
-    let Some(slot) = slot else {
+    let Some(slot) = TABLE.living(pid) else {
         return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post_anyway(pid.generation(), word, payload).map_err(|letter| {
+    slot.post_anyway(pid, word, payload).map_err(|letter| {
         // SAFETY: the word is what was made of the caller above, and the letter came back whole.
         let caller = unsafe { Caller::from_word(letter.word) };
         Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller)
@@ -276,10 +268,19 @@ impl Drop for Visit<'_> {
     }
 }
 
+/// Why nothing can be sent to a PID that no process has.
+#[cold]
+pub(crate) fn gone(pid: Pid) -> SendFailure {
+    if hosts::is_down(pointing::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
+}
+
 /// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
 /// the sender knows.
 fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
-    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| (cargo, reason.about(pid)))
+    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
+        (SendFailure::Gone(_), gone) | (SendFailure::UnknownName, gone @ SendFailure::Shutdown(_)) => (cargo, gone),
+        (reason, _) => (cargo, reason.about(pid)),
+    })
 }
 
 fn follow_from<C: Cargo>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
@@ -338,7 +339,7 @@ impl Receiver for Node {
         if pid.node() != self.0 {
             return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
         }
-        if !hosts().read().unwrap_or_else(PoisonError::into_inner).contains(&pid.host()) {
+        if !hosts::is_known(pid.host()) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID that names another host than the one whose process is there was never given out.
@@ -349,22 +350,6 @@ impl Receiver for Node {
         let (_, payload, caller) = package.into_parts();
         deliver(pid, payload, caller)
     }
-}
-
-/// The numbers of the hosts that this node has or had.
-fn hosts() -> &'static RwLock<HashSet<u16>> {
-    static HOSTS: OnceLock<RwLock<HashSet<u16>>> = OnceLock::new();
-    HOSTS.get_or_init(|| RwLock::new(HashSet::from([HOSTLESS])))
-}
-
-/// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
-/// generation, which all hosts of a program share.
-pub(crate) fn new_host() -> u16 {
-    use crate::sync::AtomicU16;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed) % HOSTLESS;
-    hosts().write().unwrap_or_else(PoisonError::into_inner).insert(number);
-    number
 }
 
 /// Brings packages to nodes: to this program by itself, to others by whatever engine was connected for them.
@@ -387,12 +372,15 @@ impl Router {
 
     /// From here on `engine` takes the packages for `node`.
     pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        // Without the lock: an engine's drop may connect another.
+        drop(before);
     }
 
     /// From here on packages for `node` are refused. Gives whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
-        self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node).is_some()
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        before.is_some()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::oneshot::{block_on, block_on_until};
 use crate::package::{Package, Refused};
+use crate::panics::dispose;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
@@ -18,7 +19,7 @@ use crate::scheduler::aside::while_blocked;
 use crate::scheduler::end::tell_bound;
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::table::{Home, Keeper, TABLE, Token};
-use crate::topology::bond::Ear;
+use crate::topology::bond::{Bond, Ear};
 use futures_core::Stream;
 use std::fmt;
 use std::future::poll_fn;
@@ -66,6 +67,33 @@ struct Hand {
 
 static UNUSED: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
 
+/// The token of a mailbox while its owner uses it: it goes back into the hand, also by a panic.
+struct InUse {
+    owner: &'static Owner,
+    /// None only when it has been laid down, or is about to be dropped.
+    token: Option<Token>,
+}
+
+impl InUse {
+    fn token(&mut self) -> &mut Token {
+        self.token.as_mut().unwrap_or_else(|| unreachable!("it is in use"))
+    }
+
+    /// Lays the token down until something arrives. Gives whether it could be.
+    fn lay_idle(mut self) -> bool {
+        self.token = self.token.take().and_then(Token::lay_idle);
+        self.token.is_none()
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            lock(&self.owner.hand).token = Some(token.put_down());
+        }
+    }
+}
+
 impl Keeper for Owner {
     fn wake(&'static self, token: Token) {
         let mut hand = lock(&self.hand);
@@ -73,7 +101,8 @@ impl Keeper for Owner {
         let waker = hand.waker.take();
         drop(hand);
         if let Some(waker) = waker {
-            waker.wake();
+            // Its executor's code, which whoever sends is no part of.
+            crate::panics::ignore(|| waker.wake());
         }
     }
 
@@ -106,7 +135,7 @@ impl Mailbox {
         let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
         *lock(&owner.time_keeper) = time_keeper;
         let pid = token.open(home);
-        lock(&owner.hand).token = Some(token);
+        lock(&owner.hand).token = Some(token.put_down());
         Ok(Self { owner, pid, joined: Vec::new() })
     }
 
@@ -144,36 +173,32 @@ impl Mailbox {
             // Cloned, and the one before it dropped, without the lock: a waker is its executor's code.
             let mut waker = Some(context.waker().clone());
             let mut hand = lock(&self.owner.hand);
-            let Some(mut token) = hand.token.take() else {
+            let Some(token) = hand.token.take() else {
                 std::mem::swap(&mut hand.waker, &mut waker);
                 drop(hand);
                 return Poll::Pending;
             };
             drop(hand);
-            self.take_controls(&mut token);
-            let letter = token.hold().pop_data();
+            let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
+            self.take_controls(used.token());
+            let letter = used.token().hold().pop_data();
             let Some(letter) = letter else {
-                match token.lay_idle() {
-                    // Taken again by whoever sends next, who wakes this.
-                    None => continue,
+                // Laid down, it is taken again by whoever sends next, who wakes this.
+                if !used.lay_idle() {
                     // Something is being sent at this moment.
-                    Some(token) => {
-                        lock(&self.owner.hand).token = Some(token);
-                        yield_now();
-                    }
+                    yield_now();
                 }
                 continue;
             };
             if letter.generation != self.pid.generation() {
-                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
-                lock(&self.owner.hand).token = Some(token);
+                used.token().dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
                 continue;
             }
             if letter.kind == Kind::Notice {
-                self.take_notice(token, letter.payload);
+                self.take_notice(used.token(), letter.payload);
                 continue;
             }
-            lock(&self.owner.hand).token = Some(token);
+            drop(used);
             if letter.kind == Kind::Message
                 && let Some(payload) = letter.payload
             {
@@ -186,14 +211,12 @@ impl Mailbox {
 
     /// A process that had linked with the mailbox has ended: the mailbox forgets it, and lives on.
     #[cold]
-    fn take_notice(&mut self, mut token: Token, notice: Option<Payload>) {
+    fn take_notice(&mut self, token: &mut Token, notice: Option<Payload>) {
         // What was said before the notice.
-        self.take_controls(&mut token);
+        self.take_controls(token);
         if let Some(Ok(Control::Bond(bond))) = notice.map(Payload::take::<Control>) {
-            // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
-            let _heard = unsafe { token.slot().hear(*bond) };
+            hear(token, *bond);
         }
-        lock(&self.owner.hand).token = Some(token);
     }
 
     /// A mailbox is not stopped, cancelled or killed, only joined.
@@ -207,16 +230,20 @@ impl Mailbox {
             }
             match letter.payload.map(Payload::take::<Control>) {
                 Some(Ok(Control::Join(join))) => self.joined.push(join),
-                Some(Ok(Control::Bond(bond))) => {
-                    // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
-                    let _heard = unsafe { token.slot().hear(*bond) };
-                }
-                // SAFETY: as above.
+                Some(Ok(Control::Bond(bond))) => hear(token, *bond),
+                // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
                 Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
-                _ => {}
+                other => dispose(other, "a signal that a mailbox does not know"),
             }
         }
     }
+}
+
+/// Hears what a process says about a bond with the mailbox, which it does not end.
+fn hear(token: &mut Token, bond: Bond) {
+    // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
+    let heard = unsafe { token.slot().hear(bond) };
+    dispose(heard, "an exit reason");
 }
 
 impl Owner {
@@ -234,7 +261,7 @@ impl Drop for Mailbox {
         // Whoever has taken the token to wake the mailbox is about to put it into the hand.
         let mut token = loop {
             if let Some(token) = lock(&self.owner.hand).token.take() {
-                break token;
+                break token.taken_up();
             }
             match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
                 Some(token) => break token,
@@ -252,7 +279,9 @@ impl Drop for Mailbox {
             tell_bound(slot, self.pid, *bonds, &ExitReason::Normal);
         }
         TABLE.take_back(token);
-        *lock(&self.owner.hand) = Hand::default();
+        let hand = std::mem::take(&mut *lock(&self.owner.hand));
+        // Not under the lock: a waker is its executor's code.
+        dispose(hand.waker, "the waker of a mailbox");
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
     }

@@ -3,7 +3,6 @@
 
 use crate::memberships::MEMBERSHIPS;
 use crate::pid::Pid;
-use crate::program::this_node;
 use crate::runtime::Host;
 use crate::scheduler::host::Host as Scheduler;
 use crate::scheduler::permits::At;
@@ -40,7 +39,8 @@ pub struct Statistics {
     pub spawned: u64,
     /// How many of them are over.
     pub closed: u64,
-    /// How many live.
+    /// How many live: as many as did at one moment while the host was looked at. While so many come and go that no such
+    /// moment is found, no more than did.
     pub live: u64,
     /// Messages that nobody handled any more because their process had ended.
     pub dead_ended: u64,
@@ -56,6 +56,8 @@ pub struct Statistics {
     pub valves: u64,
     /// Messages that waited in the line of a pool for as long as they may.
     pub dead_expired: u64,
+    /// Messages of calls that failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
+    pub dead_withdrawn: u64,
     /// Completions and signals that came too late for anyone.
     pub late: u64,
     /// How often the thread that looks for long steps has looked. It sleeps while nobody waits for anything.
@@ -104,7 +106,7 @@ pub struct Statistics {
 impl Statistics {
     /// All dead letters.
     pub fn dead_letters(&self) -> u64 {
-        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired
+        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired + self.dead_withdrawn
     }
 
     /// The steps of all threads.
@@ -286,7 +288,7 @@ impl Host {
     /// program, and at each slot that it has ever used.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
-        let (spawned, closed) = host.gate.totals();
+        let (spawned, closed) = host.gate.survey();
         let census = host.idle.census();
         let pinned = host.posts.all();
         let (names, named_addresses) = host.names.count();
@@ -312,7 +314,7 @@ impl Host {
             past_bound: host.past_bound.get(),
             spawned,
             closed,
-            live: spawned.saturating_sub(closed),
+            live: spawned - closed,
             dead_ended: host.dead_ended.get(),
             dead_unhandled: host.dead_unhandled.get(),
             dead_overflow: host.dead_overflow.get(),
@@ -320,6 +322,7 @@ impl Host {
             holds: host.holds.get(),
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
+            dead_withdrawn: host.dead_withdrawn.get(),
             late: host.home().late.load(Ordering::Relaxed) + pinned.iter().map(|post| post.late()).sum::<u64>(),
             ticks: host.monitor.ticks.get(),
             stalls: host.monitor.stalls.get(),
@@ -451,7 +454,7 @@ impl Pid {
     /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
     /// not live in this program.
     pub fn info(self) -> Option<ProcessInfo> {
-        let pid = self.resolve().filter(|pid| pid.node() == this_node())?;
+        let pid = self.resolve()?;
         info(TABLE.living(pid)?).filter(|info| info.pid == pid)
     }
 }

@@ -13,12 +13,18 @@
 //! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and that is all.
 //! * G4. If the walk came back: under a lock that all share, it looks again ([`ring`]). It notes all edges of the ring, and
 //!   then whether each is still the one that it noted, its call still open, and its process alive with nothing to see to.
-//! * G5. Still under the lock, it takes its own edge away: its call fails.
+//! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own edge away:
+//!   its call fails. If its message is being handled already, it withdraws that of another in the ring, whose call fails.
 //!
 //! # Why
 //! *A ring is found.* Of all that closed the ring at once let the last fence be that of P. Each of the others wrote its edge
 //! before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer then walks
 //! itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
+//!
+//! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
+//! [`ticket`](crate::ticket)). In a ring there is one that can be withdrawn: were all of them being handled, each process of the
+//! ring would have called the next one from within the method for the call of the one before, hence after it: around the ring
+//! each call would be later than itself. If one has been taken since the second look, its process runs, and the ring is open.
 //!
 //! *One call fails.* P's second look fails only if the ring is open: an edge of it is gone because somebody took it away in
 //! G5, or because its call was answered; or if a process of it has something to see to (a kill, a wake), which then writes
@@ -54,15 +60,17 @@ const LOW_BITS: u32 = 64 - NUMBER_BITS;
 const BLOCKS: u64 = 1 << (LOW_BITS - 1);
 const LENGTH: u64 = BLOCKS - 1;
 
-/// What a process waits for: its place in the graph. Only the process itself publishes, whoever runs it; anyone reads.
+/// What a process waits for: its place in the graph. Only the thread that runs the process publishes, which the words below
+/// rest on: of two that publish at once one edge would be read with parts of both, the text of a name with another's length
+/// among them. Anyone reads.
 #[derive(Debug)]
 pub(crate) struct Edge {
     /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no edge.
     number: AtomicU64,
     /// Whom it waits for.
     on: AtomicU64,
-    /// The word of the call's ticket; null of a hold.
-    word: AtomicPtr<AtomicPtr<Node>>,
+    /// The node of the call's ticket; null of a hold.
+    node: AtomicPtr<Node>,
     /// The text of the method's name.
     method: AtomicPtr<u8>,
 }
@@ -100,20 +108,29 @@ impl What {
 
 /// Where the edges are.
 pub(crate) trait Places {
+    /// What it takes to tell a process that its call has failed.
+    type Caller;
+
     /// The edge of a process; `None` if it has never had one.
     fn edge(&self, life: Life) -> Option<&Edge>;
 
     /// Whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then it ends, or
     /// waits for something else, or looks itself.
     fn is_stuck(&self, life: Life, blocks: bool) -> bool;
+
+    /// Withdraws the message of another process's call, unless it is being handled. Gives who is to be told.
+    fn withdraw(&self, ticket: Ticket) -> Option<Self::Caller>;
 }
 
 /// A ring that has been closed.
 #[derive(Debug)]
-pub(crate) enum Closed {
-    /// By a call: each of the ring, with the method that it called. The edge of the last to come, who is the first here,
-    /// has been taken away.
+pub(crate) enum Closed<C> {
+    /// By a call: each of the ring, with the method that it called. The message of the last to come, who is the first here, has
+    /// been withdrawn, and its edge taken away.
     Calls(Vec<(Life, &'static str)>),
+    /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one is to be
+    /// told.
+    Another(C, Vec<(Life, &'static str)>),
     /// By a call, and these were held in it: they are held no more, and to be woken.
     Held(Vec<Life>),
     /// By a hold, which has been taken away.
@@ -126,7 +143,7 @@ impl Edge {
         Self {
             number: AtomicU64::new(0),
             on: AtomicU64::new(0),
-            word: AtomicPtr::new(ptr::null_mut()),
+            node: AtomicPtr::new(ptr::null_mut()),
             method: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -134,15 +151,15 @@ impl Edge {
     /// Step G1.
     #[inline]
     fn publish(&self, wait: Wait) {
-        let (word, method) = match wait.what {
-            What::Call(ticket, method) => (ptr::from_ref(ticket.word()).cast_mut(), method),
+        let (node, method) = match wait.what {
+            What::Call(ticket, method) => (ptr::from_ref(ticket.node()).cast_mut(), method),
             What::Hold(_) => (ptr::null_mut(), ""),
         };
         let length = if method.len() as u64 <= LENGTH { method.len() } else { cut(method) };
         self.number.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         self.on.store(wait.on, Ordering::Relaxed);
-        self.word.store(word, Ordering::Relaxed);
+        self.node.store(node, Ordering::Relaxed);
         self.method.store(method.as_ptr().cast_mut(), Ordering::Relaxed);
         let blocks = if wait.blocks { BLOCKS } else { 0 };
         self.number.store(wait.what.number() << LOW_BITS | blocks | length as u64, Ordering::Release);
@@ -152,6 +169,14 @@ impl Edge {
     #[inline]
     pub(crate) fn withdraw(&self) {
         self.number.store(0, Ordering::Release);
+    }
+
+    /// The wait for that call is over, if the edge still says so: it may be that of a later wait, or of a later process.
+    #[inline]
+    pub(crate) fn withdraw_call(&self, call: u64) {
+        if self.number.load(Ordering::Relaxed) >> LOW_BITS == call {
+            self.withdraw();
+        }
     }
 
     /// Takes a hold away that is another process's. Gives whether it was still there.
@@ -168,16 +193,16 @@ impl Edge {
             return None;
         }
         let on = self.on.load(Ordering::Relaxed);
-        let word = self.word.load(Ordering::Relaxed);
+        let node = self.node.load(Ordering::Relaxed);
         let method = self.method.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         if self.number.load(Ordering::Relaxed) != before {
             return None;
         }
         let number = before >> LOW_BITS;
-        // SAFETY: null, or made of a `&'static Word`.
-        let what = match unsafe { word.as_ref() } {
-            Some(word) => What::Call(Ticket::of(word, number), text(method, (before & LENGTH) as usize)),
+        // SAFETY: null, or made of a `&'static Node`.
+        let what = match unsafe { node.as_ref() } {
+            Some(node) => What::Call(Ticket::of(node, number), text(method, (before & LENGTH) as usize)),
             None => What::Hold(number),
         };
         Some(Wait { on, what, blocks: before & BLOCKS != 0 })
@@ -207,13 +232,13 @@ fn text(method: *mut u8, length: usize) -> &'static str {
 
 /// Publishes that the process `from` waits, and nothing else can make it go on: steps G1 to G5. `edge` is its own.
 #[inline]
-pub(crate) fn publish(
-    places: &impl Places,
+pub(crate) fn publish<P: Places>(
+    places: &P,
     second_look: &Mutex<()>,
     from: Life,
     edge: &Edge,
     wait: Wait,
-) -> Option<Closed> {
+) -> Option<Closed<P::Caller>> {
     edge.publish(wait);
     fence(Ordering::SeqCst);
     if !leads_back(places, from, wait.on) {
@@ -240,7 +265,13 @@ pub(crate) fn leads_back(places: &impl Places, from: Life, on: Life) -> bool {
 
 /// Steps G4 and G5.
 #[cold]
-fn close(places: &impl Places, second_look: &Mutex<()>, from: Life, edge: &Edge, wait: Wait) -> Option<Closed> {
+fn close<P: Places>(
+    places: &P,
+    second_look: &Mutex<()>,
+    from: Life,
+    edge: &Edge,
+    wait: Wait,
+) -> Option<Closed<P::Caller>> {
     let _alone = lock(second_look);
     let ring = ring(places, from, wait)?;
     if let What::Hold(_) = wait.what {
@@ -257,12 +288,20 @@ fn close(places: &impl Places, second_look: &Mutex<()>, from: Life, edge: &Edge,
         let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
         return Some(Closed::Held(lifted.map(|(life, _)| life).collect()));
     }
-    edge.withdraw();
     let calls = ring.into_iter().filter_map(|(life, wait)| match wait.what {
-        What::Call(_, method) => Some((life, method)),
+        What::Call(ticket, method) => Some((ticket, (life, method))),
         What::Hold(_) => None,
     });
-    Some(Closed::Calls(calls.collect()))
+    let (tickets, mut calls): (Vec<Ticket>, Vec<(Life, &'static str)>) = calls.unzip();
+    let (own, others) = tickets.split_first()?;
+    if own.withdraw() {
+        edge.withdraw();
+        return Some(Closed::Calls(calls));
+    }
+    let another = |(place, ticket): (usize, &Ticket)| Some((place + 1, places.withdraw(*ticket)?));
+    let (place, caller) = others.iter().enumerate().find_map(another)?;
+    calls.rotate_left(place);
+    Some(Closed::Another(caller, calls))
 }
 
 /// The ring that the edge of `from` closes, if it does. Under the lock: step G4.
@@ -289,7 +328,7 @@ fn ring(places: &impl Places, from: Life, wait: Wait) -> Option<Vec<(Life, Wait)
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::ticket::{Word, keep};
+    use crate::ticket::{keep, take};
 
     /// Processes 1 to 99, with an edge each.
     struct Crowd {
@@ -299,6 +338,12 @@ mod tests {
     }
 
     impl Places for Crowd {
+        type Caller = Ticket;
+
+        fn withdraw(&self, ticket: Ticket) -> Option<Ticket> {
+            ticket.withdraw().then_some(ticket)
+        }
+
         fn edge(&self, life: Life) -> Option<&Edge> {
             self.edges.get(life as usize)
         }
@@ -314,24 +359,23 @@ mod tests {
             Self { edges, dead: Vec::new(), second_look: Mutex::new(()) }
         }
 
-        fn wait(&self, from: Life, wait: Wait) -> Option<Closed> {
+        fn wait(&self, from: Life, wait: Wait) -> Option<Closed<Ticket>> {
             publish(self, &self.second_look, from, &self.edges[from as usize], wait)
         }
 
         /// The process `from` calls `on`, and waits.
-        fn call(&self, from: Life, on: Life) -> (Ticket, Option<Closed>) {
-            let word = Box::leak(Box::new(Word::new(ptr::null_mut())));
-            let ticket = Ticket::issue(word, from + 1_000);
+        fn call(&self, from: Life, on: Life) -> (Ticket, Option<Closed<Ticket>>) {
+            let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), from + 1_000);
             (ticket, self.wait(from, Wait { on, what: What::Call(ticket, "Type::method"), blocks: false }))
         }
 
-        fn hold(&self, from: Life, on: Life) -> Option<Closed> {
+        fn hold(&self, from: Life, on: Life) -> Option<Closed<Ticket>> {
             self.wait(from, Wait { on, what: What::Hold(from + 2_000), blocks: false })
         }
     }
 
     #[track_caller]
-    fn names(closed: Option<Closed>) -> Vec<Life> {
+    fn names(closed: Option<Closed<Ticket>>) -> Vec<Life> {
         match closed {
             Some(Closed::Calls(calls)) => calls.into_iter().map(|(life, _)| life).collect(),
             other => panic!("a ring of calls was closed, and came {other:?}"),
@@ -350,10 +394,33 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_fails_is_withdrawn_and_if_it_is_being_handled_another_one_is() {
+        let crowd = Crowd::new();
+        let (first, second) = (crowd.call(1, 2).0, crowd.call(2, 3).0);
+        let (own, closed) = crowd.call(3, 1);
+        assert_eq!(names(closed), [3, 1, 2]);
+        assert!(!take(own.word()) && take(first.word()) && take(second.word()), "the failed one is never handled");
+        // The one that closes the ring is being handled: by 2, which has called 1 from there.
+        let crowd = Crowd::new();
+        let (second, _) = crowd.call(2, 1);
+        let own = Ticket::issue(Box::leak(Box::new(Node::empty())), 77);
+        assert!(take(own.word()));
+        let closed = crowd.wait(1, Wait { on: 2, what: What::Call(own, "Type::method"), blocks: false });
+        match closed {
+            Some(Closed::Another(caller, calls)) => {
+                assert_eq!(caller.number(), second.number());
+                assert_eq!(calls.into_iter().map(|(life, _)| life).collect::<Vec<_>>(), [2, 1]);
+            }
+            other => panic!("another call was to fail, and came {other:?}"),
+        }
+        assert!(!take(second.word()) && own.is_open() && crowd.edges[1].stands().is_some(), "the own one waits on");
+    }
+
+    #[test]
     fn an_answered_kept_or_abandoned_call_is_no_edge() {
         let ends: [fn(&Ticket); 3] = [
             |ticket| ticket.word().store(ptr::null_mut(), Ordering::Relaxed),
-            |ticket| keep(ticket.word()),
+            |ticket| assert!(keep(ticket.word())),
             |ticket| ticket.abandon(),
         ];
         for end in ends {
@@ -380,7 +447,7 @@ mod tests {
         let crowd = Crowd::new();
         // 10 and 11 wait for each other, as long as neither has looked again.
         for (from, on) in [(10, 11), (11, 10)] {
-            let word = Box::leak(Box::new(Word::new(ptr::null_mut())));
+            let word = Box::leak(Box::new(Node::empty()));
             let what = What::Call(Ticket::issue(word, from as u64), "m");
             crowd.edges[from].publish(Wait { on, what, blocks: false });
         }
@@ -417,7 +484,7 @@ mod tests {
     fn a_long_name_is_cut_between_characters() {
         let edge = Edge::unused();
         let name: &'static str = Box::leak(format!("x{}", "ü".repeat(1_000)).into_boxed_str());
-        let ticket = Ticket::issue(Box::leak(Box::new(Word::new(ptr::null_mut()))), 5);
+        let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), 5);
         edge.publish(Wait { on: 1, what: What::Call(ticket, name), blocks: true });
         match edge.read().map(|wait| wait.what) {
             Some(What::Call(_, method)) => assert!(name.starts_with(method) && method.len() > 500),

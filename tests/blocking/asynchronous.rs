@@ -112,7 +112,7 @@ fn a_panic_in_what_is_awaited_is_the_steps() {
         let end = worker.pid().join();
         // The system takes its time to print a panic.
         let answer = worker.panics().timeout(Duration::from_secs(25)).wait();
-        assert!(matches!(answer, Err(CallError::Gone(ExitReason::Panic(_)))), "{answer:?}");
+        assert!(matches!(answer, Err(CallError::Died(ExitReason::Panic(_)))), "{answer:?}");
         assert!(matches!(end.wait(), ExitReason::Panic(panic) if panic.to_string().contains("the disk is full")));
     });
 }
@@ -131,7 +131,7 @@ fn one_that_is_killed_meanwhile_ends_when_it_is_over() {
         assert_eq!(end.wait(), ExitReason::Killed);
         // The answer was there before the kill was seen, or it was not.
         let answer = call.join().unwrap();
-        assert!(matches!(answer, Ok(0) | Err(CallError::Gone(ExitReason::Killed))), "{answer:?}");
+        assert!(matches!(answer, Ok(0) | Err(CallError::Died(ExitReason::Killed))), "{answer:?}");
     });
 }
 

@@ -30,7 +30,10 @@ impl Meet {
 
 /// Calls another one when all have come.
 #[process]
-struct Racer;
+#[derive(Default)]
+struct Racer {
+    touched: usize,
+}
 
 #[process]
 impl Racer {
@@ -52,14 +55,22 @@ impl Racer {
     }
 
     #[message]
-    fn touch(&mut self) {}
+    fn touch(&mut self) {
+        self.touched += 1;
+    }
+
+    #[message]
+    fn touched(&mut self) -> usize {
+        self.touched
+    }
 }
 
 /// Rings of `count`, all of whom call at once; gives how many calls failed, in all rounds.
 fn race(count: usize, rounds: usize, blocking: bool) {
     watched(move || {
         let runtime = builder().workers(count).build().expect("some workers are no unusual wish");
-        let ring: Vec<Address<Racer>> = (0..count).map(|_| runtime.spawn(Racer).serve().expect("it starts")).collect();
+        let ring: Vec<Address<Racer>> =
+            (0..count).map(|_| runtime.spawn(Racer::default()).serve().expect("it starts")).collect();
         for round in 0..rounds {
             let meet = Meet::of(count);
             let replies = Log::new();
@@ -78,6 +89,9 @@ fn race(count: usize, rounds: usize, blocking: bool) {
             all.sort();
             assert_eq!(named, all, "round {round}");
         }
+        // The call that failed was never delivered, in no round.
+        let touched = ring.iter().map(|racer| racer.touched().timeout(LONG).wait().expect("it serves"));
+        assert_eq!(touched.sum::<usize>(), rounds * (count - 1));
         assert!(runtime.shutdown().expect("asked from outside").is_clean());
     });
 }

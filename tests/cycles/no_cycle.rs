@@ -247,7 +247,7 @@ fn a_call_beside_which_a_future_runs_is_left_to_that() {
         until_waiting(back.pid(), front.pid());
         gate.open();
         front.touch().timeout(LONG).wait().expect("it goes on");
-        assert_eq!(ended.all(), [Err(CallError::Gone(ExitReason::Killed))]);
+        assert_eq!(ended.all(), [Err(CallError::Died(ExitReason::Killed))]);
     });
 }
 
@@ -283,7 +283,7 @@ fn a_reply_that_its_process_keeps_leaves_the_cycle_to_the_deadline() {
         assert_eq!(ended.all(), [Err(CallError::Timeout)]);
         front.pid().kill();
         eventually(|| ended.len() == 2);
-        assert_eq!(ended.all()[1], Err(CallError::Gone(ExitReason::Killed)));
+        assert_eq!(ended.all()[1], Err(CallError::Died(ExitReason::Killed)));
     });
 }
 

@@ -1,9 +1,8 @@
-//! What becomes of each message, and of each byte.
+//! What becomes of each message.
 
 use postroom::prelude::*;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// How a message is sent, which says what may become of it.
 #[derive(Clone, Copy, Debug)]
@@ -121,39 +120,4 @@ impl Books {
         let sum = |each: &Each| each.iter().map(|count| count.load(SeqCst) as i64).sum::<i64>();
         sum(&self.made) - sum(&self.handled) - sum(&self.refused) - sum(&self.dead) - sum(&self.vanished)
     }
-}
-
-/// Counts the bytes that the program has from its allocator.
-struct Counting;
-
-/// In small pieces, and in large ones: the runtime's regions, which are never given back, and lists that have grown long.
-static BYTES: [AtomicI64; 2] = [AtomicI64::new(0), AtomicI64::new(0)];
-/// A region of the runtime, at least.
-const LARGE: usize = 256 << 10;
-
-fn count(layout: &Layout) -> &'static AtomicI64 {
-    &BYTES[usize::from(layout.size() >= LARGE)]
-}
-
-#[global_allocator]
-static HEAP: Counting = Counting;
-
-// SAFETY: each is the system's allocator's, with a count beside it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(&layout).fetch_add(layout.size() as i64, Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        count(&layout).fetch_sub(layout.size() as i64, Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-/// How many bytes the program has from its allocator now, in small pieces and in large ones.
-pub fn heap() -> [i64; 2] {
-    BYTES.each_ref().map(|bytes| bytes.load(Relaxed))
 }

@@ -1,7 +1,8 @@
 //! What is there when the ten are at rest, and what may be.
 
-use super::books::{Books, heap};
+use super::books::Books;
 use super::citizen::Citizen;
+use super::heap::heap;
 use super::messages::Tick;
 use super::world::{NAMES, ROOMS, TOPICS, World};
 use postroom::prelude::*;

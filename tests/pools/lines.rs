@@ -114,6 +114,46 @@ fn whoever_waits_for_room_gets_in_when_a_message_is_done() {
     });
 }
 
+/// Catches: those that wait for room are not told of room that a message leaves by expiring.
+#[test]
+fn whoever_waits_for_room_gets_in_when_a_message_expires() {
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let workers = pool(&runtime, Pool::fixed(1).queue(1).deadline(SECOND));
+        let (address, gate) = (workers.address(), Gate::new());
+        address.work(gate.clone(), 1).send().unwrap();
+        gate.wait_for_arrival();
+        address.echo(2).send().unwrap();
+        let blocks = thread::spawn(move || address.echo(3).timeout(LONG).send_wait().is_ok());
+        when(&workers, |now| now.refused == 1);
+        clock.advance(SECOND).unwrap();
+        assert!(blocks.join().unwrap());
+        assert_eq!((workers.statistics().expired, workers.statistics().waiting), (1, 1));
+        gate.open();
+        when(&workers, |now| now.waiting + now.in_hand == 0);
+    });
+}
+
+/// Catches: a copy that a full member refuses is told as one for a member that had ended.
+#[test]
+fn a_copy_for_a_member_without_room_is_an_overflow_and_fails_its_caller_as_full() {
+    watched(|| {
+        let (builder, dead) = with_dead_letters();
+        let runtime = builder.build().unwrap();
+        let workers = Pool::fixed(1)
+            .broadcast::<WorkerNote>()
+            .spawn(&runtime, |spawn| spawn.of(Worker::default()).mailbox(Bound::Hard(1, Overflow::Refuse)).serve())
+            .unwrap();
+        let (address, member, gate) = (workers.address(), workers.members()[0], Gate::new());
+        runtime.send(member, WorkerWork { gate: gate.clone(), value: 1 }).unwrap();
+        gate.wait_for_arrival();
+        until(|| runtime.send(member, WorkerEcho { value: 2 }).is_ok());
+        assert_eq!(address.note(3).wait(), Err(CallError::Full));
+        assert_eq!(dead.all().iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), [DeadLetterReason::Overflow]);
+        gate.open();
+    });
+}
+
 /// Sends to a pool, and waits for room.
 #[process]
 struct Sends;

@@ -17,6 +17,10 @@ fn each_call_is_answered_once_while_members_die_and_lines_are_full() {
         .into_iter()
         .enumerate()
         {
+            // Hundreds of members die, which is to be seen at work and not to end the pool.
+            let kind = kind
+                .intensity(u32::MAX, Duration::ZERO)
+                .backoff(Backoff::exponential(Duration::from_micros(10), Duration::from_micros(300)));
             let workers = pool(&runtime, kind);
             let callers: Vec<_> = (0..4_u32)
                 .map(|caller| {

@@ -88,7 +88,7 @@ fn a_panic_in_a_pending_method_ends_the_process_and_is_told_to_its_caller() {
         let ended = desk.pid().join();
         gate.open_elsewhere();
         match (runtime.block_on(answer), ended.wait()) {
-            (Err(CallError::Gone(ExitReason::Panic(told))), ExitReason::Panic(panic)) => {
+            (Err(CallError::Died(ExitReason::Panic(told))), ExitReason::Panic(panic)) => {
                 assert_eq!((told.message.as_str(), &told), ("after the gate", &panic));
             }
             other => panic!("{other:?}"),
@@ -101,7 +101,7 @@ fn a_panic_in_a_pending_method_ends_the_process_and_is_told_to_its_caller() {
 fn a_method_that_stops_its_process_ends_it_at_its_next_await() {
     with_runtime(|runtime| {
         let ((desk, log), gate) = (desk(runtime), Gate::new());
-        assert_eq!(desk.stop_at(gate).timeout(LONG).wait(), Err(CallError::Gone(ExitReason::Normal)));
+        assert_eq!(desk.stop_at(gate).timeout(LONG).wait(), Err(CallError::Died(ExitReason::Normal)));
         desk.pid().join().wait();
         assert_eq!(log.all(), ["state"]);
     });

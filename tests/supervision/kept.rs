@@ -106,7 +106,7 @@ fn the_message_that_was_being_handled_is_reported_and_not_replayed_and_its_calle
         let scribe: Address<Scribe> = tree.child("scribe").unwrap();
         let failed = scribe.tear().wait();
         assert!(
-            matches!(&failed, Err(CallError::Gone(ExitReason::Panic(panic))) if panic.message == "torn"),
+            matches!(&failed, Err(CallError::Died(ExitReason::Panic(panic))) if panic.message == "torn"),
             "{failed:?}"
         );
         assert_eq!(scribe.write(1).wait(), Ok(1));

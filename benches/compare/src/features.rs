@@ -139,7 +139,7 @@ fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     let (falls, stays) = (probe(runtime)?, probe(runtime)?);
     let before = runtime.statistics();
     let gone = falls.fall().timeout(PATIENCE).wait();
-    if !matches!(&gone, Err(CallError::Gone(ExitReason::Panic(panic))) if panic.message == "meant to happen") {
+    if !matches!(&gone, Err(CallError::Died(ExitReason::Panic(panic))) if panic.message == "meant to happen") {
         return Err(format!("a call whose method panicked gave {gone:?}"));
     }
     match stays.touch().timeout(PATIENCE).wait() {

@@ -164,15 +164,15 @@ fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
         }
     }
     let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
-    // SAFETY: null, or what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
-    // LOOKING refuses a second look from inside the first, so that there is one reference at a time; this thread is the
-    // only one that has the pointer.
-    let seat = unsafe { active.seat.as_mut() }?;
-    if LOOKING.replace(true) {
+    // First, so that there is no second reference while the first one is used.
+    if active.seat.is_null() || LOOKING.replace(true) {
         return None;
     }
     let _looked = Looked;
-    look(seat)
+    // SAFETY: not null, so it is what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
+    // LOOKING has refused a second look from inside the first, so that there is one reference at a time; this thread is the
+    // only one that has the pointer.
+    look(unsafe { &mut *active.seat })
 }
 
 /// Whether the process that this thread runs has a table.
@@ -220,9 +220,10 @@ pub(crate) enum Pending {
     Again,
 }
 
-/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to.
+/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and `by_scheduler`
+/// whether it is the scheduler that drives its machine, and lays the process down with it: else it may go on by other means.
 #[inline]
-pub(crate) fn pending(seen_to: bool) -> Pending {
+pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> Pending {
     if STOP.get() && !seen_to {
         return Pending::Special;
     }
@@ -231,7 +232,7 @@ pub(crate) fn pending(seen_to: bool) -> Pending {
             Pending::Special
         } else if waits.wants_message {
             Pending::Wants
-        } else if waits.suspend() {
+        } else if by_scheduler && waits.suspend() {
             Pending::Again
         } else {
             Pending::Suspended

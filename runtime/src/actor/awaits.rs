@@ -36,8 +36,8 @@ impl Row {
         let Some(key) = self.key else {
             return Poll::Pending;
         };
-        let waker = foreign_waker(context, self.owner);
-        let polled = active::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, waker)));
+        let mut waker = foreign_waker(context, self.owner);
+        let polled = active::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, &mut waker)));
         polled.flatten().unwrap_or(Poll::Pending)
     }
 }

@@ -226,7 +226,7 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Re
             Err(payload) => match payload.take::<Result<T, Infallible>>() {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(never)) => match never {},
-                Err(_) => Err(CallError::Unhandled),
+                Err(_) => Err(CallError::Mismatch),
             },
         },
         Err(CommandError::Call(error)) => Err(error.widen()),
@@ -280,8 +280,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
         }
         let answer = match &this.0 {
             Stage::Process(key, life, called) => {
-                let waker = waker::foreign_waker_of(context, *life);
-                let poll = |waits: &mut Waits| waits.is_of_life(*life).then(|| waits.poll_call(*key, waker, called));
+                let mut waker = waker::foreign_waker_of(context, *life);
+                let poll =
+                    |waits: &mut Waits| waits.is_of_life(*life).then(|| waits.poll_call(*key, &mut waker, called));
                 let polled = active::with(poll).flatten();
                 match polled {
                     Some(Poll::Pending) => return Poll::Pending,

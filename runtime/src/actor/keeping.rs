@@ -3,7 +3,6 @@
 use crate::clock::{Moment, TimeKeeper, is_told};
 use crate::pid::Pid;
 use crate::pointing::behind;
-use crate::program::this_node;
 use crate::scheduler::birth::current_host;
 use crate::scheduler::local::with_current;
 use crate::table::{Slot, TABLE};
@@ -20,8 +19,7 @@ pub(super) fn now_for(pid: Pid) -> Moment {
 
 /// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
 pub(super) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
-    let answering = pid.resolve().filter(|pid| pid.node() == this_node());
-    let own = match answering.and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
+    let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
         Some(home) => home.keeper.time_keeper(),
         // Nobody serves behind it now, and somebody may then.
         None if behind(pid).is_some() => None,

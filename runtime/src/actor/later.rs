@@ -7,6 +7,7 @@ use crate::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{SendError, SendFailure};
 use crate::payload::Payload;
 use crate::pid::Pid;
+use crate::relay::gone;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use std::fmt;
@@ -95,7 +96,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return send(pid, message).map(|()| Timer(Kind::Over));
         }
         let Some(keeper) = keeper(pid) else {
-            return Err(SendError { message, reason: SendFailure::Gone(pid) });
+            return Err(SendError { message, reason: gone(pid) });
         };
         let due = Moment::now_by(keeper.told()).after(delay);
         // In a cell, so that it comes back if nobody keeps the time there.
@@ -129,7 +130,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     {
         let (pid, message) = (self.pid(), self.into_message());
         let Some(keeper) = keeper(pid) else {
-            return Err(SendError { message, reason: SendFailure::Gone(pid) });
+            return Err(SendError { message, reason: gone(pid) });
         };
         let period = period.max(SHORTEST);
         let due = Moment::now_by(keeper.told()).after(period);
@@ -191,6 +192,16 @@ impl Every {
     }
 
     fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M) {
+        /// It is over by a panic too, of the clone or of a drop: those who cancel it would wait for ever otherwise.
+        struct OverUnless<'a>(&'a Every, bool);
+        impl Drop for OverUnless<'_> {
+            fn drop(&mut self) {
+                if !self.1 {
+                    *lock(&self.0.state) = State::Over;
+                }
+            }
+        }
+        let mut goes_on = OverUnless(&self, false);
         let next = message.clone();
         let due = {
             let mut state = lock(&self.state);
@@ -211,9 +222,7 @@ impl Every {
         let regular = due.after(self.period);
         let now = Moment::now_by(self.keeper.told());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
-        if !is_sent || !self.arm(due, next) {
-            *lock(&self.state) = State::Over;
-        }
+        goes_on.1 = is_sent && self.arm(due, next);
     }
 
     /// The state, when no other thread is sending a copy.

@@ -7,7 +7,6 @@ use crate::mailbox::node::Kind;
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, EndWaiter, Join};
-use crate::program::this_node;
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;
@@ -19,10 +18,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 impl Pid {
-    /// The slot of the process that the PID means, and its generation there.
-    fn slot_of(self) -> Option<(&'static Slot, u64)> {
-        let pid = self.resolve().filter(|pid| pid.node() == this_node())?;
-        TABLE.living(pid).map(|slot| (slot, pid.generation()))
+    /// The slot of the process that the PID means, and the PID of that.
+    fn slot_of(self) -> Option<(&'static Slot, Self)> {
+        let pid = self.resolve()?;
+        TABLE.living(pid).map(|slot| (slot, pid))
     }
 
     /// Whether the process lives, as far as this node knows.
@@ -35,12 +34,12 @@ impl Pid {
     ///
     /// What arrives later is dead letters. A process in an async entry sees the request when it takes messages.
     pub fn stop(self) -> bool {
-        let Some((slot, generation)) = self.slot_of() else { return false };
+        let Some((slot, pid)) = self.slot_of() else { return false };
         if slot.is_told_to_stop() {
-            tell(slot, generation, Control::Cancel(ExitReason::Normal));
+            tell(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
         }
-        slot.post(Kind::Stop, generation, ptr::null_mut(), None).is_ok()
+        slot.post(Kind::Stop, pid, ptr::null_mut(), None).is_ok()
     }
 
     /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`] decides
@@ -56,15 +55,15 @@ impl Pid {
     ///
     /// A supervisor kills its children, and a pool its members; they have ended when those have.
     pub fn kill(self) -> bool {
-        let Some((slot, generation)) = self.slot_of() else { return false };
+        let Some((slot, pid)) = self.slot_of() else { return false };
         let control = if slot.is_told_to_stop() { Control::Cancel(ExitReason::Killed) } else { Control::Kill };
-        tell(slot, generation, control);
+        tell(slot, pid.generation(), control);
         true
     }
 
     fn control(self, control: Control) -> bool {
-        let Some((slot, generation)) = self.slot_of() else { return false };
-        tell(slot, generation, control);
+        let Some((slot, pid)) = self.slot_of() else { return false };
+        tell(slot, pid.generation(), control);
         true
     }
 
@@ -80,9 +79,8 @@ impl Pid {
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
         // Dropped if the process has ended: that tells the waiter. One that is being taken apart still takes it.
-        let pid = self.resolve().filter(|pid| pid.node() == this_node());
-        if let Some(pid) = pid
-            && let Some(slot) = TABLE.slot(pid.slot()).filter(|slot| slot.is_last(pid.generation()))
+        if let Some(pid) = self.resolve()
+            && let Some(slot) = TABLE.last(pid)
         {
             tell(slot, pid.generation(), Control::Join(join));
         }

@@ -306,7 +306,7 @@ impl<P: Actor> Machine<P> {
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let mut pending = active::pending(false);
+            let mut pending = active::pending(false, events.is_feed());
             if matches!(pending, active::Pending::Special) {
                 if let Some(reason) = active::take_end() {
                     return Away::Ended(reason);
@@ -314,7 +314,7 @@ impl<P: Actor> Machine<P> {
                 if active::peek(|waits| waits.has_new_beside()) == Some(true) {
                     continue;
                 }
-                pending = active::pending(true);
+                pending = active::pending(true, events.is_feed());
             }
             match pending {
                 active::Pending::Again => continue,

@@ -5,6 +5,7 @@ use super::definition::{Declared, Delivery};
 use crate::caller::Caller;
 use crate::errors::ProcessError;
 use crate::mail::Mail;
+use crate::package::Package;
 use crate::payload::Payload;
 use crate::scheduler::local::current_pid;
 use crate::{at_work, caller};
@@ -24,10 +25,23 @@ pub struct Asked {
 #[inline(always)]
 pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     let (message, caller) = mail.open::<M>()?;
+    if caller.as_ref().is_some_and(|caller| !caller.take()) {
+        throw_away(message, caller);
+        // The mail is opened, and empty: what follows finds nothing in it.
+        return None;
+    }
     if caller.is_some() || active::has_deadline() {
         active::set_deadline(caller.as_ref().and_then(Caller::deadline));
     }
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
+}
+
+/// A message that its caller has withdrawn.
+#[cold]
+fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
+    if let Some(pid) = current_pid() {
+        Package::from_parts(pid, Payload::new(message), caller).throw_away();
+    }
 }
 
 /// Apart, so that a message that was sent is handled without it.
@@ -102,7 +116,8 @@ impl Asked {
 
     /// The caller, for a program's own hands: from here on it is not known who will answer.
     fn kept(self) -> Option<Caller> {
-        self.into_caller().inspect(Caller::keep)
+        // Its message has been taken, and is not withdrawn any more.
+        self.into_caller().inspect(|caller| _ = caller.keep())
     }
 
     /// The right to answer later.
@@ -130,8 +145,8 @@ impl Watch {
 
 /// The right, and the duty, to answer a call later: keep it, hand it on, send it to any thread.
 ///
-/// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with the
-/// exit reason if the process ends with it in hand. A message that was sent, not called, comes with a reply that goes
+/// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with
+/// [`CallError::Died`](crate::CallError::Died) if the process ends with it in hand. A message that was sent, not called, comes with a reply that goes
 /// nowhere.
 #[must_use = "dropping a reply fails its caller"]
 pub struct Reply<T> {

@@ -7,10 +7,9 @@ use crate::errors::{SendError, SendFailure};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::pointing::{DEPTH, behind, points_on_here};
-use crate::program::this_node;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::crowd::room::{self, Room, Wish};
-use crate::table::{Slot, TABLE};
+use crate::table::TABLE;
 use crate::timekeeper::timekeeper;
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
@@ -68,16 +67,12 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-fn local(pid: Pid) -> Option<&'static Slot> {
-    if pid.node() == this_node() { TABLE.living(pid) } else { None }
-}
-
 /// How long to wait where nobody says when there is room. A guess: long beside a look, short beside what people notice.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Asks for room in a mailbox; `None` if there is some by now, or if nobody is there any more.
 fn wish(pid: Pid) -> Option<Wish> {
-    wish_behind(pid).or_else(|| room::ask(local(pid)?, pid.generation()))
+    wish_behind(pid).or_else(|| room::ask(TABLE.living(pid)?, pid.generation()))
 }
 
 /// Asks for room where a PID points on to; `None` for one that does not.
@@ -93,7 +88,7 @@ fn wish_behind(pid: Pid) -> Option<Wish> {
                 target = next;
                 continue;
             }
-            Some(process) => local(process).and_then(|slot| room::ask(slot, process.generation())),
+            Some(process) => TABLE.living(process).and_then(|slot| room::ask(slot, process.generation())),
             None => behind.room().map(Wish::of),
         };
         if asked.is_some() {

@@ -185,10 +185,12 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskCon
             wanting.keep_waker(context);
             return Poll::Pending;
         };
-        if let Some(package) = active::open_inbound(found) {
-            return Poll::Ready(package);
+        match active::open_inbound(found) {
+            Some(package) if package.take_up() => return Poll::Ready(package),
+            Some(withdrawn) => withdrawn.throw_away(),
+            // It came from a stream that was detached.
+            None => {}
         }
-        // It came from a stream that was detached.
         *looked = 0;
     }
 }
@@ -223,7 +225,7 @@ fn open<T: Send + 'static>(package: Package) -> T {
 
 /// Ends the process from inside a future.
 async fn end_with(error: ProcessError) -> Delivery<'static> {
-    active::with(|waits| waits.end = Some(error.into_reason()));
+    super::serving::end(error.into_reason());
     pending().await
 }
 

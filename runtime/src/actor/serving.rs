@@ -194,7 +194,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
                 return Some(Served::Away(Errand(Event::Signal(signal))));
             }
             if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
-                active::with(|waits| waits.end = Some(cancel.reason));
+                end(cancel.reason);
             }
         }
         if active::is_leaving() {
@@ -218,6 +218,8 @@ pub(super) fn bring<P: Actor>(event: Event) {
         }
         other => other,
     };
+    // What was said before, with drops of users' own: dropped when the table is not in use.
+    let mut before = [None, None];
     let wakers = active::with(|waits| match event {
         Event::Message(package) => {
             waits.inbox.push_back(Inbound::of(package));
@@ -231,16 +233,16 @@ pub(super) fn bring<P: Actor>(event: Event) {
             Vec::new()
         }
         Event::Signal(Signal::Cancel(cancel)) => {
-            waits.cancelled = Some(cancel.reason.clone());
+            before[0] = waits.cancelled.replace(cancel.reason.clone());
             if let Some(wakers) = waits.cancel_wakers() {
                 return wakers;
             }
             if P::SIGNALS.contains(&"Cancel") {
                 waits.signals.push_back(Signal::Cancel(cancel));
             } else if !waits.is_shielded() {
-                waits.end = Some(cancel.reason);
+                before[1] = waits.set_end(cancel.reason);
             } else {
-                waits.end_after_shield = Some(cancel.reason);
+                before[1] = waits.end_after_shield.replace(cancel.reason);
             }
             Vec::new()
         }
@@ -250,6 +252,13 @@ pub(super) fn bring<P: Actor>(event: Event) {
         }
     });
     wakers.into_iter().flatten().for_each(std::task::Waker::wake);
+    drop(before);
+}
+
+/// The process is to end.
+pub(super) fn end(reason: ExitReason) {
+    let before = active::with(|waits| waits.set_end(reason));
+    drop(before);
 }
 
 /// [`Actor::deliver`] is put in the place of its call wherever it is called: where most messages come by, and here.
@@ -314,7 +323,7 @@ async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Fini
         Event::Message(package) => deliver(&mut process, &mut context, package),
         Event::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
             if let Signal::Cancel(cancel) = signal {
-                active::with(|waits| waits.end = Some(cancel.reason));
+                end(cancel.reason);
             }
             Delivery::Done
         }),

@@ -162,8 +162,8 @@ fn wish<P: Actor, S: Successive>(
             Ok(Box::new(move |seat| successor::<P, _, _>(new, seat, asker)) as Box<dyn FnOnce(Seat) -> Successor>)
         }
         Ok(Err(error)) => {
-            let reason =
-                ExitReason::error(format!("could not be upgraded to `{}`: {error}", <S::Process as Declared>::NAME));
+            let (to, error_text) = (<S::Process as Declared>::NAME, crate::panics::text(&error));
+            let reason = ExitReason::error(format!("could not be upgraded to `{to}`: {error_text}"));
             if let Some(asker) = asker {
                 asker.tell(Err(UpgradeError::Failed(error)));
             }

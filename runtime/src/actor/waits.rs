@@ -17,6 +17,7 @@ use crate::mailbox::pool;
 use crate::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::scheduler::host::Host;
+use crate::scheduler::own::runs;
 use crate::scheduler::timers::Action;
 use crate::sync::{Arc, Mutex, lock};
 use crate::table::lent::is_lent;
@@ -68,7 +69,7 @@ pub(crate) struct Called {
     pub(crate) ticket: Ticket,
 }
 
-pub(super) enum State {
+pub(crate) enum State {
     /// A future waits. Its waker, if that is not the process's own.
     Future(Option<Waker>),
     /// The answer is there, and the future has not been polled since.
@@ -231,9 +232,13 @@ impl Waits {
     /// here on. Gives whether that call would wait for itself: then it has failed, and there is something to poll for.
     #[inline]
     pub(super) fn suspend(&mut self) -> bool {
-        let (Some((row, called)), Some((slot, _))) = (&self.polled, self.owner) else {
+        let (Some((row, called)), Some((slot, generation))) = (&self.polled, self.owner) else {
             return false;
         };
+        // A machine that is driven by hand may be one of several of the process, on any thread.
+        if !runs(slot, generation) {
+            return false;
+        }
         if self.has_beside() || (self.rows.len() > 1 && self.has_other_future(*row)) {
             return false;
         }
@@ -261,12 +266,11 @@ impl Waits {
         self.rows.iter().any(|(other, wait)| other != row as usize && is_future(wait))
     }
 
-    /// The call of that row would wait for itself.
+    /// The call of that row would have waited for itself, and has been withdrawn.
     #[cold]
     fn fail(&mut self, row: u32, cycle: Cycle) {
         if let Some(wait) = self.rows.get(row as usize) {
             let key = WaitKey { row, serial: wait.serial };
-            wait.ticket.inspect(Ticket::abandon);
             // A row without a waker of its own.
             let _no_waker = self.answer_row(key, Err(CommandError::Call(CallError::Cycle(cycle))));
         }
@@ -389,13 +393,14 @@ impl Waits {
         wakers
     }
 
-    /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes.
-    pub(crate) fn poll(&mut self, key: WaitKey, waker: Option<Waker>) -> Poll<Option<Answer>> {
+    /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes; the one before it is
+    /// given back in its place, to be dropped when the table is not in use.
+    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<Answer>> {
         let Some(wait) = self.get(key) else {
             return Poll::Ready(None);
         };
         if let State::Future(kept) = &mut wait.state {
-            *kept = waker;
+            std::mem::swap(kept, waker);
             return Poll::Pending;
         }
         match self.rows.remove(key.row as usize).state {
@@ -409,7 +414,7 @@ impl Waits {
     pub(crate) fn poll_call(
         &mut self,
         key: WaitKey,
-        waker: Option<Waker>,
+        waker: &mut Option<Waker>,
         called: &Option<Called>,
     ) -> Poll<Option<Answer>> {
         let is_own = waker.is_none();
@@ -426,8 +431,8 @@ impl Waits {
         self.polled = called.map(|called| (key.row, called));
     }
 
-    /// The future of a row is gone. Gives an answer that nobody looked at, to be dropped when the table is not in use.
-    pub(crate) fn forget(&mut self, key: WaitKey) -> Option<Answer> {
+    /// The future of a row is gone. Gives what is left of it, an answer or a waker, to be dropped when the table is not in use.
+    pub(crate) fn forget(&mut self, key: WaitKey) -> Option<State> {
         self.get(key)?;
         self.polled = None;
         let wait = self.rows.remove(key.row as usize);
@@ -437,10 +442,7 @@ impl Waits {
         if let (Some(timer), Some(host)) = (wait.timer, host()) {
             host.timers.cancel(timer);
         }
-        match wait.state {
-            State::Answered(answer) => Some(answer),
-            State::Future(_) | State::Continuation(_) => None,
-        }
+        Some(wait.state)
     }
 
     /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
@@ -477,6 +479,12 @@ impl Waits {
     /// Whether a future lives that may not be cut short.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
+    }
+
+    /// The process is to end. Gives why it was to before, to be dropped when the table is not in use.
+    #[must_use = "dropped when the table is not in use"]
+    pub(super) fn set_end(&mut self, reason: ExitReason) -> Option<ExitReason> {
+        self.end.replace(reason)
     }
 
     /// Whether the process is to end now.

@@ -60,7 +60,7 @@ fn data_of(word: u64) -> *const () {
 }
 
 fn clone_word(data: *const ()) -> RawWaker {
-    lend(index_of(data));
+    lend(data.addr() as u64);
     RawWaker::new(data, &VTABLE)
 }
 
@@ -70,17 +70,13 @@ fn wake_word(data: *const ()) {
 
 fn wake_and_drop_word(data: *const ()) {
     match owner_of_life(data.addr() as u64) {
-        Some((slot, generation)) => slot.wake_and_give_back(generation, || give_back(index_of(data))),
+        Some((slot, generation)) => slot.wake_and_give_back(generation, || give_back(data.addr() as u64)),
         None => drop_word(data),
     }
 }
 
 fn drop_word(data: *const ()) {
-    give_back(index_of(data));
-}
-
-fn index_of(data: *const ()) -> u32 {
-    (data.addr() as u64 >> crate::pid::GENERATION_BITS) as u32
+    give_back(data.addr() as u64);
 }
 
 /// An owner in one word: slot and generation, which is never zero.

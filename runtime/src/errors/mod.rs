@@ -1,8 +1,10 @@
 //! What goes wrong between processes: each error says what was expected, what came, and what to do.
 //!
 //! By who meets them: those who send or call ([`sending`]), who start a process ([`starting`]), who name one or look for it
-//! ([`naming`]), the process itself ([`stepping`]), and whoever has the runtime ([`running`]). [`words`] is for all of them.
+//! ([`naming`]), the process itself ([`stepping`]), and whoever has the runtime ([`running`]). [`delivery`] and [`words`] are
+//! for all of them.
 
+mod delivery;
 mod naming;
 mod running;
 mod sending;
@@ -10,6 +12,7 @@ mod starting;
 mod stepping;
 mod words;
 
+pub use delivery::Delivery;
 pub use naming::{AddressError, BadName, JoinError, NameError, WhereisError};
 pub use running::{BuildError, ShutdownError};
 pub use sending::{CallError, Cycle, SendError, SendFailure};

@@ -1,11 +1,12 @@
 //! What those meet who send or call: a message is refused, or a call gets no answer.
 
+use super::delivery::Delivery;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use std::convert::Infallible;
 use std::fmt;
 
-/// A message that was refused; it comes back whole.
+/// A message that was refused; it comes back whole, and was not delivered.
 #[derive(Clone, PartialEq)]
 pub struct SendError<M> {
     /// The message.
@@ -21,6 +22,9 @@ pub enum SendFailure {
     /// The process has ended, or its PID was never given out.
     #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
     Gone(Pid),
+    /// The runtime of the process is being shut down, or has been.
+    #[error("{0} belongs to a runtime that has been shut down")]
+    Shutdown(Pid),
     /// The PID belongs to a node that this program has no way to.
     #[error("{0} lives on a node that this program is not connected to; connect the router to it")]
     UnknownNode(Pid),
@@ -39,14 +43,37 @@ pub enum SendFailure {
 }
 
 impl SendFailure {
+    /// How far the message came: it was not delivered, whatever the reason.
+    pub fn delivery(&self) -> Delivery {
+        Delivery::NotDelivered
+    }
+
+    /// Whether the same message may well be accepted later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+
     /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and hosts
     /// stays: it is true of that one only.
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),
+            Self::Shutdown(_) => Self::Shutdown(pid),
             Self::Full(_) => Self::Full(pid),
             other => other,
         }
+    }
+}
+
+impl<M> SendError<M> {
+    /// How far the message came: it was not delivered, whatever the reason.
+    pub fn delivery(&self) -> Delivery {
+        self.reason.delivery()
+    }
+
+    /// Whether the same message may well be accepted later.
+    pub fn is_retryable(&self) -> bool {
+        self.reason.is_retryable()
     }
 }
 
@@ -65,41 +92,61 @@ impl<M> fmt::Display for SendError<M> {
 impl<M> std::error::Error for SendError<M> {}
 
 /// Why a call got no answer. `E` is the error of the called method.
+///
+/// [`delivery`](Self::delivery) says for each of them whether the message may have been handled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E = Infallible> {
-    /// The method returned this error.
+    /// The method returned this error. The message was handled.
     #[error("{0}")]
     Failed(E),
-    /// The process is dead, or died before it answered.
-    #[error("the called process ended before it answered ({0})")]
+    /// The process had ended before, or ended before it took the message. Not delivered.
+    #[error("the called process ended before it took the message ({0}), which was not delivered")]
     Gone(ExitReason),
-    /// The deadline passed. The answer, should it come, is dropped.
+    /// The process ended with the call in its hands: in its method, or holding its [`Reply`](crate::Reply). The message may have
+    /// been handled.
+    #[error("the called process ended with the call in its hands ({0}), which may have been handled")]
+    Died(ExitReason),
+    /// The deadline passed. The message may have been handled, or be handled later; the answer, should it come, is dropped.
     #[error(
         "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for"
     )]
     Timeout,
-    /// The mailbox was full.
+    /// The mailbox was full. Not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The call would have waited for itself.
+    /// The call would have waited for itself. Not delivered: the message is withdrawn if it had been sent.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
-    /// The process dropped the call without answering it.
+    /// The process took the message and dropped the call without answering it. The message may have been handled.
     #[error("the called process dropped the call without an answer")]
     Dropped,
-    /// The process has no method for a message of this type, or answers it with another type.
-    #[error("the called process does not understand the message, or answers it with another type")]
+    /// The process has no method for a message of this type. Not delivered.
+    #[error("the called process does not understand the message; check the type of the process and of the message")]
     Unhandled,
-    /// The runtime is shutting down.
-    #[error("the runtime is shutting down")]
+    /// The process answered with a value of another type than the call expects. The message was handled.
+    #[error("the called process answered with a value of another type than the call expects")]
+    Mismatch,
+    /// The runtime of the process is being shut down, or has been. Not delivered.
+    #[error("the runtime of the called process has been shut down")]
     Shutdown,
 }
 
 impl<E> CallError<E> {
-    /// Whether the same call may well succeed later.
+    /// Whether the message may have been handled.
+    pub fn delivery(&self) -> Delivery {
+        match self {
+            Self::Failed(_) | Self::Mismatch => Delivery::Handled,
+            Self::Died(_) | Self::Timeout | Self::Dropped => Delivery::Unknown,
+            Self::Gone(_) | Self::Full | Self::Cycle(_) | Self::Unhandled | Self::Shutdown => Delivery::NotDelivered,
+        }
+    }
+
+    /// Whether the same call may be made again as it is: it may well succeed later, and, since it was not delivered, nothing
+    /// can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died) and
+    /// [`Dropped`](Self::Dropped): repeat those calls only if their message is idempotent.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Timeout | Self::Full | Self::Dropped)
+        matches!(self, Self::Full)
     }
 
     /// The error of the called method, if it was that.
@@ -117,22 +164,35 @@ impl CallError {
         match self {
             Self::Failed(never) => match never {},
             Self::Gone(reason) => CallError::Gone(reason),
+            Self::Died(reason) => CallError::Died(reason),
             Self::Timeout => CallError::Timeout,
             Self::Full => CallError::Full,
             Self::Cycle(cycle) => CallError::Cycle(cycle),
             Self::Dropped => CallError::Dropped,
             Self::Unhandled => CallError::Unhandled,
+            Self::Mismatch => CallError::Mismatch,
             Self::Shutdown => CallError::Shutdown,
+        }
+    }
+}
+
+impl<E> From<SendFailure> for CallError<E> {
+    fn from(reason: SendFailure) -> Self {
+        match reason {
+            SendFailure::Full(_) => Self::Full,
+            SendFailure::Shutdown(_) => Self::Shutdown,
+            SendFailure::Gone(_)
+            | SendFailure::UnknownNode(_)
+            | SendFailure::UnknownHost(_)
+            | SendFailure::UnknownName
+            | SendFailure::NoTimer(_) => Self::Gone(ExitReason::Gone),
         }
     }
 }
 
 impl<M, E> From<SendError<M>> for CallError<E> {
     fn from(error: SendError<M>) -> Self {
-        match error.reason {
-            SendFailure::Full(_) => Self::Full,
-            _ => Self::Gone(ExitReason::Gone),
-        }
+        error.reason.into()
     }
 }
 

@@ -90,6 +90,14 @@ pub enum SpawnError {
         /// How many it may have.
         most: usize,
     },
+    /// The window in which a pool counts the restarts of its members has no length.
+    #[error(
+        "an intensity of {restarts} restarts within no time counts none; give a longer time, or `u32::MAX` restarts for no limit"
+    )]
+    Window {
+        /// How many restarts were to be allowed.
+        restarts: u32,
+    },
     /// Processes spawned each other from their `init` too deep.
     #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
     Depth {

@@ -1,5 +1,6 @@
 //! What a process meets in its steps: it ends itself, what it yielded fails, or its time is over.
 
+use super::delivery::Delivery;
 use super::sending::CallError;
 use crate::exit::ExitReason;
 use std::fmt;
@@ -86,6 +87,18 @@ pub enum CommandError {
     /// A call that was yielded got no answer.
     #[error(transparent)]
     Call(#[from] CallError),
+}
+
+impl CommandError {
+    /// Whether the command, or the message of the call, may have been handled.
+    pub fn delivery(&self) -> Delivery {
+        match self {
+            Self::Unregistered { .. } => Delivery::NotDelivered,
+            Self::Dropped | Self::Panicked(_) => Delivery::Unknown,
+            Self::Failed(_) => Delivery::Handled,
+            Self::Call(error) => error.delivery(),
+        }
+    }
 }
 
 /// The time that something was given is over. What it was doing is dropped.

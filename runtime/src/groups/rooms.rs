@@ -282,7 +282,7 @@ impl Room {
         for watcher in &self.watchers {
             let slot = TABLE.slot(watcher.slot());
             // One that has ended meanwhile needs no word.
-            let sent = slot.map(|slot| (slot, slot.send_quietly(watcher.generation(), event(name.text().clone()))));
+            let sent = slot.map(|slot| (slot, slot.send_quietly(*watcher, event(name.text().clone()))));
             if let Some((slot, Ok((token, crowded)))) = sent {
                 told.woken.extend(token);
                 told.crowded.extend(crowded.then_some(slot));

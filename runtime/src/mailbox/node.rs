@@ -75,6 +75,12 @@ pub(crate) struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 64);
 
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Node")
+    }
+}
+
 // SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at a
 // time; what it holds is `Send`.
 unsafe impl Send for Node {}
@@ -196,6 +202,15 @@ impl Node {
         })
     }
 
+    /// A look at the content.
+    ///
+    /// # Safety
+    /// No thread changes the content while `look` looks.
+    pub(crate) unsafe fn peek<R>(&self, look: impl FnOnce(&Content) -> R) -> R {
+        // SAFETY: as the caller promises.
+        self.content.with_mut(|place| look(unsafe { &*place }))
+    }
+
     /// What it is, and for which life.
     #[inline]
     fn address(&self) -> Address {
@@ -313,11 +328,11 @@ impl NodeBox {
         unsafe { &(*self.0.as_ptr()).next }
     }
 
-    /// The same, for whoever looks at it when the node is somebody else's: nodes are never freed.
+    /// The node for those who look at its `next` when it is another's by then.
     #[inline]
-    pub(crate) fn next_for_ever(&self) -> &'static AtomicPtr<Node> {
-        // SAFETY: nodes are never freed, and `next` is atomic.
-        unsafe { &(*self.0.as_ptr()).next }
+    pub(crate) fn for_ever(&self) -> &'static Node {
+        // SAFETY: nodes are never freed, and what is not atomic in one is in a cell.
+        unsafe { &*self.0.as_ptr() }
     }
 
     /// Puts `letter` into a node that carries nothing.
@@ -343,7 +358,9 @@ impl NodeBox {
     pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
         // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner exclusively, so
         // that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is `Sync`.
-        unsafe { (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek())) }
+        unsafe {
+            (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
+        }
     }
 
     /// Takes out what the node carries.

@@ -74,6 +74,10 @@ impl Behind for Signpost {
     fn kind(&self) -> Option<&'static ProcessKind> {
         self.kind
     }
+
+    fn owner(&self) -> u16 {
+        HOSTLESS
+    }
 }
 
 fn pointer(targets: &[Pid]) -> (Pointer, Arc<Signpost>) {

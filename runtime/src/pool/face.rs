@@ -11,7 +11,10 @@ use crate::errors::SpawnError;
 use crate::mailbox::bound::Bound;
 use crate::pid::Pid;
 use crate::pointing::Pointer;
+use crate::random::{Random, entropy};
 use crate::runtime::Host;
+use crate::supervision::Backoff;
+use crate::supervision::intensity::{self, Intensity};
 use crate::supervision::place::SpawnPlace;
 use crate::sync::{Arc, Mutex, lock};
 use std::fmt;
@@ -32,7 +35,9 @@ const IDLE: Duration = Duration::from_secs(60);
 /// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the sender
 /// gets it back ([`SendFailure::Full`](crate::SendFailure::Full)). A member has one message at a time unless
 /// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A member that
-/// dies is replaced; the callers of what it had in hand are told at once, and what waits in the line waits for another.
+/// dies is replaced, after a delay that grows while members go on failing ([`backoff`](Pool::backoff)); the callers of what it
+/// had in hand are told at once, and what waits in the line waits for another. A pool whose members fail too often gives up
+/// ([`intensity`](Pool::intensity)).
 ///
 /// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share: twice
 /// the instructions of a call to a process, also for what is only sent.
@@ -74,7 +79,8 @@ pub struct Pool {
 impl Pool {
     fn of(least: usize, most: usize, idle: Option<Duration>) -> Self {
         let (choice, at_once, queue, patience) = (Choice::LeastLoaded, 1, QUEUE, None);
-        let rules = Rules { choice, at_once, queue, patience, idle, least, most };
+        let (backoff, intensity) = (Backoff::default(), intensity::DEFAULT);
+        let rules = Rules { choice, at_once, queue, patience, idle, least, most, backoff, intensity };
         Self { rules, lanes: None, routes: Routes::new(Some(0)) }
     }
 
@@ -165,6 +171,26 @@ macro_rules! options {
                 self.rules.at_once = messages.max(1);
                 self
             }
+
+            /// Sets how many restarts, of all members together, there may be within a time: 5 within 10 s if nothing is
+            /// said, as of a [`Supervisor`](crate::supervision::Supervisor). On one failure more the pool gives up: it takes
+            /// nothing new, fails what waits, stops its members, and ends with an error that holds a
+            /// [`PoolGaveUp`](crate::PoolGaveUp). 0 allows no restart, [`u32::MAX`] any number.
+            ///
+            /// A member fails that ends for another reason than a normal one, ends before it was done with any message, or
+            /// cannot be started.
+            pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
+                self.rules.intensity = (restarts, within);
+                self
+            }
+
+            /// Sets how long the pool waits after a failure before it starts another member:
+            /// [`Backoff::default`] if nothing is said. Messages wait meanwhile. Members that share a line of messages share
+            /// the delay, and members that fail during the delay do not lengthen it; each key has a line of its own.
+            pub fn backoff(mut self, backoff: Backoff) -> Self {
+                self.rules.backoff = backoff;
+                self
+            }
         }
     };
 }
@@ -178,8 +204,9 @@ impl Pool {
     /// `|spawn| Pool::fixed(4).spawn(spawn, …)`.
     ///
     /// # Errors
-    /// [`SpawnError::NoMembers`] for a pool that may have none; what the start of a member failed with. Later a member that
-    /// cannot be started fails the calls that wait for it, and the pool tries again.
+    /// [`SpawnError::NoMembers`] for a pool that may have none; [`SpawnError::Window`] for an intensity that counts nothing;
+    /// what the start of a member failed with. Later a member that cannot be started fails the calls that wait for it, and
+    /// the pool tries again: see [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -193,7 +220,7 @@ impl Pool {
         if lanes.is_some() {
             (rules.least, rules.most) = (usize::from(least > 0), 1);
         }
-        let plan = Plan::new(rules, 0..lanes.unwrap_or(1));
+        let plan = plan(rules, 0..lanes.unwrap_or(1))?;
         let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
         start::<S, _>(place.door().host(), plan, routes, factory)
     }
@@ -243,16 +270,25 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// host's [process limit](crate::Builder::process_limit).
     ///
     /// # Errors
-    /// What the start of the pool's own process failed with.
+    /// [`SpawnError::Window`] for an intensity that counts nothing; what the start of the pool's own process failed with.
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
         mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
-        let plan = Plan::new(self.rules, []);
+        let plan = plan(self.rules, [])?;
         let factory = Box::new(move |spawn: ChildSpawn, key: &K| member(spawn, key).map(|member| member.pid()));
         start::<S, _>(place.door().host(), plan, self.routes, factory)
     }
+}
+
+/// The plan of a pool with these rules, if they make sense.
+fn plan<K: Key>(rules: Rules, lasting: impl IntoIterator<Item = K>) -> Result<Plan<K, crate::Package>, SpawnError> {
+    let (restarts, within) = rules.intensity;
+    if !Intensity::counts(restarts, within) {
+        return Err(SpawnError::Window { restarts });
+    }
+    Ok(Plan::new(rules, lasting, Random::new(entropy(), 0)))
 }
 
 fn start<S: Spawned, K: Key>(
@@ -316,8 +352,8 @@ impl<P> RunningPool<P> {
 
     /// How the pool stands, and what it has done.
     pub fn statistics(&self) -> PoolStatistics {
-        let (Standing { members, starting, waiting, in_hand }, totals) = self.front.standing();
-        let Totals { accepted, refused, expired, started, failed } = totals;
+        let (Standing { members, starting, waiting, in_hand, failed }, totals) = self.front.standing();
+        let Totals { accepted, refused, expired, started } = totals;
         PoolStatistics { members, starting, waiting, in_hand, accepted, refused, expired, started, failed }
     }
 }
@@ -342,7 +378,7 @@ pub struct PoolStatistics {
     pub expired: u64,
     /// Members that were started.
     pub started: u64,
-    /// Starts of members that failed.
+    /// Members that failed (see [`intensity`](Pool::intensity)), and starts of members that did.
     pub failed: u64,
 }
 

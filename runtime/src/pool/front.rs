@@ -34,6 +34,8 @@ impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
 pub(crate) enum Note<K> {
     /// Start a member for the lane.
     Start(K),
+    /// Members fail too often: this is what the pool ends of.
+    GaveUp(ExitReason),
     /// The pool is over.
     Over,
 }
@@ -68,7 +70,6 @@ pub(crate) struct Totals {
     pub(crate) refused: u64,
     pub(crate) expired: u64,
     pub(crate) started: u64,
-    pub(crate) failed: u64,
 }
 
 impl<K: Key> Front<K> {
@@ -96,7 +97,7 @@ impl<K: Key> Front<K> {
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
         let now = self.now();
-        let left = state.plan.abandon(now);
+        let left = state.plan.abandon(now, ExitReason::Gone);
         state.plan.close();
         if let Some((_, key)) = state.alarm.take() {
             self.host.forget(key);
@@ -167,17 +168,24 @@ impl<K: Key> Front<K> {
                 let (to, payload, caller) = package.into_parts();
                 if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
                     let (_, payload, caller) = refused.package.into_parts();
-                    let (reason, error) = match refused.reason {
-                        SendFailure::Full(_) => (DeadLetterReason::Overflow, CallError::Full),
-                        _ => (DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone)),
+                    let reason = match refused.reason {
+                        SendFailure::Full(_) => DeadLetterReason::Overflow,
+                        _ => DeadLetterReason::Ended,
                     };
-                    self.fail(Package::from_parts(to, payload, caller), reason, error);
+                    self.fail(Package::from_parts(to, payload, caller), reason, refused.reason.into());
                 }
             }
             Action::Start(key) => self.note(Note::Start(key)),
+            Action::GiveUp(reason) => self.note(Note::GaveUp(reason)),
             Action::Over => self.note(Note::Over),
             Action::Stop(member) => {
                 member.stop();
+            }
+            Action::Cancel(member) => {
+                member.cancel(ExitReason::Shutdown);
+            }
+            Action::Kill(member) => {
+                member.kill();
             }
             Action::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
             Action::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),
@@ -283,6 +291,10 @@ impl<K: Key> Behind for Front<K> {
 
     fn kind(&self) -> Option<&'static ProcessKind> {
         self.kind.get().copied()
+    }
+
+    fn owner(&self) -> u16 {
+        self.host.config.number
     }
 
     fn room(&self) -> Option<Arc<Oneshot<()>>> {

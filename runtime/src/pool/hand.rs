@@ -108,15 +108,15 @@ mod tests {
     #[test]
     fn of_a_message_that_was_sent_only_the_pool_hears_and_it_counts_as_sent() {
         let heard = Arc::new(Heard::default());
-        let (_, mut caller) = handed(&heard, false);
+        let (_, caller) = handed(&heard, false);
         assert!(caller.was_sent() && caller.is_abandoned());
         drop(caller);
         assert_eq!(*lock(&heard.0), ["7 is done"]);
         // Also through a pool in a pool.
         let (_, outer) = handed(&heard, false);
-        let (_, mut inner) = Handed::new(heard.clone(), 8, Some(outer));
+        let (_, inner) = Handed::new(heard.clone(), 8, Some(outer));
         assert!(inner.was_sent());
-        let (_, mut called) = handed(&heard, true);
+        let (_, called) = handed(&heard, true);
         assert!(!called.was_sent() && !called.is_abandoned());
     }
 

@@ -1,7 +1,7 @@
 //! The process that keeps a pool: it starts the members, hears of their ends, and is what the life of the pool's PID means.
 
 use super::front::{Front, Key, Note};
-use super::plan::Action;
+use super::plan::{Action, Unstarted};
 use crate::children::ChildSpawn;
 use crate::dead_letter::DeadLetterReason;
 use crate::errors::{CallError, InitError, ProcessError, SpawnError};
@@ -70,12 +70,14 @@ impl<K: Key> Keeper<K> {
                 Ok(())
             }
             Err(error) => {
-                self.front.count(|totals| totals.failed += 1);
-                let why = match error {
-                    SpawnError::Shutdown => ExitReason::Shutdown,
-                    ref error => ExitReason::error(error.to_string()),
+                let why = match &error {
+                    SpawnError::Shutdown => Unstarted::NoRoom(ExitReason::Shutdown),
+                    SpawnError::Limit { .. } | SpawnError::Slots => {
+                        Unstarted::NoRoom(ExitReason::error(error.to_string()))
+                    }
+                    _ => Unstarted::Failed(ExitReason::error(error.to_string())),
                 };
-                self.front.tell(|plan, now| plan.failed(now, key, &why));
+                self.front.tell(|plan, now| plan.unstarted(now, key, &why));
                 Err(error)
             }
         }
@@ -96,7 +98,7 @@ impl<K: Key> Keeper<K> {
 
     /// What waits is dead letters.
     fn abandon(&self, reason: &ExitReason) {
-        for package in self.front.tell(|plan, now| plan.abandon(now)) {
+        for package in self.front.tell(|plan, now| plan.abandon(now, reason.clone())) {
             self.front.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
@@ -129,7 +131,7 @@ impl<K: Key> Process for Keeper<K> {
             match event {
                 Event::Message(package) => match package.take::<Note<K>>() {
                     Ok(Note::Start(key)) if !self.front.look(|plan, _| plan.wants(&key)) => {
-                        self.front.tell(|plan, now| plan.failed(now, &key, &ExitReason::Normal));
+                        self.front.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
                     }
                     Ok(Note::Start(key)) => {
                         // A failure has been told to those that wait for the member.
@@ -137,13 +139,19 @@ impl<K: Key> Process for Keeper<K> {
                             tracing::warn!(pool = ?self.pointer, %error, "a member of a pool could not be started");
                         }
                     }
+                    Ok(Note::GaveUp(reason)) => {
+                        tracing::error!(pool = ?self.pointer, %reason, "the members of a pool fail too often: it gives up");
+                        self.reason = reason;
+                    }
                     Ok(Note::Over) => out.set(Status::Ended(self.reason.clone(), None)),
                     // Sent to the keeper's own PID: it understands nothing.
                     Err(package) => drop(package),
                 },
                 Event::Signal(Signal::Down(down)) => {
                     let member = self.aliases.remove(&down.pid).unwrap_or(down.pid);
-                    self.front.tell(|plan, now| plan.down(now, member, &down.reason));
+                    if self.front.tell(|plan, now| plan.down(now, member, &down.reason)) {
+                        tracing::warn!(pool = ?self.pointer, %member, reason = %down.reason, "a member of a pool failed");
+                    }
                 }
                 Event::Signal(Signal::Cancel(cancel)) => match cancel.reason {
                     ExitReason::Normal => self.front.tell(|plan, now| plan.drain(now)),

@@ -10,5 +10,5 @@ pub(crate) mod face;
 mod front;
 mod hand;
 mod keeper;
-mod plan;
+pub(crate) mod plan;
 mod route;

@@ -10,6 +10,7 @@ use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Content, Kind, Letter, Lying};
 use crate::mailbox::pool;
 use crate::package::Package;
+use crate::panics::dispose;
 use crate::payload::Payload;
 use crate::topology::bond::{Bond, Ear};
 use crate::topology::bonds::Heard;
@@ -117,12 +118,13 @@ impl<'a> Events<'a> {
         reason = "what has arrived can change between two calls, unlike an iterator's rest"
     )]
     pub fn next(&mut self) -> Option<Event> {
-        let event = self.next_for_machine();
-        if let Some(Event::Message(package)) = &event {
-            // The process may pass it on, or answer it from elsewhere.
-            package.keep();
+        loop {
+            match self.next_for_machine() {
+                // The process may pass it on, or answer it from elsewhere.
+                Some(Event::Message(package)) if !package.keep() => package.throw_away(),
+                event => return event,
+            }
         }
-        event
     }
 
     /// The same for a machine, which answers what it takes when it serves it, and not before.
@@ -366,7 +368,12 @@ impl Feed {
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
         self.turn.end();
-        self.rare().end.get_or_insert(reason);
+        let end = &mut self.rare().end;
+        match end {
+            None => *end = Some(reason),
+            // Of a cancel that came second: its user's error is dropped with it.
+            Some(_) => dispose(reason, "an exit reason"),
+        }
     }
 
     /// How much the turn has spent.
@@ -586,6 +593,17 @@ impl Feed {
         self.completions += 1;
         pool::spend(1);
         Event::Completed { tag: tag as u64, result }
+    }
+}
+
+/// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the letters.
+impl Drop for Feed {
+    fn drop(&mut self) {
+        while let Some(mut node) = self.controls.pop() {
+            let letter = node.take();
+            pool::recycle(node);
+            dispose(letter, "a signal");
+        }
     }
 }
 

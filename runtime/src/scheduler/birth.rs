@@ -19,7 +19,7 @@ use crate::process::guardian::Guardian;
 use crate::process::{InitContext, Process};
 use crate::sync::{Arc, Ordering, lock};
 use crate::table::extras::Values;
-use crate::table::{Home, ProcessKind, TABLE, Token};
+use crate::table::{Home, ProcessKind, Slot, TABLE, Token};
 use std::any::Any;
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -110,9 +110,10 @@ pub(crate) enum First {
 pub(super) trait Newborn {
     /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
     fn home(&mut self) -> &'static Home;
-    /// Runs its start. (What most often is no error is one word: wider, each hand on the way waits for the cache.)
+    /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand on the way
+    /// waits for the cache.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
-    /// Whether it traps exits; it has started.
+    /// What it has said to that.
     fn traps_exits(&self) -> bool;
     /// Closes and drops one that does not come into being. Gives its panic.
     fn close(self, reason: &ExitReason) -> Option<ExitReason>;
@@ -139,6 +140,7 @@ struct Here<P, F> {
     host: &'static Host,
     process: P,
     start: Option<F>,
+    traps: bool,
 }
 
 impl<P, F> Newborn for Here<P, F>
@@ -154,16 +156,18 @@ where
     #[inline]
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
         let Some(start) = self.start.take() else { return Err(Box::new(SpawnError::Used)) };
-        let process = &mut self.process;
+        let Self { process, traps, .. } = self;
         self.host.within_reactor(|| {
             let started = start(process, &mut InitContext::of(env.pid, env.parent));
-            started.map_err(|error| Box::new(SpawnError::from(error)))
+            let first = started.map_err(|error| Box::new(SpawnError::from(error)))?;
+            *traps = process.traps_exits();
+            Ok(first)
         })
     }
 
     #[inline]
     fn traps_exits(&self) -> bool {
-        self.process.traps_exits()
+        self.traps
     }
 
     fn close(self, reason: &ExitReason) -> Option<ExitReason> {
@@ -193,7 +197,7 @@ impl Host {
         process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
-        self.bear(birth, Here { host: self, process, start: Some(start) })
+        self.bear(birth, Here { host: self, process, start: Some(start), traps: false })
     }
 
     /// Brings a process into being, and takes what it keeps out of `birth`.
@@ -242,7 +246,7 @@ impl Host {
             let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
             outcome.inspect_err(|_| {
                 if self.has_hooks {
-                    self.with_user(|user| user.hooks.undo(&self.describe(&token, pid)));
+                    self.with_user(|user| user.hooks.undo(&self.describe(token.slot(), pid)));
                 }
             })
         });
@@ -265,7 +269,7 @@ impl Host {
         // Laid down, or queued for its first step.
         let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
         if let Some(token) = token {
-            N::queue(self, token);
+            N::queue(self, token.put_down());
         }
         Ok(pid)
     }
@@ -289,7 +293,7 @@ impl Host {
             self.names.register(&Name::new(name.clone())?, pid)?;
         }
         if self.has_hooks {
-            let started = self.describe(token, pid);
+            let started = self.describe(token.slot(), pid);
             let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown)?;
             verdict.map_err(SpawnError::Refused)?;
         }
@@ -325,7 +329,7 @@ impl Host {
         close: impl FnOnce(&ExitReason) -> Option<ExitReason>,
         error: &SpawnError,
     ) {
-        let reason = ExitReason::error(error.to_string());
+        let reason = ExitReason::error(crate::panics::text(error));
         token.close();
         if let Some(panic) = close(&reason) {
             tracing::error!(%panic, "the close of a process that did not start panicked");
@@ -346,8 +350,8 @@ impl Host {
     }
 
     /// What hooks and logs are told of a process.
-    pub(crate) fn describe(&self, token: &Token, pid: Pid) -> Started {
-        let card = &token.slot().card;
+    pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
+        let card = &slot.card;
         let (process, entry) = card.names().unwrap_or(("?", "?"));
         Started { pid, process, entry, parent: card.parent(self.config.node) }
     }
@@ -395,6 +399,18 @@ impl Drop for Inside {
             set_values(values);
         }
     }
+}
+
+/// Runs `body` while another thread starts the process: what runs here meanwhile is no part of any start.
+pub(super) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() -> R) -> R {
+    struct Restore(Starting);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            STARTING.set(self.0);
+        }
+    }
+    let _restore = Restore(STARTING.replace(Starting { depth: env.depth, process: None }));
+    body()
 }
 
 /// The host that the calling thread runs or starts a process of.

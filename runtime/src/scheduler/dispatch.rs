@@ -10,7 +10,6 @@ use crate::errors::CommandError;
 use crate::payload::Payload;
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Handle = Box<dyn Fn(Payload, Caller) + Send + Sync>;
 
@@ -72,6 +71,12 @@ fn bits(command: TypeId) -> u64 {
     bits.finish()
 }
 
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Handlers::default().freeze()
+    }
+}
+
 impl Dispatcher {
     fn new(handlers: Vec<Handler>) -> Self {
         // With four places for each handler a random multiplier fits after a few tries; should the types be unlucky, the
@@ -111,11 +116,10 @@ impl Dispatcher {
             caller.fail_command(CommandError::Unregistered { command: command.type_name() });
             return;
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| (handler.handle)(command, caller)));
+        let outcome = crate::panics::contain(|| (handler.handle)(command, caller));
         if let Err(panic) = outcome {
-            let message = crate::panics::message(&*panic);
-            tracing::error!(%message, "a command handler panicked");
-            caller::blame_with(|| CommandError::Panicked(message.clone()));
+            tracing::error!(%panic, "a command handler panicked");
+            caller::blame_with(|_| CommandError::Panicked(panic.message.clone()));
         }
     }
 }

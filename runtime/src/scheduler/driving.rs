@@ -84,7 +84,10 @@ impl Context {
             let patience = patience.map(|patience| patience - EXACT);
             waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
         };
-        self.drive(wait);
+        if self.drive(wait) && self.host.is_stopped() {
+            // L3 of `shutdown`: there is no S3 any more.
+            self.host.announce();
+        }
         thread.rests_no_more();
         WAITS.set(None);
         if !waited {
@@ -107,9 +110,7 @@ impl Context {
 
     #[cold]
     fn visit(&self, driver: &dyn Driver) {
-        self.thread.visiting.store(true, Ordering::Relaxed);
-        let queued = self.drive(|| driver.visit());
-        self.thread.visiting.store(false, Ordering::Relaxed);
+        let queued = self.thread.visit(|| self.drive(|| driver.visit()));
         if queued {
             self.host.announce();
         }

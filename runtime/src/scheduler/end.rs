@@ -4,11 +4,25 @@
 //! 2. `close`, once, then its state is dropped;
 //! 3. its names are free, and it belongs to no group and no topic any more;
 //! 4. what was left in its mailbox goes to its guardian, if that keeps it for a successor; else it is dead letters, whose
-//!    callers learn why it ended;
+//!    callers learn why it ended. Then its token is laid down as that of a slot without a process, so that a sender that has
+//!    seen it alive, and comes to push only now, gets its message back: no dead letter follows what is told from here on;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
-//! 7. those that the process was bound to are told, then whoever waits for its end;
-//! 8. its slot can carry another process: not before, since the code of those who are told still runs as this one.
+//! 7. those that it was bound to are told, then those that wait for its end;
+//! 8. the last that is kept of it, its exit reason among it, is dropped;
+//! 9. its slot can carry another process: not before, since the code of those who are told still runs as this one.
+//!
+//! That holds for a sender who is put aside between its look and its push, unless two of them come to push at the same time
+//! (the first has the token of the grave and empties it, and what the second has pushed meanwhile is a dead letter), or another
+//! process has begun in the slot by then (which finds what was not meant for it). Then the dead letter comes a moment after
+//! the end was told. To close that gap a sender would have to look again after its push, and to wait for whoever empties the
+//! mailbox, hooks of users included: each message would pay for it, and two threads could wait for each other.
+//!
+//! # Panics
+//!
+//! Much of this calls code of users: `close`, drops, hooks, wakers, and the `Display` of what is logged. Each such call is under
+//! a guard of its own, and all of it under one more: a panic that escapes from anywhere costs the one thing that was being
+//! done, and the end goes on with the next. So an end always comes to its end, and the token is never lost.
 
 use super::hooks::Started;
 use super::host::Host;
@@ -21,6 +35,7 @@ use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::package::Package;
+use crate::panics::{Shown, dispose};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::body::Body;
@@ -32,67 +47,171 @@ use crate::topology::bond::Bond;
 use crate::topology::bonds::{Bonds, Heard};
 use std::ptr;
 
-/// Ends the process whose token this is.
-pub(crate) fn end(
+/// Ends the process whose token this is. Does not panic.
+pub(crate) fn end(host: &'static Host, token: Token, body: Option<Body>, reason: ExitReason, result: Option<Payload>) {
+    let (Some(pid), slot, is_reusable) = (token.pid(), token.slot(), token.is_reusable()) else {
+        unreachable!("a process ends once")
+    };
+    let token = Some(token);
+    let mut ending = Ending { host, slot, pid, begun: 0, token, body, reason, result, handling: None, extras: None };
+    let mut gone = ending.go();
+    while let Err(panic) = gone {
+        crate::panics::ignore(|| tracing::error!(%pid, %panic, "a panic came from the end of a process"));
+        gone = ending.go_on(ending.begun);
+    }
+    if is_reusable {
+        TABLE.free(slot.index());
+    }
+}
+
+/// A process on its way out.
+struct Ending {
     host: &'static Host,
-    mut token: Token,
+    slot: &'static Slot,
+    pid: Pid,
+    /// The stage that has begun last.
+    begun: u8,
+    /// Until it is laid down.
+    token: Option<Token>,
     body: Option<Body>,
     reason: ExitReason,
+    /// What its entry returned.
     result: Option<Payload>,
-) {
-    let Some(pid) = token.pid() else { unreachable!("a process ends once") };
-    if !reason.is_normal() {
-        report(&host.describe(&token, pid), &reason, at_work::seen(pid));
+    /// The type of the message that it failed in.
+    handling: Option<&'static str>,
+    extras: Option<Box<Extras>>,
+}
+
+impl Ending {
+    /// All stages, of which a panic costs the rest of one.
+    #[inline]
+    fn go(&mut self) -> Result<(), Panic> {
+        crate::panics::contain(|| self.go_from(0))
     }
-    token.close();
-    let heir = token.extras().and_then(|extras| extras.guardian.clone());
-    let panic = body.and_then(|body| while_leaving(heir, || close(body, &reason)));
-    let reason = match panic {
-        Some(panic) => {
-            report(&host.describe(&token, pid), &panic, at_work::seen(pid));
-            if reason.is_normal() { panic } else { reason }
-        }
-        None => reason,
-    };
-    MEMBERSHIPS.end(pid, &reason);
-    let handling = if reason.is_normal() { None } else { at_work::take(pid) };
-    let mut extras = token.take_extras();
-    if let Some(extras) = &extras {
-        if extras.labelled {
-            lock(&host.labels).remove(&pid);
-        }
-        for &timer in &extras.timers {
-            host.timers.cancel(timer);
-        }
+
+    /// The same, after so many.
+    #[cold]
+    fn go_on(&mut self, done: u8) -> Result<(), Panic> {
+        crate::panics::contain(|| self.go_from(done))
     }
-    empty(&mut token, &mut extras, pid, &reason);
-    let_go(&token, &reason);
-    if host.has_hooks {
-        let started = host.describe(&token, pid);
-        host.with_user(|user| user.hooks.complete(&started, &reason));
+
+    #[inline(always)]
+    fn go_from(&mut self, done: u8) {
+        self.stage(done, 1, Self::report);
+        self.stage(done, 2, Self::close);
+        self.stage(done, 3, Self::leave_societies);
+        self.stage(done, 4, Self::empty_mailbox);
+        self.stage(done, 5, Self::complete);
+        self.stage(done, 6, Self::count_out);
+        self.stage(done, 7, Self::tell_bound);
+        self.stage(done, 8, Self::tell_waiting);
+        // What is left may be the last that holds a value of a user's: each by itself.
+        self.stage(done, 9, |this| this.result = None);
+        self.stage(done, 10, |this| this.extras = None);
+        self.stage(done, 11, |_| super::values::forget_values());
+        self.stage(done, 12, |this| this.reason = ExitReason::Normal);
     }
-    host.leave(host.lane());
-    host.give_place_back();
-    if let Some(extras) = extras {
-        let Extras { result: waits_for_result, joined, values, bonds, guardian, .. } = *extras;
-        if let Some(bonds) = bonds {
-            tell_bound(token.slot(), pid, *bonds, &reason);
-        }
-        // Those who wait have wakers, and values have drops: code of others, each under its own guard.
-        if let Some(waiter) = waits_for_result {
-            guarded(|| waiter.ended(&reason, result));
-        }
-        for join in joined {
-            guarded(|| join.tell(&reason));
-        }
-        guarded(|| drop(values));
-        if let Some(guardian) = guardian {
-            guardian.ended(pid, &reason, handling);
+
+    #[inline(always)]
+    fn stage(&mut self, done: u8, number: u8, go: impl FnOnce(&mut Self)) {
+        if done < number {
+            self.begun = number;
+            go(self);
         }
     }
-    // The thread's own hold on them, which may be the last.
-    super::values::forget_values();
-    TABLE.take_back(token);
+
+    #[inline]
+    fn report(&mut self) {
+        if !self.reason.is_normal() {
+            report(&self.host.describe(self.slot, self.pid), &self.reason, at_work::seen(self.pid));
+        }
+    }
+
+    #[inline]
+    fn close(&mut self) {
+        let Some(token) = &mut self.token else { return };
+        token.close();
+        let heir = token.extras().and_then(|extras| extras.guardian.clone());
+        let Some(body) = self.body.take() else { return };
+        if let Some(panic) = while_leaving(heir, || close(body, &self.reason)) {
+            if self.reason.is_normal() {
+                self.reason = panic.clone();
+            }
+            report(&self.host.describe(self.slot, self.pid), &panic, at_work::seen(self.pid));
+        }
+    }
+
+    #[inline]
+    fn leave_societies(&mut self) {
+        MEMBERSHIPS.end(self.pid, &self.reason);
+        if !self.reason.is_normal() {
+            self.handling = at_work::take(self.pid);
+        }
+        let Some(token) = &mut self.token else { return };
+        self.extras = token.take_extras();
+        if let Some(extras) = &self.extras {
+            if extras.labelled {
+                lock(&self.host.labels).remove(&self.pid);
+            }
+            extras.timers.iter().for_each(|&timer| _ = self.host.timers.cancel(timer));
+        }
+    }
+
+    #[inline]
+    fn empty_mailbox(&mut self) {
+        let Some(mut token) = self.token.take() else { return };
+        let guardian = self.extras.as_ref().and_then(|extras| extras.guardian.clone());
+        if let Some(guardian) = &guardian {
+            hand_on(&mut token, &**guardian, self.pid, &self.reason);
+        }
+        loop {
+            empty(&mut token, &mut self.extras, self.pid, &self.reason);
+            let_go(&token, &self.reason);
+            match token.lay_dead() {
+                // A sender that has seen the process alive is not through, or has come by just now.
+                Some(again) => token = again,
+                None => return,
+            }
+            yield_now();
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self) {
+        if self.host.has_hooks {
+            let ended = self.host.describe(self.slot, self.pid);
+            self.host.with_user(|user| user.hooks.complete(&ended, &self.reason));
+        }
+    }
+
+    #[inline]
+    fn count_out(&mut self) {
+        self.host.leave(self.host.lane());
+        self.host.give_place_back();
+    }
+
+    #[inline]
+    fn tell_bound(&mut self) {
+        if let Some(bonds) = self.extras.as_mut().and_then(|extras| extras.bonds.take()) {
+            tell_bound(self.slot, self.pid, *bonds, &self.reason);
+        }
+    }
+
+    /// Those who wait have wakers: code of others, each under its own guard.
+    #[inline]
+    fn tell_waiting(&mut self) {
+        let Some(extras) = &mut self.extras else { return };
+        let result = self.result.take();
+        if let Some(waiter) = extras.result.take() {
+            guarded(|| waiter.ended(&self.reason, result));
+        }
+        for join in extras.joined.drain(..) {
+            guarded(|| join.tell(&self.reason));
+        }
+        if let Some(guardian) = extras.guardian.take() {
+            guardian.ended(self.pid, &self.reason, self.handling);
+        }
+    }
 }
 
 /// Lets those go that are held at a process that has ended, and what is left in its ring.
@@ -118,7 +237,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reaso
 /// Runs code of others after the end of a process, which no panic of theirs can change.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = crate::panics::contain(body) {
-        tracing::error!(%panic, "whoever waits for the end of a process, or the drop of its values, panicked");
+        tracing::error!(%panic, "one that waits for the end of a process panicked");
         crate::caller::blame(&ExitReason::Gone);
     }
 }
@@ -180,11 +299,8 @@ fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, letter: Letter, re
     }
 }
 
-/// Turns what is left in the lanes into dead letters and joins, or hands it on.
+/// Turns what is left in the lanes into dead letters and joins.
 fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: &ExitReason) {
-    if let Some(guardian) = extras.as_ref().and_then(|extras| extras.guardian.clone()) {
-        hand_on(token, &*guardian, pid, reason);
-    }
     while let Some(letter) = token.hold().pop_data() {
         let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
         token.dead_letter(letter, DeadLetterReason::Ended, why);
@@ -203,7 +319,7 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                 match control {
                     Control::Join(join) => extras.get_or_insert_default().joined.push(join),
                     Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
-                    Control::Cancel(_) | Control::Kill | Control::Inspect(_) | Control::Upgrade(_) => {}
+                    other => dispose(other, "a signal that came too late"),
                 }
             } else if letter.kind != Kind::Signal {
                 token.slot().home().inspect(|home| {
@@ -216,10 +332,10 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
 
 /// Hears what was said to a process that has ended and has not told anyone.
 fn hear(slot: &'static Slot, pid: Pid, extras: &mut Extras, bond: Bond) {
-    let (from, _, said) = bond.open();
-    if let Some(said) = said
-        && let Heard::Answer(answer) = extras.bonds().hear(from, said)
-    {
+    let (from, _, Some(said)) = bond.open() else { return };
+    let heard = extras.bonds().hear(from, &said);
+    dispose(said, "an exit reason");
+    if let Heard::Answer(answer) = heard {
         say((slot, pid), from, answer);
     }
 }
@@ -241,8 +357,8 @@ fn report(process: &Started, reason: &ExitReason, handling: Option<&str>) {
         }
         // Why the first of a chain of links ended has been said.
         ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
-            tracing::debug!(%pid, process, entry, %reason, "process ended")
+            tracing::debug!(%pid, process, entry, reason = %Shown(reason), "process ended")
         }
-        reason => tracing::warn!(%pid, process, entry, %reason, handling, "process failed"),
+        reason => tracing::warn!(%pid, process, entry, reason = %Shown(reason), handling, "process failed"),
     }
 }

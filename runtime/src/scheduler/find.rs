@@ -40,7 +40,7 @@ use super::thread::Thread;
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::exit::Panic;
-use crate::sync::{Ordering, Steal, spin};
+use crate::sync::{Ordering, Steal, fence, spin};
 use crate::table::Token;
 
 /// After how many steps a far end comes first. (Counted by what was spent, it came so often where each turn takes all its budget
@@ -72,12 +72,10 @@ impl Context {
         let mut desk = Desk::new(self.thread);
         while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it costs the process
-                // that was running, not the worker.
-                tracing::error!(%panic, process = ?self.pid(), "a panic escaped from a process's guard");
-                // Whatever is on the desk belongs to that process.
+                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
+                tracing::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = crate::panics::contain(|| desk = Desk::new(self.thread));
-                self.thread.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+                super::values::forget_values();
             }
         }
     }
@@ -100,7 +98,7 @@ impl Context {
             } else {
                 self.take_near().or_else(|| self.search())
             };
-            match found {
+            match found.or_else(|| self.take_last()) {
                 Some(token) => self.turn(desk, token),
                 None => return,
             }
@@ -264,10 +262,14 @@ impl Context {
             if found.is_some() || over {
                 return found;
             }
-            if !visited && self.has_tasks() {
+            let is_due = self.is_timer_due();
+            if is_due || !visited && self.has_tasks() {
                 // Not as one that searches: others rely on it to look soon. (D6)
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
+                }
+                if is_due {
+                    self.keep_time();
                 }
                 self.visit_reactor();
                 if self.thread.attention() != 0 {
@@ -298,12 +300,25 @@ impl Context {
             } else {
                 self.thread.counters.polls.add(1);
             }
-            self.keep_time_if_due();
             if let Some(token) = self.look_everywhere() {
                 return Some(token);
             }
+            if self.is_timer_due() {
+                return None;
+            }
         }
         None
+    }
+
+    /// L1 of `shutdown`: what is left anywhere when the thread is to end with its host, also in the run-next slots of those
+    /// that are in a step.
+    #[cold]
+    fn take_last(&self) -> Option<Token> {
+        if self.post.is_some() || !self.host.is_stopped() {
+            return None;
+        }
+        fence(Ordering::SeqCst);
+        self.look_everywhere().or_else(|| self.host.threads_in_use().find_map(|(_, thread)| thread.take_run_next()))
     }
 
     fn look_everywhere(&self) -> Option<Token> {
@@ -366,9 +381,8 @@ impl Context {
         }
     }
 
-    fn keep_time_if_due(&self) {
-        if self.host.next_timer() < Moment::NEVER {
-            self.keep_time();
-        }
+    fn is_timer_due(&self) -> bool {
+        let next = self.host.next_timer();
+        next < Moment::NEVER && next <= Moment::now()
     }
 }

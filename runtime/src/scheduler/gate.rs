@@ -13,6 +13,10 @@
 //! before C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake does not fall between the sum
 //! and the wait.
 //!
+//! Whoever only wants to know how many are inside, while they come and go, must not see more than there were: who comes in
+//! after the sum of those that left, and leaves before the sum of those that entered, is counted by the second alone. So
+//! [`Gate::survey`] sums up the other way round, and looks again until nothing has changed between two looks.
+//!
 //! Two threads may count in one tally: one that has a worker, and one that had it and is still in its step (`handoff`). So
 //! counting is one addition, which costs no more than the fence that a plain store would need.
 //!
@@ -22,6 +26,9 @@ use crate::sync::{
     AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, fence, fence_for_models, lock, wait, wait_for,
 };
 use std::time::{Duration, Instant};
+
+/// How often the tallies are read, at most, for an exact count. A guess: one look costs as much as a spawn.
+const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 
 /// See the module.
 pub(crate) struct Gate {
@@ -99,24 +106,54 @@ impl Gate {
 
     /// How many have entered, and how many of them have left. Once the gate is closed the difference is exact, but for
     /// those who come too late and have not turned back yet.
-    pub(crate) fn totals(&self) -> (u64, u64) {
+    fn totals(&self) -> (u64, u64) {
         let left = self.tallies.iter().map(|tally| tally.left.load(Ordering::SeqCst)).sum();
         fence(Ordering::SeqCst);
         let entered = self.tallies.iter().map(|tally| tally.entered.load(Ordering::SeqCst)).sum();
         (entered, left)
     }
 
-    /// How many are inside.
+    /// How many had entered and how many of them had left at one moment while this looks. Where the tallies change with each
+    /// of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
+    ///
+    /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to its
+    /// place in the second, and all of them stood so between the two looks. A single look reads who entered first: all of
+    /// those had entered when it comes to who left, so the difference is no more than were inside at that moment.
+    pub(crate) fn survey(&self) -> (u64, u64) {
+        let mut last = self.look();
+        let mut most = last;
+        for _ in 1..LOOKS {
+            let look = self.look();
+            if look == last {
+                return look;
+            }
+            if look.0 - look.1 > most.0 - most.1 {
+                most = look;
+            }
+            last = look;
+        }
+        most
+    }
+
+    /// Who has entered, and then who has left; no more than have entered, some of whom came after they were counted.
+    fn look(&self) -> (u64, u64) {
+        let entered = self.tallies.iter().map(|tally| tally.entered.load(Ordering::SeqCst)).sum::<u64>();
+        fence(Ordering::SeqCst);
+        let left = self.tallies.iter().map(|tally| tally.left.load(Ordering::SeqCst)).sum::<u64>();
+        (entered, left.min(entered))
+    }
+
+    /// How many are inside, or more.
     pub(crate) fn inside(&self) -> u64 {
         let (entered, left) = self.totals();
         entered.saturating_sub(left)
     }
 
-    /// C2: waits until nobody is inside. Gives whether that came before `deadline`; `None` waits for ever.
-    pub(crate) fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
+    /// C2, and for more than none: waits until no more than so many are inside. Gives whether that came before `deadline`; `None` waits for ever.
+    pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {
-            if self.inside() == 0 {
+            if self.inside() <= most {
                 return true;
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

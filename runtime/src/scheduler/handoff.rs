@@ -257,6 +257,14 @@ impl Idle {
         thread
     }
 
+    /// A record for a thread that runs what is left when the host has been stopped.
+    pub(crate) fn begin_last(&self) -> usize {
+        let mut sleepers = lock(&self.sleepers);
+        let thread = sleepers.permits.admit(None);
+        self.count_records(&sleepers);
+        thread
+    }
+
     /// The thread has been started, without a worker.
     pub(crate) fn started(&self, thread: usize) {
         let mut sleepers = lock(&self.sleepers);

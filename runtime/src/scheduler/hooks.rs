@@ -92,6 +92,6 @@ impl Hooks {
 fn report(outcome: Result<(), crate::exit::Panic>) {
     if let Err(panic) = outcome {
         tracing::error!(%panic, "a hook panicked");
-        crate::caller::blame(&ExitReason::Gone);
+        crate::caller::blame_nobody();
     }
 }

@@ -13,8 +13,8 @@ use super::post::Posts;
 use super::quiet::Quiet;
 use super::reactor::Reactor;
 use super::thread::{CALLED, Thread};
-use super::threads::Threads;
-use super::timers::{Due, FIRED, SOUGHT, Timers};
+use super::threads::{Handle, Threads};
+use super::timers::{Action, Due, FIRED, SOUGHT, Timers, complete};
 use super::worker::Worker;
 use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
@@ -22,8 +22,7 @@ use crate::manual::Clock;
 use crate::names::Names;
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
-    Arc, AtomicBool, AtomicUsize, CachePadded, JoinHandle, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue,
-    lock,
+    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue, lock,
 };
 use crate::table::{Home, Slot, Token};
 use std::any::Any;
@@ -60,6 +59,7 @@ impl Config {
 }
 
 /// The users' own code that a host was built with. Dropped when the host has been shut down, unlike the host.
+#[derive(Default)]
 pub(crate) struct UserCode {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) hooks: Hooks,
@@ -109,13 +109,14 @@ pub(crate) struct Host {
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
     pub(crate) dead_expired: Counter,
+    pub(crate) dead_withdrawn: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
     /// Held by whoever starts a thread for want of one.
     pub(crate) growing: Mutex<()>,
     /// The threads that have been started.
-    pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) running: Mutex<Vec<Handle>>,
     /// How many workers have got their first thread.
     pub(crate) launched: Mutex<usize>,
     /// How often a step has blocked with its worker because there were as many threads as there may be, and of which process
@@ -161,8 +162,9 @@ impl Host {
             let_go: Counter::default(),
             valves: Counter::default(),
             dead_expired: Counter::default(),
+            dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
-            names: Names::default(),
+            names: Names::of(config.number),
             growing: Mutex::default(),
             running: Mutex::default(),
             launched: Mutex::new(0),
@@ -181,14 +183,17 @@ impl Host {
         self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
-    /// P2 to P5 of the sleep protocol: work has been pushed.
+    /// P2 to P5 of the sleep protocol: work has been pushed. And L3 of `shutdown`, after the fence of P2.
     #[inline]
-    pub(crate) fn announce(&self) {
+    pub(crate) fn announce(&'static self) {
         match self.idle.announce() {
             Some(thread) => self.unpark(thread),
             // G2. Who searches announces it anew if that is of no avail.
             None if self.idle.does_monitor_rest() && !self.idle.is_anyone_searching() => self.wake_monitor(),
             None => {}
+        }
+        if self.is_stopped() {
+            self.end_late();
         }
     }
 
@@ -206,7 +211,7 @@ impl Host {
     }
 
     /// Puts a process at the end of the line that all workers share.
-    pub(crate) fn push_global(&self, token: Token) {
+    pub(crate) fn push_global(&'static self, token: Token) {
         self.global.push(token);
         self.announce();
     }
@@ -232,7 +237,7 @@ impl Host {
     }
 
     /// Keeps the handle of a thread that has been started.
-    pub(crate) fn keep_thread(&self, thread: JoinHandle<()>) {
+    pub(crate) fn keep_thread(&self, thread: Handle) {
         let mut threads = lock(&self.running);
         // Those that have ended are let go here, so that their number stays that of the threads.
         threads.retain(|thread| !thread.is_finished());
@@ -252,7 +257,7 @@ impl Host {
     /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the worker, and by
     /// all that search. While none can lie down: so it is in a queue again before its thread can, or the host would seem to be
     /// at rest.
-    pub(crate) fn move_run_next(&self, thread: &Thread, holder: usize) -> bool {
+    pub(crate) fn move_run_next(&'static self, thread: &Thread, holder: usize) -> bool {
         let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
             Some(token) => {
                 worker.map_or(&self.global, |worker| &self.workers[worker].inject).push(token);
@@ -327,9 +332,13 @@ impl Host {
     /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
     fn fire(&self, due: Due) -> u32 {
         match due {
+            Due::Fire(Action::Complete { slot, generation, tag }) => {
+                complete(slot, generation, tag);
+                1
+            }
             Due::Fire(action) => {
-                // It may clone or drop a user's message.
-                if let Err(panic) = crate::panics::contain(|| action.perform()) {
+                // It may clone or drop a user's message, or wake a task of some executor.
+                if let Err(panic) = crate::panics::contain(|| self.while_visiting(|| action.perform())) {
                     tracing::error!(%panic, "what a timer did panicked");
                 }
                 1

@@ -92,6 +92,7 @@ impl Sink for Host {
             DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
             DeadLetterReason::Overflow => self.dead_overflow.add_shared(1),
             DeadLetterReason::Expired => self.dead_expired.add_shared(1),
+            DeadLetterReason::Withdrawn => self.dead_withdrawn.add_shared(1),
         }
         tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
         // Dropping the message is user code too, with or without a hook.
@@ -105,7 +106,7 @@ impl Sink for Host {
         });
         if let Err(panic) = outcome {
             tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
-            crate::caller::blame(&crate::exit::ExitReason::Gone);
+            crate::caller::blame_nobody();
         }
     }
 }

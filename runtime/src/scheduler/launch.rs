@@ -4,6 +4,7 @@ use super::host::Host;
 use super::local::Context;
 use super::permits::Need;
 use super::thread::CALLED;
+use super::threads::Handle;
 use crate::sync::{lock, spawn_thread};
 use std::cell::Cell;
 use std::io;
@@ -55,11 +56,26 @@ impl Host {
         Ok(true)
     }
 
+    /// Starts one more thread, without a worker, on a host that has been stopped: it runs what is left in the queues, and ends.
+    pub(crate) fn start_last_thread(&'static self) {
+        let thread = self.idle.begin_last();
+        match self.start_thread(thread, None) {
+            Ok(()) => self.idle.started(thread),
+            Err(error) => {
+                let host = &self.config.name;
+                tracing::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
+            }
+        }
+    }
+
     fn start_thread(&'static self, thread: usize, worker: Option<usize>) -> io::Result<()> {
         let name = format!("{}-{thread}", self.config.name);
         let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
-        let started = made.and_then(|_| spawn_thread(name, move || self.run_thread(thread, worker)));
-        match started {
+        let start = |record| {
+            let handle = spawn_thread(name, move || self.run_thread(thread, worker))?;
+            Ok(Handle::new(handle, Some(record)))
+        };
+        match made.and_then(start) {
             Ok(handle) => {
                 self.keep_thread(handle);
                 Ok(())
@@ -73,7 +89,9 @@ impl Host {
 
     fn run_thread(&'static self, index: usize, worker: Option<usize>) {
         let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
-        if let (Some(user), Some(deque)) = (self.user(), thread.occupy(self)) {
+        if let Some(deque) = thread.occupy(self) {
+            // Not there any more when the host has been shut down: what is left there is ended without.
+            let user = self.user().unwrap_or_default();
             let context = Context::new(self, user, (index, thread), worker, deque);
             if worker.is_none() {
                 thread.call(CALLED);

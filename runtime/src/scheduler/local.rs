@@ -187,6 +187,17 @@ impl Host {
         })
     }
 
+    /// Runs code of others, which may take long, between two steps: so the thread's worker can be taken over as in a step.
+    pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
+        with_current(|context| {
+            let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);
+            match thread.filter(|thread| thread.running().is_none()) {
+                Some(thread) => thread.visit(body),
+                None => body(),
+            }
+        })
+    }
+
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> Lane {
         with_current(|context| match context {

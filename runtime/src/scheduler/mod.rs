@@ -5,7 +5,7 @@
 //! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
 //! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
-//!   hands its worker to another one; [`threads`]: the records of all threads, and [`post`]: those of pinned processes;
+//!   hands its worker to another one; [`running`]: which process a thread runs; [`threads`]: the records of all threads, and [`post`]: those of pinned processes;
 //!   [`permits`] and [`line`]: who has which worker, and who waits for a thread to block with; [`handoff`]: how a worker passes
 //!   from one to the other; [`census`]: what they all do;
 //! * [`stall`]: which steps take too long; [`monitored`]: what is known of that;
@@ -49,6 +49,7 @@ pub(crate) mod pinned;
 pub(crate) mod post;
 pub(crate) mod quiet;
 pub(crate) mod reactor;
+pub(crate) mod running;
 mod settle;
 pub(crate) mod shutdown;
 pub(crate) mod stall;

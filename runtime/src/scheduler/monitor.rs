@@ -8,7 +8,7 @@
 //!   looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was told before ends
 //!   (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one (`driving`).
 //!
-//! A thread that runs tasks of the reactor between two steps is taken to be in a step. A pinned process holds no worker, and
+//! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned process holds no worker, and
 //! keeps nobody from one: it may take as long as it likes, and is not watched.
 //!
 //! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it since,
@@ -41,13 +41,15 @@
 //!
 //! A model is in `tests/models`.
 
-use super::host::Host;
+use super::host::{Host, UserCode};
+use super::monitored::Report;
 use super::permits::At;
 use super::stall::{Order, Rest, Seen, Sight, StepId, Watch, tick_of};
+use super::threads::Handle;
 use crate::clock::Moment;
 use crate::pid::Resident;
 use crate::stall::Stall;
-use crate::sync::{Ordering, lock, park, spawn_thread, unpark};
+use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
 use std::ptr;
 use std::time::Duration;
 
@@ -68,7 +70,7 @@ impl Host {
         if monitor.is_none() {
             let thread = spawn_thread(format!("{}-monitor", self.config.name), move || self.look_on())?;
             *monitor = Some(thread.thread().clone());
-            lock(&self.running).push(thread);
+            lock(&self.running).push(Handle::new(thread, None));
         }
         Ok(())
     }
@@ -93,6 +95,8 @@ impl Host {
                 }
             }
         }
+        // Ends the thread that reports, when it has told what is left.
+        *lock(&self.monitor.reporter) = None;
     }
 
     /// Parks until then, or until there is something to look for, or the host stops.
@@ -130,15 +134,8 @@ impl Host {
         for (number, thread) in self.threads_in_use() {
             let at = looks.places.get(number).copied().unwrap_or(At::Free);
             // Who blocks runs nothing.
-            let running = thread.running().filter(|_| matches!(at, At::Up(_) | At::Stray));
-            let slot = match running {
-                Some(slot) => Some(ptr::from_ref(slot).addr()),
-                // The reactor's tasks, between two steps.
-                None if thread.is_visiting() => Some(0),
-                None => None,
-            };
-            let step = slot.map(|slot| StepId { slot, steps: thread.counters.steps.get() });
-            if running.is_some() {
+            let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Stray));
+            if step.is_some_and(StepId::is_of_a_process) {
                 // K3.
                 thread.tick();
             }
@@ -172,7 +169,7 @@ impl Host {
                 open.resize(open.len().max(thread + 1), None);
                 open[thread] = self.stall(thread, lasted);
                 if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
-                    tracing::warn!(?lasted, host = %self.config.name, "a task of the reactor has stalled: others wait");
+                    tracing::warn!(?lasted, host = %self.config.name, "a task of the reactor, or what a timer does, has stalled: others wait");
                 }
             }
         }
@@ -222,15 +219,37 @@ impl Host {
         is_same.then_some(Stall { pid, process, entry, message, lasted, taken_over, is_over: false })
     }
 
+    /// Reports a stall, on a thread of its own: a hook or a subscriber that blocks must not keep this one from its looks.
     fn tell_of(&self, stall: &Stall) {
-        // A subscriber is users' code, too.
-        if let Err(panic) = crate::panics::contain(|| log(stall)) {
-            tracing::error!(%panic, "the log of a stall panicked");
+        let (user, stall) = (self.user(), stall.clone());
+        let report: Report = Box::new(move || tell(user, &stall));
+        let mut reporter = lock(&self.monitor.reporter);
+        if reporter.is_none() {
+            let (sender, reports) = sync_channel::<Report>(REPORTS);
+            let tell_all = move || reports.into_iter().for_each(|report| report());
+            if spawn_thread(format!("{}-reports", self.config.name), tell_all).is_ok() {
+                *reporter = Some(sender);
+            }
         }
-        if let Some(user) = self.user() {
-            user.hooks.stall(stall);
-        }
+        // One too many is counted and not told; so it is without a thread.
+        let _full = reporter.as_ref().map(|reporter| reporter.try_send(report));
     }
+}
+
+/// How many stalls wait to be told at most, behind a hook that blocks. A guess.
+const REPORTS: usize = 256;
+
+/// Tells users of a stall.
+fn tell(user: Option<Arc<UserCode>>, stall: &Stall) {
+    crate::panics::contain_thread();
+    // A subscriber is users' code, too.
+    if let Err(panic) = crate::panics::contain(|| log(stall)) {
+        crate::panics::ignore(|| tracing::error!(%panic, "the log of a stall panicked"));
+    }
+    if let Some(user) = &user {
+        user.hooks.stall(stall);
+    }
+    crate::panics::dispose(user, "a hook");
 }
 
 fn log(stall: &Stall) {

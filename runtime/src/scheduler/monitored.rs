@@ -1,13 +1,18 @@
 //! What others see of the [`monitor`](super::monitor).
 
 use super::counters::Counter;
-use crate::sync::{Mutex, ThreadHandle};
+use crate::sync::{Mutex, SyncSender, ThreadHandle};
+
+/// Tells users of one stall.
+pub(super) type Report = Box<dyn FnOnce() + Send>;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Monitored {
     /// For waking it.
     pub(super) thread: Mutex<Option<ThreadHandle>>,
+    /// Takes reports to the thread that tells users, once there has been one.
+    pub(super) reporter: Mutex<Option<SyncSender<Report>>>,
     pub(crate) ticks: Counter,
     pub(crate) stalls: Counter,
     pub(crate) taken_over: Counter,

@@ -5,10 +5,10 @@ use super::starting::starting;
 use crate::exit::ExitReason;
 use crate::mailbox::pool;
 use crate::pid::{Pid, Resident};
-use crate::program::this_node;
 use crate::table::{Extras, Slot, TABLE};
 use crate::topology::bond::{Bond, Ear};
 use crate::topology::bonds::{Bonds, Said};
+use std::ptr;
 
 /// Looks at the extras of the process that the calling thread runs or starts; `None` if there is none, or if it is being taken
 /// apart. `look` must not run foreign code.
@@ -17,9 +17,16 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut Extras) -> 
         return None;
     }
     let (slot, pid) = own()?;
-    // SAFETY: while a step or a start runs, its thread has the token and no reference to the extras, and `look` neither comes
-    // back here nor ends the step.
+    // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the extras, and `look`
+    // neither comes back here nor ends the step.
     Some(look(slot, pid, unsafe { slot.own_extras() }))
+}
+
+/// Whether the calling thread runs the process of that generation in `slot`.
+#[inline]
+pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
+    let running = with_current(|context| context?.thread.running());
+    running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
 }
 
 /// Whether the turn that the calling thread runs has spent what it may.
@@ -47,9 +54,8 @@ impl Extras {
 pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: Said<ExitReason>) {
     let (back, from) = from;
     let bond = Bond::new(from, to, Some(back), said);
-    let slot = if to.node() == this_node() { TABLE.slot(to.slot()) } else { None };
-    match slot {
-        Some(slot) => slot.tell(to.generation(), bond),
+    match TABLE.slot(to.slot()) {
+        Some(slot) => slot.tell(to, bond),
         None => drop(bond),
     }
 }

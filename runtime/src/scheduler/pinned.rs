@@ -10,7 +10,8 @@
 //!
 //! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, with the post for its home;
 //! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's stead (it may look at
-//!   what the slot keeps for it, since the spawner, which has the token, does not);
+//!   what the slot keeps for it, since the spawner, which has the token, does not: nor does code of others that runs on the
+//!   spawner's thread meanwhile, such as a waker, which is no part of the start);
 //! * N4 the thread answers, with the state, which stays its own wherever it is kept ([`Anchored`]), and waits for the token;
 //! * N5 the spawner binds the process, puts the state into the slot and lays the token down, or wakes it. If the start has
 //!   failed, it asks the thread to close and drop the state, when the PID is unroutable, and the thread ends.
@@ -25,11 +26,12 @@
 //! [`Anchored`]: crate::anchored::Anchored
 
 use super::aside::while_blocked;
-use super::birth::{Birth, Environment, First, Inside, Newborn};
+use super::birth::{Birth, Environment, First, Inside, Newborn, while_started_elsewhere};
 use super::host::Host;
 use super::local::Context;
 use super::post::{Post, Work};
 use super::thread::LOST;
+use super::threads::Handle;
 use crate::anchored::Anchored;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
@@ -109,18 +111,19 @@ impl Newborn for Pinned {
 
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
         let Some(begin) = self.begin.take() else { return Err(Box::new(SpawnError::Used)) };
-        let (host, post, env, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
+        let (host, post, theirs, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
         post.begins();
-        let theirs = answer.clone();
-        match spawn_thread(self.name.to_owned(), move || host.run_pinned(post, env, begin, &theirs)) {
-            Ok(thread) => host.keep_thread(thread),
+        let told = answer.clone();
+        match spawn_thread(self.name.to_owned(), move || host.run_pinned(post, theirs, begin, &told)) {
+            Ok(thread) => host.keep_thread(Handle::new(thread, Some(&post.thread))),
             Err(error) => {
                 post.ends();
                 return Err(Box::new(SpawnError::Thread(error.to_string())));
             }
         }
         self.has_thread = true;
-        let Some(begun) = while_blocked(|| answer.wait(None)) else { return Err(Box::new(SpawnError::Shutdown)) };
+        let begun = while_started_elsewhere(env, || while_blocked(|| answer.wait(None)));
+        let Some(begun) = begun else { return Err(Box::new(SpawnError::Shutdown)) };
         (self.body, self.traps) = (begun.body, begun.traps);
         begun.outcome.map_err(Box::new)
     }
@@ -162,7 +165,7 @@ impl Context {
                 Some(token)
             }
             Work::Close(body, reason, told) => {
-                told.put(super::end::close(body, &reason));
+                told.put(self.thread.visit(|| super::end::close(body, &reason)));
                 None
             }
             Work::Leave => None,
@@ -178,10 +181,10 @@ impl Host {
                 Context { post: Some(post), ..Context::new(self, user, (usize::MAX, &post.thread), None, deque) };
             post.thread.call(LOST);
             self.inhabit(&context, |context| {
-                let begun = {
+                let begun = post.thread.visit(|| {
                     let _inside = Inside::enter(&env);
-                    begin(&mut InitContext::of(env.pid, env.parent))
-                };
+                    in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
+                });
                 // What it inherits is the process's from here on.
                 drop(env);
                 answer.put(begun);
@@ -213,6 +216,15 @@ impl Host {
             Pinned { host: self, post: None, name, begin: Some(begin), has_thread: false, body: None, traps: false };
         self.bear(birth, newborn)
     }
+}
+
+/// N3: runs `begin` on the process's own thread, while the spawner has its token.
+fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
+    let Some(slot) = TABLE.living(pid) else { return begin() };
+    let spawner = slot.owner.take_over();
+    let begun = begin();
+    slot.owner.give_back(spawner);
+    begun
 }
 
 /// Says at which of its entries a process starts, while it does: for one of which that is known no sooner.

@@ -4,15 +4,45 @@
 //! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those that
 //!    somebody looks after do not: their supervisor gets one, and stops them in order.
 //! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls finishes.
-//! 4. At the deadline the rest are killed. Those that are between steps end at once, so [`GRACE`] is left for them.
-//! 5. The threads end. One that is still in a step is left behind and reported: no code of another can end it.
+//! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
+//! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and reported:
+//!    no code of another can end it.
 //!
 //! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty look
 //! would leave the clean-up of step 3 without anyone to run it.
+//!
+//! # Every process ends
+//!
+//! Whoever joins, monitors, is linked to or has called a process is told when its state has been dropped, after the shutdown as
+//! well as before. No time limit decides that; limits decide what the report says, and which threads are left behind.
+//!
+//! After step 4 each process that is left has a kill in its control lane, so its token is not laid down: it is in a queue, or
+//! in the hands of a thread. (No other one comes: the gate is closed.)
+//!
+//! * In the hands of a thread of the host, in a step: when the step returns the same thread lays the token down, cannot, and
+//!   ends the process, or it queues the token and then looks there itself.
+//! * In a queue:
+//!   * L1 a thread that is to end looks at all queues once more, and runs what it finds;
+//!   * L2 when the threads have been told to end and processes are left, one more thread is started that is in no step: so
+//!     somebody does L1 though all others may be stuck.
+//! * In the hands of another thread: one that spawns it and is in its start, or one that has woken it and was put aside before
+//!   it queued it. It queues it sooner or later, and
+//!   * L3 whoever has pushed to a queue looks, after its fence, whether the threads have been told to end, and does L2 if so.
+//!
+//! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its look, and the push
+//! comes before the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
+//!
+//! So a step that returns years later is the end of its process, as it would have been before, and is told as such. It is not
+//! told before: a file or a lock that the process holds is not free while its step runs. Whoever cannot wait that long joins
+//! with a time limit; the report names those that are stuck.
+
+mod grace;
 
 use super::crowd;
 use super::gate::Lane;
 use super::host::Host;
+use super::stall::StepId;
+use super::threads::Handle;
 use super::timers::Action;
 use crate::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
@@ -23,12 +53,14 @@ use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::sync::{Ordering, lock, park};
 use crate::table::Slot;
+use grace::{GRACE, Grace, Next};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
-/// How long a shutdown waits after it has killed: what is killed between two steps needs one look of a worker.
-const GRACE: Duration = Duration::from_millis(200);
+/// How often a shutdown looks whether threads have ended, some of which may be stuck.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a shutdown did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,8 +99,7 @@ impl Host {
     /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let began = instant_now();
-        let until = began.checked_add(deadline);
-        self.gate.close();
+        self.close();
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
         if alive > 0 {
@@ -76,41 +107,88 @@ impl Host {
             // this is as if they were all stuck.
             let _started = self.start();
         }
-        let all_ended = self.gate.wait_until_empty(until);
-        let left = self.gate.inside();
-        let mut report = ShutdownReport { alive, ended: alive.saturating_sub(left), ..ShutdownReport::default() };
-        if !all_ended {
-            self.tell_all(|| Control::Kill);
-            if !self.gate.wait_until_empty(Some(instant_now() + GRACE)) {
-                report.stuck = self.stuck();
-            }
-            report.killed = left.saturating_sub(report.stuck.len() as u64);
-        }
+        let mut grace = Grace::until(began.checked_add(deadline));
+        let left = self.wait_for_all(&mut grace);
         self.timers.clear();
         self.stop_threads();
-        let threads = std::mem::take(&mut *lock(&self.running));
-        let until = instant_now() + GRACE;
-        for thread in threads {
-            // One in a step that does not return is left behind, and so is one that waits for its worker to come back.
-            while !report.stuck.is_empty() && !thread.is_finished() && instant_now() < until {
-                park(Some(Duration::from_millis(1)));
-            }
-            if report.stuck.is_empty() || thread.is_finished() {
-                // Its panics are contained; one in the runtime itself has been printed by the panic hook.
-                let _ended = thread.join();
-            }
-        }
+        let stuck = self.end_threads(&mut grace);
+        let killed = left.saturating_sub(stuck.len() as u64);
+        let mut report =
+            ShutdownReport { alive, ended: alive.saturating_sub(left), killed, stuck, took: Duration::ZERO };
         self.end_reactor(GRACE);
         self.drop_user();
         report.took = began.elapsed();
         report
     }
 
+    /// Step 1.
+    fn close(&self) {
+        self.gate.close();
+        crate::hosts::goes_down(self.config.number);
+    }
+
+    /// Steps 3 and 4. Gives how many were left at the deadline.
+    fn wait_for_all(&'static self, grace: &mut Grace) -> u64 {
+        let mut killed = 0;
+        loop {
+            let now = instant_now();
+            grace.look(now, self.steps());
+            match grace.next(now, self.gate.inside()) {
+                Next::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
+                Next::Kill => {
+                    killed = self.gate.inside();
+                    self.tell_all(|| Control::Kill);
+                }
+                Next::Stop => return killed,
+            }
+        }
+    }
+
+    /// The steps that are going on.
+    fn steps(&self) -> impl Iterator<Item = StepId> {
+        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.step());
+        self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
+    }
+
+    /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not ended.
+    fn end_threads(&'static self, grace: &mut Grace) -> Vec<(Pid, &'static str)> {
+        if self.gate.inside() > 0 {
+            self.start_last_thread();
+        }
+        let mut threads = Vec::new();
+        loop {
+            threads.append(&mut lock(&self.running));
+            let (all_ended, now) = (self.gate.inside() == 0, instant_now());
+            grace.look(now, threads.iter().filter_map(Handle::step));
+            let mut pending = Vec::new();
+            for thread in threads {
+                if all_ended || thread.is_finished() {
+                    thread.join();
+                } else if !thread.step().is_some_and(|step| grace.gives_up(now, step)) {
+                    pending.push(thread);
+                }
+            }
+            threads = pending;
+            if threads.is_empty() && lock(&self.running).is_empty() {
+                return self.stuck();
+            }
+            park(Some(LOOK));
+        }
+    }
+
+    /// L3, for one that has pushed to a queue.
+    #[cold]
+    pub(crate) fn end_late(&'static self) {
+        if self.gate.inside() > 0 && self.has_work() {
+            self.start_last_thread();
+        }
+    }
+
     /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes. The last process to
     /// leave ends the threads; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         self.unattended.store(true, Ordering::SeqCst);
-        self.gate.close();
+        self.close();
         self.tell_those_of_age(reason);
         let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
@@ -155,8 +233,15 @@ impl Host {
         }
     }
 
+    /// Those that have not ended: in a step, in a start, or in their clean-up.
     fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
-        let stuck = self.at_work().map(|slot| {
+        if self.gate.inside() == 0 {
+            // Those that live have come too late, and are about to find the gate closed.
+            return Vec::new();
+        }
+        // One that is cleaned up does not live any more, and one that starts is not at work.
+        let slots: BTreeMap<u32, &Slot> = self.at_work().chain(self.slots()).map(|slot| (slot.index(), slot)).collect();
+        let stuck = slots.into_values().map(|slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
             (pid, slot.card.names().map_or("?", |(process, _)| process))
         });

@@ -68,6 +68,23 @@ pub(crate) struct StepId {
     pub(crate) steps: u64,
 }
 
+impl StepId {
+    /// A visit to the reactor, which has no slot.
+    pub(crate) fn of_a_visit(steps: u64) -> Self {
+        Self { slot: 0, steps }
+    }
+
+    /// Whatever the monitor's own thread is in, which takes no steps.
+    pub(crate) fn of_the_monitor() -> Self {
+        Self { slot: 0, steps: u64::MAX }
+    }
+
+    /// Whether it is a step of a process.
+    pub(crate) fn is_of_a_process(self) -> bool {
+        self.slot != 0
+    }
+}
+
 /// What is to be seen of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {

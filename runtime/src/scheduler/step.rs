@@ -12,8 +12,8 @@
 //! threads outside pay nothing: they level, they do not bound.
 //!
 //! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each step
-//! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; what it left behind is
-//! [`Context::panicked`]'s to put right, and the thread enters the guard anew.
+//! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; [`Context::panicked`] ends the
+//! process that the thread runs, wherever in its turn that was, and the thread enters the guard anew.
 
 use super::budget::{BUDGET, MOST_DEBT};
 use super::crowd;
@@ -25,11 +25,12 @@ use super::timers::{Action, complete};
 use crate::caller::{self, Caller};
 use crate::clock::{Moment, TimerKey};
 use crate::dead_letter::DeadLetterReason;
-use crate::errors::{CallError, CommandError, ProcessError};
+use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Panic};
 use crate::mailbox::lanes::Controls;
 use crate::mailbox::pool;
 use crate::package::Package;
+use crate::panics::dispose;
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
@@ -39,7 +40,7 @@ use crate::process::output::{Contradiction, Request, Status, Written, Yield};
 use crate::sync::Ordering;
 use crate::table::{Slot, Token};
 use std::mem::ManuallyDrop;
-use std::ptr;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 /// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
@@ -81,10 +82,10 @@ pub(crate) struct Desk {
     /// Of a process that ends.
     reason: ExitReason,
     result: Option<Payload>,
-    /// Whether the code of a process runs.
-    is_in_step: bool,
     /// Whether the process has values to hand on.
     has_values: bool,
+    /// Whether the process has panicked in this turn.
+    has_panicked: bool,
 }
 
 impl Desk {
@@ -96,8 +97,8 @@ impl Desk {
             written: Written::default(),
             reason: ExitReason::Normal,
             result: None,
-            is_in_step: false,
             has_values: false,
+            has_panicked: false,
         }
     }
 
@@ -117,13 +118,14 @@ impl Context {
     #[inline(always)]
     pub(crate) fn turn(&self, desk: &mut Desk, mut token: Token) {
         let slot = token.slot();
+        token = token.taken_up();
+        self.thread.running.begin(&token);
         if slot.debt.load(Ordering::Relaxed) > 0 {
             match self.stand_back(token) {
                 Some(back) => token = back,
                 None => return,
             }
         }
-        self.thread.running.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
         slot.worker.store(self.worker_index.get() as u16, Ordering::Relaxed);
         desk.feed.begin_turn(BUDGET);
         self.go_on(desk, token);
@@ -147,7 +149,8 @@ impl Context {
             return Some(token);
         }
         // Nobody is woken for it: this thread looks there again before it sleeps.
-        self.host.global.push(token);
+        self.thread.running.end();
+        self.host.global.push(token.put_down());
         self.be_watched();
         None
     }
@@ -185,16 +188,23 @@ impl Context {
         }
     }
 
-    /// A process has panicked in its step, which the guard around all steps of the thread has ended. Gives the panic back
-    /// if no step was at work.
+    /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it came
+    /// from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
     #[cold]
     pub(crate) fn panicked(&self, desk: &mut Desk, panic: Panic) -> Result<(), Panic> {
-        let running = self.thread.running().filter(|_| std::mem::take(&mut desk.is_in_step));
-        let Some(slot) = running else { return Err(panic) };
-        // SAFETY: the step that was at work had the token, and its unwinding has forgotten it.
-        let mut token = unsafe { Token::from_raw(ptr::NonNull::from(slot)) };
-        self.count(desk, slot);
-        let after = self.after(desk, &mut token, Outcome::Panic(panic));
+        let Some(slot) = self.thread.running() else { return Err(panic) };
+        // SAFETY: while a process is named there and lives, its thread has the token (see `running`); the unwinding has
+        // forgotten it. Nothing panics from the moment that its life is closed: see `end`.
+        let mut token = unsafe { Token::from_raw(NonNull::from(slot)) };
+        let is_first = !std::mem::replace(&mut desk.has_panicked, true);
+        let after = if is_first {
+            self.count(desk, slot);
+            self.after(desk, &mut token, Outcome::Panic(panic))
+        } else {
+            // Not even what follows from a panic went well: nothing more is made of what the step has left behind.
+            dispose(std::mem::replace(desk, Desk::new(self.thread)), "what a step had written");
+            desk.end(ExitReason::Panic(panic.into()), None)
+        };
         if let Some(token) = self.conclude(desk, token, after) {
             self.go_on(desk, token);
         }
@@ -204,9 +214,12 @@ impl Context {
     /// What follows from a step. Gives the token back if there is another step in this turn.
     #[inline(always)]
     fn conclude(&self, desk: &mut Desk, token: Token, after: After) -> Option<Token> {
+        if desk.has_values {
+            self.put_values_down(desk, &after);
+        }
         let held = match after {
-            After::LayIdle => token.lay_idle(),
-            After::LayWait => token.lay_wait(),
+            After::LayIdle => self.lay(token, Token::lay_idle),
+            After::LayWait => self.lay(token, Token::lay_wait),
             After::LayWaiting => self.lay_waiting(token),
             After::Again => Some(token),
             After::Hold(press, waits) => match self.hold_for(desk, token, press, waits) {
@@ -222,19 +235,34 @@ impl Context {
                 None
             }
         };
-        if let Some(token) = held {
-            // Something arrived: go on while the budget lasts, and nobody waits for the worker.
-            if !desk.feed.is_spent() && !self.thread.is_called() {
-                return Some(token);
-            }
-            self.requeue(token);
+        let token = held?;
+        // Something arrived: go on while the budget lasts, and nobody waits for the worker.
+        if !desk.feed.is_spent() && !self.thread.is_called() {
+            return Some(token);
         }
-        if desk.has_values {
+        self.requeue(token);
+        None
+    }
+
+    /// Lays a token down, by `lay`. Gives it back if something has arrived.
+    #[inline(always)]
+    pub(super) fn lay(&self, token: Token, lay: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
+        self.thread.running.end();
+        let back = lay(token)?;
+        self.thread.running.begin(&back);
+        Some(back)
+    }
+
+    /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here, which
+    /// would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
+    #[cold]
+    fn put_values_down(&self, desk: &mut Desk, after: &After) {
+        if !matches!(after, After::Again) {
             desk.has_values = false;
+        }
+        if !matches!(after, After::Again | After::End) {
             super::values::set_values(None);
         }
-        self.thread.running.store(ptr::null_mut(), Ordering::Relaxed);
-        None
     }
 
     /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
@@ -250,6 +278,8 @@ impl Context {
 
     /// Puts the process at the end of the line.
     fn requeue(&self, token: Token) {
+        self.thread.running.end();
+        let token = token.put_down();
         match self.post {
             // No others run on its thread.
             Some(_) => token.wake(),
@@ -279,13 +309,16 @@ impl Context {
     #[cold]
     fn end(&self, desk: &mut Desk, mut token: Token) {
         let (reason, result) = (std::mem::replace(&mut desk.reason, ExitReason::Normal), desk.result.take());
+        desk.has_panicked = false;
         let body = token.body().take();
         end(self.host, token, body, reason, result);
+        self.thread.running.end();
     }
 
     #[inline(always)]
     fn step(&self, desk: &mut Desk, token: &mut Token) -> After {
         let slot = token.slot();
+        slot.owner.check();
         // SAFETY: this is the token, and only the feed uses the lanes until the step is over.
         unsafe { desk.feed.begin(&slot.lanes, slot, token.generation()) };
         if (slot.lanes.has_control() || token.is_special())
@@ -297,12 +330,10 @@ impl Context {
         let outcome = if desk.feed.is_ended() {
             Ok(())
         } else {
-            desk.is_in_step = true;
             // Borrows of the desk, with nothing of their own to drop.
             let mut events = ManuallyDrop::new(Events::feed(&mut desk.feed));
             let mut out = ManuallyDrop::new(StepOutput::on(&mut desk.written));
             let outcome = body.step(&mut events, &mut out);
-            desk.is_in_step = false;
             if !(events.is_feed() && out.is_kept()) {
                 let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
                 let own = out.into_own();
@@ -316,7 +347,7 @@ impl Context {
         };
         if caller::has_orphans() {
             // Dropped by a panic that the process caught itself.
-            caller::blame_with(|| CommandError::Call(CallError::Dropped));
+            caller::blame_nobody();
         }
         self.count(desk, slot);
         match outcome {
@@ -517,10 +548,7 @@ impl Context {
                 if let Err(refused) = crate::relay::route(package) {
                     let (_, message, caller) = refused.package.into_parts();
                     if let Some(caller) = caller {
-                        caller.fail_command(CommandError::Call(CallError::from(crate::errors::SendError {
-                            message: (),
-                            reason: refused.reason,
-                        })));
+                        caller.fail(refused.reason.into());
                     }
                     drop(message);
                 }

@@ -20,6 +20,8 @@
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
 use super::counters::Counters;
+use super::running::Running;
+use super::stall::StepId;
 use crate::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::oneshot::{Waiter, Watch};
@@ -48,8 +50,8 @@ const NOT_NOTED: u64 = u64::MAX;
 pub(crate) struct Thread {
     /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
     run_next: AtomicPtr<Slot>,
-    /// What it runs now, or null; also while that blocks.
-    pub(crate) running: AtomicPtr<Slot>,
+    /// What it runs now; also while that blocks.
+    pub(crate) running: Running,
     /// What is left of its turn, and what that is at.
     pub(crate) turn: Turn,
     /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
@@ -62,8 +64,8 @@ pub(crate) struct Thread {
     begun_after: AtomicU64,
     /// Whether its deque is in the host's queue of those that were left behind.
     pub(super) is_left: AtomicBool,
-    /// Whether it visits the reactor, with a worker: it runs code of others there, as in a step.
-    pub(super) visiting: AtomicBool,
+    /// See [`visit`](Self::visit).
+    visiting: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
     /// How others see it while it waits on its stack.
@@ -90,7 +92,7 @@ impl Thread {
         let deque = Deque::new_lifo();
         Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
-            running: AtomicPtr::new(ptr::null_mut()),
+            running: Running::nothing(),
             turn: Turn::new(),
             nowhere: Lanes::unused(),
             attention: AtomicU8::new(0),
@@ -131,8 +133,17 @@ impl Thread {
 
     /// The process that it runs now.
     pub(crate) fn running(&self) -> Option<&'static Slot> {
-        // SAFETY: only addresses of slots are stored, and slots are never freed.
-        unsafe { self.running.load(Ordering::Relaxed).as_ref() }
+        self.running.slot()
+    }
+
+    /// Which step it is in, or which visit to the reactor.
+    pub(crate) fn step(&self) -> Option<StepId> {
+        let steps = self.counters.steps.get();
+        match self.running() {
+            Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
+            // The reactor's tasks, between two steps.
+            None => self.is_visiting().then(|| StepId::of_a_visit(steps)),
+        }
     }
 
     /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
@@ -148,9 +159,23 @@ impl Thread {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs tasks of the reactor, with its worker.
+    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on the thread
+    /// of a pinned process its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
+    }
+
+    /// Runs such code.
+    pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Over<'a>(&'a Thread);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.visiting.store(false, Ordering::Relaxed);
+            }
+        }
+        self.visiting.store(true, Ordering::Relaxed);
+        let _over = Over(self);
+        body()
     }
 
     /// A tick, while the thread is in a turn: for the monitor.

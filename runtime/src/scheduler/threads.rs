@@ -3,8 +3,9 @@
 //! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest free
 //! one is used first (`permits`), and whoever looks at all goes up to the highest that is in use.
 
+use super::stall::StepId;
 use super::thread::Thread;
-use crate::sync::{CachePadded, OnceLock};
+use crate::sync::{CachePadded, JoinHandle, OnceLock};
 
 /// The size of the first segment.
 const FIRST: usize = 8;
@@ -14,6 +15,35 @@ const SEGMENTS: usize = 19;
 
 /// Records, or room for them.
 type Segment = Box<[OnceLock<CachePadded<Thread>>]>;
+
+/// A thread that has been started, for joining it.
+pub(crate) struct Handle {
+    thread: JoinHandle<()>,
+    /// Its record; the monitor has none.
+    record: Option<&'static Thread>,
+}
+
+impl Handle {
+    pub(crate) fn new(thread: JoinHandle<()>, record: Option<&'static Thread>) -> Self {
+        Self { thread, record }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Which code of users it runs, which may never return: a step, the end of a process, a task of the reactor. Of the
+    /// monitor that is not known, which calls the hook for stalls.
+    pub(crate) fn step(&self) -> Option<StepId> {
+        self.record.map_or(Some(StepId::of_the_monitor()), Thread::step)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn join(self) {
+        // Its panics are contained; one in the runtime itself has been printed by the panic hook.
+        let _ended = self.thread.join();
+    }
+}
 
 /// See the module.
 pub(crate) struct Threads {
@@ -46,7 +76,8 @@ impl Threads {
         let (segment, place) = Self::place(thread);
         let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();
         let records = self.segments.get(segment)?.get_or_init(segment_of);
-        Some(records.get(place)?.get_or_init(|| CachePadded::new(Thread::new())))
+        let record: &Thread = records.get(place)?.get_or_init(|| CachePadded::new(Thread::new()));
+        Some(record)
     }
 
     /// The records up to that number, but for those that have not been made; so all, if the number is beyond all.

@@ -366,6 +366,7 @@ impl Process for Driver {
             self.roll.suspend(&reason, self.culprit.is_some());
         } else {
             self.roll.shut(&reason);
+            self.roll.retire(&reason);
         }
     }
 

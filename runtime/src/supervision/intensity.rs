@@ -4,6 +4,9 @@ use crate::clock::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// How many restarts there may be within how long, unless it is said otherwise.
+pub(crate) const DEFAULT: (u32, Duration) = (5, Duration::from_secs(10));
+
 /// The restarts of a supervisor within a window of time that ends now.
 #[derive(Debug)]
 pub(crate) struct Intensity {
@@ -17,6 +20,11 @@ impl Intensity {
     /// So many within so long. `u32::MAX` is no limit, and keeps nothing.
     pub(crate) fn new(most: u32, within: Duration) -> Self {
         Self { most, within, moments: VecDeque::new() }
+    }
+
+    /// Whether such limits count any restart at all: within a window without length none is.
+    pub(crate) fn counts(most: u32, within: Duration) -> bool {
+        !within.is_zero() || most == 0 || most == u32::MAX
     }
 
     /// How many restarts are allowed, and within how long.

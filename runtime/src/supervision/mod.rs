@@ -14,7 +14,7 @@ mod backoff;
 mod child;
 mod driver;
 mod errors;
-mod intensity;
+pub(crate) mod intensity;
 mod life;
 pub(crate) mod place;
 mod plan;

@@ -45,6 +45,9 @@ pub(super) trait Estate: Send + Sync {
     /// There is no supervisor of them any more, and none will come by itself.
     fn shut(&self, reason: &ExitReason);
 
+    /// Nor can anyone start one: their PIDs are retired.
+    fn retire(&self, reason: &ExitReason);
+
     /// What it is.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
@@ -226,6 +229,14 @@ impl Post {
         }
     }
 
+    /// Nobody is left who could start the child again. It has been shut, and so is what there is below it.
+    pub(crate) fn retire(&self, reason: &ExitReason) {
+        let estate = lock(&self.estate).clone();
+        if let Some(estate) = estate {
+            estate.retire(reason);
+        }
+    }
+
     /// What waits is dead letters.
     pub(crate) fn empty(&self, reason: &ExitReason) {
         let waiting = lock(&self.door).take_all();
@@ -337,6 +348,10 @@ impl Behind for Post {
 
     fn kind(&self) -> Option<&'static ProcessKind> {
         self.kind
+    }
+
+    fn owner(&self) -> u16 {
+        self.host.config.number
     }
 }
 

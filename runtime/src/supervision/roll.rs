@@ -2,6 +2,10 @@
 //!
 //! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the roll
 //! outlives the process: its successor finds the posts of its children there, so that their addresses stay valid too.
+//!
+//! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and while its
+//! supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a handle of the
+//! tree: it has no names then, and is in no group.
 
 use super::errors::ChildError;
 use super::plan::Strategy;
@@ -9,7 +13,7 @@ use super::post::{Estate, Post};
 use super::status::ChildState;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::pointing::Pointer;
+use crate::pointing::{self, Pointer};
 use crate::sync::{Mutex, lock};
 use std::any::Any;
 use std::collections::HashMap;
@@ -88,7 +92,9 @@ impl Roll {
         let known = names.entries.get(&post.name).is_some_and(|entry| Arc::ptr_eq(&entry.post, post));
         let entry = if known { names.entries.remove(&post.name) } else { None };
         drop(names);
-        drop(entry);
+        if let Some(entry) = entry {
+            entry.retire(&ExitReason::Gone);
+        }
     }
 
     /// The post of a child, and the PID that points on to it.
@@ -146,9 +152,28 @@ impl Estate for Roll {
         }
     }
 
+    fn retire(&self, reason: &ExitReason) {
+        for (post, pid) in self.posts() {
+            retire(&post, pid, reason);
+        }
+    }
+
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
+}
+
+impl Entry {
+    fn retire(&self, reason: &ExitReason) {
+        retire(&self.post, self.pointer.pid(), reason);
+    }
+}
+
+/// Nobody can start the child again. Who watches its groups hears why it ended last, or `reason` if it never ran.
+fn retire(post: &Post, pid: Pid, reason: &ExitReason) {
+    let last = lock(&post.status).last.as_ref().map(|last| last.reason.clone());
+    pointing::retire(pid, last.as_ref().unwrap_or(reason));
+    post.retire(reason);
 }
 
 impl Names {
@@ -163,6 +188,7 @@ impl Names {
 fn drop_entries(entries: impl Iterator<Item = Entry>, reason: &ExitReason) {
     for entry in entries {
         entry.post.shut(reason);
+        entry.retire(reason);
     }
 }
 

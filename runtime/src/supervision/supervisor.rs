@@ -4,7 +4,7 @@ use super::backoff::Backoff;
 use super::child::{Child, Spec};
 use super::driver::Driver;
 use super::errors::SupervisorError;
-use super::intensity::Intensity;
+use super::intensity::{self, Intensity};
 use super::place::SpawnPlace;
 use super::plan::{Plan, Strategy};
 use super::post::{Estate, Post};
@@ -72,7 +72,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     fn of(strategy: Strategy) -> Self {
-        let (most, within) = (5, Duration::from_secs(10));
+        let (most, within) = intensity::DEFAULT;
         Self { strategy, most, within, backoff: Backoff::default(), name: None, children: Vec::new() }
     }
 
@@ -175,7 +175,8 @@ impl Supervisor {
                 if is_child {
                     roll.suspend(&reason, false)
                 } else {
-                    roll.shut(&reason)
+                    roll.shut(&reason);
+                    roll.retire(&reason);
                 }
                 Err(error.into())
             }
@@ -184,7 +185,7 @@ impl Supervisor {
 
     /// Whether it makes sense.
     fn check(&self) -> Result<(), SupervisorError> {
-        if self.within.is_zero() && self.most != 0 && self.most != u32::MAX {
+        if !Intensity::counts(self.most, self.within) {
             return Err(SupervisorError::Window { most: self.most });
         }
         if self.children.is_empty() && self.strategy != Strategy::Dynamic {

@@ -76,7 +76,12 @@ impl Table {
     #[inline]
     pub(crate) fn living(&self, pid: Pid) -> Option<&'static Slot> {
         let slot = self.slot(pid.slot())?;
-        slot.is_living(pid.generation()).then_some(slot)
+        slot.carries(pid).then_some(slot)
+    }
+
+    /// The same if its process lives there, or did and no other has since: it may be on its way out.
+    pub(crate) fn last(&self, pid: Pid) -> Option<&'static Slot> {
+        self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
     /// Whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order with the
@@ -172,7 +177,8 @@ impl Table {
         }
     }
 
-    fn free(&self, index: u32) {
+    /// Puts the slot of that index, which carries no process and whose token is laid down, back on the list.
+    pub(crate) fn free(&self, index: u32) {
         let kept = HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;
             if hand.len() >= 2 * BATCH {

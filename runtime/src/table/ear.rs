@@ -4,22 +4,23 @@ use super::slot::Slot;
 use crate::exit::ExitReason;
 use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
+use crate::panics::dispose;
 use crate::payload::Payload;
-use crate::pid::Resident;
+use crate::pid::{Pid, Resident};
 use crate::process::control::Control;
 use crate::topology::bond::{Bindings, Bond, Ear};
 use crate::topology::bonds::Heard;
 use std::ptr;
 
 impl Ear for Slot {
-    fn tell(&'static self, generation: u64, bond: Bond) {
+    fn tell(&'static self, to: Pid, bond: Bond) {
         let is_notice = bond.is_notice();
         let payload = Some(Payload::new(Control::Bond(Box::new(bond))));
         if is_notice {
             // Refused, it is dropped: nobody is left to hear it.
-            drop(self.post(Kind::Notice, generation, ptr::null_mut(), payload));
-        } else {
-            self.post_control(pool::empty(), Kind::Signal, generation, ptr::null_mut(), payload);
+            drop(self.post(Kind::Notice, to, ptr::null_mut(), payload));
+        } else if self.has_carried(to) {
+            self.post_control(pool::empty(), Kind::Signal, to.generation(), ptr::null_mut(), payload);
         }
     }
 
@@ -27,10 +28,12 @@ impl Ear for Slot {
         let (from, back, said) = bond.open();
         let (Some(said), Some(me)) = (said, self.resident()) else { return Heard::Nothing };
         // SAFETY: as the caller promises; the reference ends with this statement.
-        let heard = unsafe { self.own_extras() }.bonds.get_or_insert_default().hear(from, said);
+        let heard = unsafe { self.own_extras() }.bonds.get_or_insert_default().hear(from, &said);
+        // Not before: the last holder of an exit reason runs the drop of its user's error, which may come back here.
+        dispose(said, "an exit reason");
         let Heard::Answer(answer) = heard else { return heard };
         if let Some(back) = back {
-            back.tell(from.generation(), Bond::new(me, from, None, answer));
+            back.tell(from, Bond::new(me, from, None, answer));
         }
         Heard::Nothing
     }

@@ -1,4 +1,4 @@
-//! The table finds a process by its PID: an index, and one compare of the generation.
+//! The table finds a process by its PID: an index, and a compare of the generation, the node and the host.
 //!
 //! * [`slot`]: the place that a process lives in, and the token that gives its holder the rights to it;
 //! * [`card`]: its second line, what is told of a process; [`extras`]: what a slot keeps for its process;

@@ -6,8 +6,8 @@
 use super::directory::TABLE;
 use super::side::Side;
 use super::slot::Slot;
-use crate::caller::number;
-use crate::errors::Cycle;
+use crate::caller::{self, Asker, number};
+use crate::errors::{CallError, Cycle};
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::sync::Mutex;
 use crate::ticket::Ticket;
@@ -24,6 +24,12 @@ static SECOND_LOOK: Mutex<()> = Mutex::new(());
 struct Here;
 
 impl Places for Here {
+    type Caller = Asker;
+
+    fn withdraw(&self, ticket: Ticket) -> Option<Asker> {
+        caller::withdraw(ticket)
+    }
+
     #[inline]
     fn edge(&self, life: Life) -> Option<&Edge> {
         EDGES.get(index_of(life))
@@ -51,21 +57,33 @@ fn pid_of(life: Life) -> Option<Pid> {
     TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
 }
 
-/// That a process waits, until this is dropped.
+/// The edge of a process that the calling thread runs.
+#[inline]
+fn own_edge(life: Life) -> Option<&'static Edge> {
+    if cfg!(debug_assertions) {
+        // Tests of this file have processes beyond the table.
+        TABLE.slot(index_of(life)).inspect(|slot| slot.owner.check());
+    }
+    EDGES.make(index_of(life))
+}
+
+/// That a process waits for the answer to the call of that number, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting(&'static Edge);
+pub(crate) struct Waiting(&'static Edge, u64);
 
 impl Drop for Waiting {
     #[inline]
     fn drop(&mut self) {
-        self.0.withdraw();
+        self.0.withdraw_call(self.1);
     }
 }
 
-/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread.
+/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread. Only the
+/// thread that runs the process may say so.
 ///
 /// # Errors
-/// The ring, if the call closes one.
+/// The ring, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being handled
+/// already, another call of the ring is failed instead.
 #[inline]
 pub(crate) fn wait(
     from: Life,
@@ -74,19 +92,24 @@ pub(crate) fn wait(
     ticket: Ticket,
     blocks: bool,
 ) -> Result<Option<Waiting>, Cycle> {
-    let Some(edge) = EDGES.make(index_of(from)) else { return Ok(None) };
+    let Some(edge) = own_edge(from) else { return Ok(None) };
+    let waiting = Waiting(edge, ticket.number());
     match publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
-        None => Ok(Some(Waiting(edge))),
-        Some(closed) => closed_by_a_call(closed).map(|()| Some(Waiting(edge))),
+        None => Ok(Some(waiting)),
+        Some(closed) => closed_by_a_call(closed).map(|()| Some(waiting)),
     }
 }
 
 #[cold]
-fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
+fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
+    let named = |ring: Vec<(Life, &'static str)>| Cycle {
+        calls: ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
+    };
     match closed {
-        Closed::Calls(ring) => {
-            let calls = ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method)));
-            Err(Cycle { calls: calls.collect() })
+        Closed::Calls(ring) => Err(named(ring)),
+        Closed::Another(asker, ring) => {
+            asker.fail(CallError::Cycle(named(ring)));
+            Ok(())
         }
         Closed::Held(held) => {
             for life in held {
@@ -107,7 +130,7 @@ fn closed_by_a_call(closed: Closed) -> Result<(), Cycle> {
 /// `blocks`: on a thread.
 pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
-    let Some(edge) = EDGES.make(index_of(from)) else { return false };
+    let Some(edge) = own_edge(from) else { return false };
     publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks }).is_none()
 }
 

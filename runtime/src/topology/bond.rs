@@ -3,12 +3,13 @@
 use super::bonds::{Bonds, Cause, Heard, Said};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Letter;
+use crate::panics::dispose;
 use crate::pid::{Pid, Resident};
 
 /// Where a process hears such things, seen from below: its slot.
 pub(crate) trait Ear: Resident {
-    /// Takes what is said to the life `generation`; for one that is over it is dropped.
-    fn tell(&'static self, generation: u64, bond: Bond);
+    /// Takes what is said to the process `to`; for one that is over, or that was never here, it is dropped.
+    fn tell(&'static self, to: Pid, bond: Bond);
 
     /// Hears it: the process's own half changes.
     ///
@@ -89,10 +90,11 @@ impl Bond {
 
 impl Drop for Bond {
     fn drop(&mut self) {
-        let answer = self.said.take().and_then(|said| said.answer_for_the_dead());
-        if let (Some(answer), Some(back)) = (answer, self.back) {
-            back.tell(self.from.generation(), Self::new(self.to, self.from, None, answer));
+        let Some(said) = self.said.take() else { return };
+        if let (Some(answer), Some(back)) = (said.answer_for_the_dead(), self.back) {
+            back.tell(self.from, Self::new(self.to, self.from, None, answer));
         }
+        dispose(said, "an exit reason");
     }
 }
 

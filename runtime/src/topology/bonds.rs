@@ -168,8 +168,9 @@ impl<Who: Ord + Copy> Bonds<Who> {
         newborn.owner = Some(me);
     }
 
-    /// Hears what `from` says.
-    pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: Said<Why>) -> Heard<Why> {
+    /// Hears what `from` says. What is said stays the caller's, who drops it when nothing of this is borrowed any more: the
+    /// last holder of a reason runs its user's drop, which may bind or unbind the very process that hears this.
+    pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: &Said<Why>) -> Heard<Why> {
         match said {
             Said::Link => {
                 self.links.entry(from).or_insert(Link::Linked);
@@ -180,40 +181,40 @@ impl<Who: Ord + Copy> Bonds<Who> {
                 if self.links.get(&from) == Some(&Link::Linked) {
                     self.links.remove(&from);
                 }
-                Heard::Answer(Said::Unlinked(number))
+                Heard::Answer(Said::Unlinked(*number))
             }
             Said::Unlinked(number) => {
-                if self.links.get(&from) == Some(&Link::Unlinking(number)) {
+                if self.links.get(&from) == Some(&Link::Unlinking(*number)) {
                     self.links.remove(&from);
                 }
                 Heard::Nothing
             }
             Said::Watch(number) => {
-                self.watchers.insert((from, number));
+                self.watchers.insert((from, *number));
                 Heard::Nothing
             }
             Said::Unwatch(number) => {
-                self.watchers.remove(&(from, number));
+                self.watchers.remove(&(from, *number));
                 Heard::Nothing
             }
             Said::Disowned => {
                 self.owned.remove(&from);
                 Heard::Nothing
             }
-            Said::Down(number, why) if self.watched.get(&number) == Some(&from) => {
-                self.watched.remove(&number);
-                Heard::Down(number, why)
+            Said::Down(number, why) if self.watched.get(number) == Some(&from) => {
+                self.watched.remove(number);
+                Heard::Down(*number, why.clone())
             }
             Said::Down(..) => Heard::Nothing,
             Said::Exit(why) => match self.links.remove(&from) {
                 Some(Link::Linked) if why.is_quiet() => Heard::Nothing,
-                Some(Link::Linked) if self.traps => Heard::Exit(why),
-                Some(Link::Linked) => Heard::End(why),
+                Some(Link::Linked) if self.traps => Heard::Exit(why.clone()),
+                Some(Link::Linked) => Heard::End(why.clone()),
                 Some(Link::Unlinking(_)) | None => Heard::Nothing,
             },
             // Its notice follows: if exits are trapped, that is what is heard of.
             Said::Failed(why) => match self.links.get(&from) {
-                Some(Link::Linked) if !self.traps => Heard::End(why),
+                Some(Link::Linked) if !self.traps => Heard::End(why.clone()),
                 _ => Heard::Nothing,
             },
         }

@@ -6,12 +6,12 @@ use crate::exit::{Monitor, Signal};
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::process::control::{Control, Inspect};
-use crate::program::this_node;
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::own::{say, with_own};
 use crate::scheduler::shutdown::tell;
 use crate::sync::Arc;
 use crate::table::TABLE;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -89,9 +89,8 @@ impl Pid {
             Ok((slot, me, extras.bonds().unlink(other)))
         });
         let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
-        crate::actor::active::peek(|waits| {
-            waits.signals.retain(|signal| !matches!(signal, Signal::Exit(exit) if exit.pid == other));
-        });
+        let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if exit.pid == other);
+        let _unheard = crate::actor::active::peek(|waits| take_out(&mut waits.signals, is_its));
         if let Some(said) = said {
             say((slot, me), other, said);
         }
@@ -111,9 +110,8 @@ impl Pid {
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
-        let slot = if pid.node() == this_node() { TABLE.living(pid) } else { None };
         let inspect = Inspect::new(told.clone());
-        if let Some(slot) = slot {
+        if let Some(slot) = TABLE.living(pid) {
             tell(slot, pid.generation(), Control::Inspect(inspect));
         }
         Inspection(told)
@@ -159,13 +157,18 @@ impl Monitor {
             return true;
         }
         // It may have been heard, and not have been given to the process.
-        let before_it = |signals: &mut std::collections::VecDeque<Signal>| {
-            let count = signals.len();
-            signals.retain(|signal| !matches!(signal, Signal::Down(down) if down.monitor == self));
-            signals.len() < count
-        };
-        crate::actor::active::peek(|waits| before_it(&mut waits.signals)).unwrap_or(false)
+        let is_its = |signal: &Signal| matches!(signal, Signal::Down(down) if down.monitor == self);
+        let unheard = crate::actor::active::peek(|waits| take_out(&mut waits.signals, is_its));
+        unheard.is_some_and(|unheard| !unheard.is_empty())
     }
+}
+
+/// Takes signals out that the process has not been given. They hold exit reasons, with drops of users' own, which run when the
+/// process's table is not in use.
+fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -> VecDeque<Signal> {
+    let (out, left) = std::mem::take(signals).into_iter().partition(is_such);
+    *signals = left;
+    out
 }
 
 /// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now. Gives the PID

@@ -254,7 +254,7 @@ impl World {
             return;
         };
         let heard = match &mut self.lives[who] {
-            Life::Living(bonds) | Life::Leaving(bonds, _) => bonds.hear(from, said),
+            Life::Living(bonds) | Life::Leaving(bonds, _) => bonds.hear(from, &said),
             Life::Dead => unreachable!("the dead hear nothing"),
         };
         let lives = self.living(who).is_some();
@@ -276,7 +276,7 @@ impl World {
     pub(crate) fn notices(&mut self, from: Who, who: Who) {
         let Some(said) = self.notices[from][who].pop_front() else { return };
         let Some(bonds) = self.bonds(who) else { unreachable!("what is said to the leaving is dropped") };
-        match bonds.hear(from, said) {
+        match bonds.hear(from, &said) {
             Heard::Nothing => {}
             Heard::Answer(_) => self.blame("a notice was answered"),
             Heard::Down(number, _) => {
@@ -355,6 +355,6 @@ pub(crate) fn is_unlinking(bonds: &Bonds<Who>, other: Who) -> bool {
     let says = linked.link::<Why>(other).is_some();
     let mut fresh = bonds.clone();
     // Of two halves that are not linked, one that hears of a link is linked then, unless it waits for an answer.
-    let _nothing: Heard<Why> = fresh.hear(other, Said::Link);
+    let _nothing: Heard<Why> = fresh.hear(other, &Said::Link);
     says && !fresh.links().any(|linked| linked == other)
 }

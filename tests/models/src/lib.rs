@@ -25,6 +25,8 @@ mod clock;
 mod oneshot;
 #[cfg(test)]
 mod package;
+#[cfg(test)]
+mod panics;
 
 // The production modules. What no model uses of them is no concern here.
 #[cfg(test)]

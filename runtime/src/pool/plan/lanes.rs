@@ -9,11 +9,6 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::Duration;
 
-/// The first pause after a start that failed; it doubles with each further one, up to [`LAST_PAUSE`]. Both are guesses: short
-/// enough that one hiccup is not felt, long enough that a lasting fault costs little.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LAST_PAUSE: Duration = Duration::from_secs(5);
-
 /// How long a member whose mailbox others have filled is left alone, unless it is done with something before.
 pub(super) const CROWDED: Duration = Duration::from_millis(5);
 
@@ -73,8 +68,10 @@ pub(super) struct Lane<K, T> {
     pub(super) starting: usize,
     /// Where round robin goes on.
     pub(super) turn: usize,
-    /// Starts that failed since one succeeded.
-    pub(super) failures: u32,
+    /// Rounds of failures since the last stable run of a member.
+    pub(super) in_a_row: u32,
+    /// Until when nothing is started, if a member has failed.
+    pub(super) backs_off_until: Option<Moment>,
     /// Whether it is there without members too.
     pub(super) lasting: bool,
 }
@@ -84,8 +81,10 @@ pub(super) struct Record<K> {
     pub(super) pid: Pid,
     pub(super) lane: K,
     pub(super) in_hand: usize,
-    /// Whether it was done with any message.
+    /// Whether it was done with any message, be it by dying of it.
     pub(super) served: bool,
+    /// When it was started.
+    pub(super) since: Moment,
     pub(super) idle_since: Moment,
     /// Whether `idlers` has it.
     pub(super) listed: bool,
@@ -113,7 +112,8 @@ impl<K> Record<K> {
 
 impl<K, T> Lane<K, T> {
     pub(super) fn new(lasting: bool) -> Self {
-        Self { line: VecDeque::new(), members: Vec::new(), starting: 0, turn: 0, failures: 0, lasting }
+        let (line, members) = (VecDeque::new(), Vec::new());
+        Self { line, members, starting: 0, turn: 0, in_a_row: 0, backs_off_until: None, lasting }
     }
 
     /// How many there are, or will be.
@@ -212,30 +212,27 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         }
     }
 
-    /// Starts members where a lane is to have more, or where messages wait.
+    /// Starts members where a lane is to have more, or where messages wait; when the lane has backed off, if it does.
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
         let (Rules { least, most, at_once, .. }, count) = (&self.rules, lane.count());
         let wanted = lane.line.len() > lane.starting.saturating_mul(*at_once);
-        if self.draining {
-            if wanted && count == 0 {
-                self.start(key);
-            }
-        } else if lane.failures == 0 {
-            let missing = least.saturating_sub(count).max(usize::from(wanted && count < *most));
-            (0..missing).for_each(|_| self.start(key));
-        } else if count < *least {
-            let pause = FIRST_PAUSE.saturating_mul(1 << (lane.failures - 1).min(16)).min(LAST_PAUSE);
-            self.retry(now.after(pause), key);
+        let missing = match self.draining {
+            true => usize::from(wanted && count == 0),
+            false => least.saturating_sub(count).max(usize::from(wanted && count < *most)),
+        };
+        match lane.backs_off_until.filter(|_| lane.backs_off(now)) {
+            Some(until) => self.retry(until, key),
+            None => (0..missing).for_each(|_| self.start(key)),
         }
-        self.tidy(key);
-        self.settle();
+        self.tidy(now, key);
     }
 
     /// Has a lane looked at again then, or sooner.
     pub(super) fn retry(&mut self, due: Moment, key: &K) {
-        if !self.retries.iter().any(|(_, other)| other == key) {
-            self.retries.push((due, key.clone()));
+        match self.retries.iter_mut().find(|(_, other)| other == key) {
+            Some((set, _)) => *set = due.min(*set),
+            None => self.retries.push((due, key.clone())),
         }
     }
 
@@ -251,9 +248,11 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         self.actions.extend(line.into_iter().map(|waiting| Action::Fail(waiting.message, why.clone())));
     }
 
-    /// Forgets a lane that is there for its messages only, and has none.
-    pub(super) fn tidy(&mut self, key: &K) {
-        let is_over = |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.line.is_empty();
+    /// Forgets a lane that is there for its messages only, and has none. One that backs off is remembered: a message for it
+    /// is not to start another member before that is over.
+    pub(super) fn tidy(&mut self, now: Moment, key: &K) {
+        let is_over =
+            |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.line.is_empty() && !lane.backs_off(now);
         if self.lanes.get(key).is_some_and(is_over) {
             self.lanes.remove(key);
         }
@@ -262,8 +261,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     pub(super) fn settle(&mut self) {
         if self.draining && !self.over && self.members.is_empty() && self.starting == 0 && self.waiting == 0 {
-            self.over = true;
-            self.retries.clear();
+            self.close();
             self.actions.push_back(Action::Over);
         }
     }

@@ -7,21 +7,29 @@
 //! 1. A message goes to a member of its lane that has room, if none waits before it. Else it waits, if the pool's lines have
 //!    room, and if its lane may grow a member is started for it.
 //! 2. A member that is done with a message gets the next of its lane.
-//! 3. A member that ends is replaced if its lane is to have it, or if messages wait. One that ends before it was done with
-//!    any message counts as a start that failed; where nobody is left then, those that wait are told why, and starts that
-//!    nobody waits for are spaced out.
+//! 3. A member that ends is replaced if its lane is to have it, or if messages wait. Where nobody is left after a start
+//!    that failed, or after a member that ended before it was done with any message, those that wait are told why. A lane
+//!    whose members fail backs off before it starts another, and a pool whose members fail too often gives up: see
+//!    [`failures`].
 //! 4. A member that has been idle for long enough is let go, if its lane has more than it is to have. It counts until it has
 //!    ended, so that there are never two for one key.
 //! 5. A pool that drains takes nothing new, and lets each member go that is done when nothing waits in its lane.
 
+mod due;
+mod failures;
 mod lanes;
 
+pub use failures::PoolGaveUp;
+pub(crate) use failures::Unstarted;
 pub(crate) use lanes::Waiting;
-use lanes::{CROWDED, Lane, Numbered, Record, waits};
+use lanes::{CROWDED, Lane, Numbered, Record};
 
 use crate::clock::Moment;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
+use crate::random::Random;
+use crate::supervision::Backoff;
+use crate::supervision::intensity::Intensity;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -51,6 +59,10 @@ pub(crate) struct Rules {
     /// How many members a lane has at least, and at most.
     pub(crate) least: usize,
     pub(crate) most: usize,
+    /// How long a lane waits before it starts a member again.
+    pub(crate) backoff: Backoff,
+    /// How many failures there may be within how long.
+    pub(crate) intensity: (u32, Duration),
 }
 
 /// What is to be done, in this order.
@@ -60,14 +72,20 @@ pub(crate) enum Action<K, T> {
     Give(Member, Waiting<K, T>),
     /// Give the message to the member, past those that wait; nobody asks what becomes of it.
     Copy(Pid, T),
-    /// Start a member for the lane; tell [`Plan::started`] or [`Plan::failed`].
+    /// Start a member for the lane; tell [`Plan::started`] or [`Plan::unstarted`].
     Start(K),
     /// Let the member go, when it is done with what it has.
     Stop(Pid),
+    /// Tell the member that it is to end, whatever it has.
+    Cancel(Pid),
+    /// End the member.
+    Kill(Pid),
     /// The message has waited for as long as it may.
     Expire(T),
     /// Nobody will come for the message, and why.
     Fail(T, ExitReason),
+    /// Members fail too often. The pool ends with this reason when it is over.
+    GiveUp(ExitReason),
     /// The pool has drained, and its last member has ended.
     Over,
 }
@@ -93,6 +111,8 @@ pub(crate) struct Standing {
     pub(crate) starting: usize,
     pub(crate) waiting: usize,
     pub(crate) in_hand: usize,
+    /// How many failures of members and of starts there were.
+    pub(crate) failed: u64,
 }
 
 /// See the module.
@@ -106,12 +126,20 @@ pub(crate) struct Plan<K, T> {
     patience: VecDeque<(Moment, K, u64)>,
     /// When members will have been idle for long enough, if they are idle until then.
     idlers: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// When to look again at lanes where a start has failed, or a member's mailbox was full.
+    /// When to look again at lanes that back off, or where a member's mailbox was full.
     retries: Vec<(Moment, K)>,
+    intensity: Intensity,
+    /// Shortens delays.
+    random: Random,
+    failed: u64,
     serial: u64,
     waiting: usize,
     starting: usize,
     draining: bool,
+    /// Why the pool ends without what waits, if it does.
+    ending: Option<ExitReason>,
+    /// When members are killed that outlive a pool that has given up.
+    kill_at: Option<Moment>,
     over: bool,
     /// Whether there may be room since that was asked last.
     freed: bool,
@@ -119,7 +147,8 @@ pub(crate) struct Plan<K, T> {
 
 impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     /// A plan with lanes that are always there.
-    pub(crate) fn new(rules: Rules, lasting: impl IntoIterator<Item = K>) -> Self {
+    pub(crate) fn new(rules: Rules, lasting: impl IntoIterator<Item = K>, random: Random) -> Self {
+        let (most, within) = rules.intensity;
         Self {
             rules,
             lanes: lasting.into_iter().map(|key| (key, Lane::new(true))).collect(),
@@ -129,10 +158,15 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             patience: VecDeque::new(),
             idlers: BinaryHeap::new(),
             retries: Vec::new(),
+            intensity: Intensity::new(most, within),
+            random,
+            failed: 0,
             serial: 0,
             waiting: 0,
             starting: 0,
             draining: false,
+            ending: None,
+            kill_at: None,
             over: false,
             freed: false,
         }
@@ -165,11 +199,12 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             return Ok(());
         }
         let Rules { at_once, most, .. } = self.rules;
-        let grows = self
-            .lanes
-            .get(&key)
-            .is_none_or(|lane| lane.count() < most && lane.line.len() >= lane.starting.saturating_mul(at_once));
-        // Those who are being started will take some at once, and so will whoever follows when all there are have been let go.
+        let grows = self.lanes.get(&key).is_none_or(|lane| {
+            let is_short = lane.line.len() >= lane.starting.saturating_mul(at_once);
+            lane.count() < most && is_short && !lane.backs_off(now)
+        });
+        // Those that are being started will take some at once, and so will one that follows when all there are have been let
+        // go, or when the lane has backed off.
         let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
         let coming = (self.starting + usize::from(comes)).saturating_mul(at_once);
@@ -195,8 +230,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         member.in_hand = member.in_hand.saturating_sub(1);
         (member.served, member.crowded) = (true, false);
         member.idle_since = now;
-        let Some(lane) = self.lanes.get_mut(&member.lane) else { return };
-        lane.failures = 0;
+        let Some(lane) = self.lanes.get(&member.lane) else { return };
         self.freed = true;
         if !lane.line.is_empty() {
             let key = member.lane.clone();
@@ -214,8 +248,9 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             (member.lost, member.crowded) = (!lives, lives);
             member.in_hand = member.in_hand.saturating_sub(1);
         }
-        if self.over {
-            return self.actions.push_back(Action::Fail(waiting.message, ExitReason::Gone));
+        if self.over || self.ending.is_some() {
+            let reason = self.ending.clone().unwrap_or(ExitReason::Gone);
+            return self.actions.push_back(Action::Fail(waiting.message, reason));
         }
         let key = waiting.lane.clone();
         self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
@@ -236,6 +271,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             lane: key.clone(),
             in_hand: 0,
             served: false,
+            since: now,
             idle_since: now,
             listed: false,
             let_go: false,
@@ -255,89 +291,48 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         self.refill(now, key);
     }
 
-    /// A member could not be started.
-    pub(crate) fn failed(&mut self, now: Moment, key: &K, why: &ExitReason) {
+    /// No member was started.
+    pub(crate) fn unstarted(&mut self, now: Moment, key: &K, why: &Unstarted) {
         self.starting -= 1;
         if let Some(lane) = self.lanes.get_mut(key) {
             lane.starting -= 1;
-            lane.failures += 1;
         }
-        self.abandon_lane(key, why);
+        match why {
+            Unstarted::Unwanted => {}
+            Unstarted::NoRoom(why) => {
+                self.failed += 1;
+                self.abandon_lane(key, why);
+                self.back_off(now, key, None);
+            }
+            Unstarted::Failed(why) => {
+                self.failed += 1;
+                self.abandon_lane(key, why);
+                self.fail(now, key, None, why);
+            }
+        }
         self.refill(now, key);
     }
 
-    /// A member has ended. What it had in hand its callers have been told of.
-    pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) {
+    /// A member has ended. What it had in hand its callers have been told of. Gives whether that is a failure.
+    pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) -> bool {
         let Some(member) = self.numbers.remove(&pid).and_then(|number| Some((number, self.members.remove(&number)?)))
         else {
-            return;
+            return false;
         };
-        let (number, Record { lane: key, served, let_go, .. }) = member;
-        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        let (number, record) = member;
+        let has_failed = record.has_failed(why) && self.ending.is_none();
+        let Record { lane: key, served, let_go, since, .. } = record;
+        let Some(lane) = self.lanes.get_mut(&key) else { return has_failed };
         lane.members.retain(|&other| other != number);
         if !served && !let_go {
-            lane.failures += 1;
             self.abandon_lane(&key, why);
         }
+        if has_failed {
+            self.failed += 1;
+            self.fail(now, &key, Some(now.since(since)), why);
+        }
         self.refill(now, &key);
-    }
-
-    /// It is that late.
-    pub(crate) fn tick(&mut self, now: Moment) {
-        while let Some((until, key, serial)) = self.patience.front().cloned()
-            && until <= now
-        {
-            self.patience.pop_front();
-            let Some(lane) = self.lanes.get_mut(&key) else { continue };
-            if let Ok(place) = lane.line.binary_search_by_key(&serial, |waiting| waiting.serial)
-                && let Some(waiting) = lane.line.remove(place)
-            {
-                self.waiting -= 1;
-                self.freed = true;
-                self.actions.push_back(Action::Expire(waiting.message));
-                self.tidy(&key);
-            }
-        }
-        while let Some(&Reverse((due, number))) = self.idlers.peek()
-            && due <= now
-        {
-            self.idlers.pop();
-            if let Some(member) = self.members.get_mut(&number) {
-                member.listed = false;
-                self.consider(now, number);
-            }
-        }
-        let due: Vec<K> = self.retries.extract_if(.., |(due, _)| *due <= now).map(|(_, key)| key).collect();
-        for key in due {
-            let Some(lane) = self.lanes.get(&key) else { continue };
-            for number in &lane.members {
-                if let Some(member) = self.members.get_mut(number) {
-                    member.crowded = false;
-                }
-            }
-            if lane.count() < self.rules.least && !self.draining {
-                self.start(&key);
-            }
-            self.feed(&key);
-        }
-    }
-
-    /// When [`tick`](Self::tick) will have something to do.
-    pub(crate) fn due(&mut self) -> Option<Moment> {
-        while let Some((_, key, serial)) = self.patience.front()
-            && !waits(&self.lanes, key, *serial)
-        {
-            self.patience.pop_front();
-        }
-        while let Some(Reverse((_, number))) = self.idlers.peek()
-            && !self.members.contains_key(number)
-        {
-            self.idlers.pop();
-        }
-        let patience = self.patience.front().map(|(until, ..)| *until);
-        let idle = self.idlers.peek().map(|Reverse((due, _))| *due);
-        let retry = self.retries.iter().map(|(due, _)| *due).min();
-        [patience, idle, retry].into_iter().flatten().min()
+        has_failed
     }
 
     /// From here on nothing new is taken, and the pool is over when what it has taken is done.
@@ -350,12 +345,9 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         self.settle();
     }
 
-    /// The same, without what waits, which comes back.
-    pub(crate) fn abandon(&mut self, now: Moment) -> Vec<T> {
-        self.waiting = 0;
-        self.patience.clear();
-        let lines = self.lanes.values_mut().flat_map(|lane| std::mem::take(&mut lane.line));
-        let left = lines.map(|waiting| waiting.message).collect();
+    /// The same, for this reason, without what waits, which comes back.
+    pub(crate) fn abandon(&mut self, now: Moment, reason: ExitReason) -> Vec<T> {
+        let left = self.end_with(reason);
         self.drain(now);
         left
     }
@@ -365,11 +357,12 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         (self.draining, self.over) = (true, true);
         self.idlers.clear();
         self.retries.clear();
+        self.kill_at = None;
     }
 
-    /// All whose end has not been told.
+    /// All whose end has not been told, in the order of their starts.
     pub(crate) fn all(&self) -> Vec<Pid> {
-        self.members.values().map(|record| record.pid).collect()
+        self.in_order(|_| true)
     }
 
     /// Whether a member that was to be started still is: not where the pool has drained meanwhile.
@@ -394,7 +387,11 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// Those that get messages.
     pub(crate) fn members(&self) -> Vec<Pid> {
-        let mut members: Vec<_> = self.members.iter().filter(|(_, record)| record.is_present()).collect();
+        self.in_order(Record::is_present)
+    }
+
+    fn in_order(&self, which: impl Fn(&Record<K>) -> bool) -> Vec<Pid> {
+        let mut members: Vec<_> = self.members.iter().filter(|(_, record)| which(record)).collect();
         members.sort_unstable_by_key(|(number, _)| **number);
         members.into_iter().map(|(_, record)| record.pid).collect()
     }
@@ -406,6 +403,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             starting: self.starting,
             waiting: self.waiting,
             in_hand: self.members.values().map(|record| record.in_hand).sum(),
+            failed: self.failed,
         }
     }
 }

@@ -89,7 +89,7 @@ impl Context {
                     return Some(token);
                 }
             }
-            match token.lay_wait() {
+            match self.lay(token, Token::lay_wait) {
                 Some(again) => token = again,
                 None => return None,
             }
@@ -102,7 +102,7 @@ impl Context {
     pub(crate) fn lay_waiting(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
         loop {
-            match token.lay_wait() {
+            match self.lay(token, Token::lay_wait) {
                 Some(again) => token = again,
                 None => return None,
             }

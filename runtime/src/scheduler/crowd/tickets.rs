@@ -10,7 +10,7 @@ use crate::mailbox::bound::Overflow;
 use crate::mailbox::node::{Kind, Letter, NodeBox};
 use crate::mailbox::pool;
 use crate::pid::Pid;
-use crate::table::{Admission, Slot};
+use crate::table::{Admission, Slot, Why};
 use std::ptr;
 
 /// Puts a message into the ring, and makes its node the ticket.
@@ -21,12 +21,13 @@ pub(super) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     let mut letter = Some(letter);
     loop {
         let mut state = side.lock();
-        let ours = state.generation == generation;
+        // An ending process takes its letters out under this lock, after its life is closed: that makes room for nothing.
+        let ours = state.generation == generation && slot.is_living(generation);
         let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
             drop(state);
-            // Its process is over: the message is refused on its way.
-            node.put(letter.unwrap_or_else(|| unreachable!("taken out below, before a return")));
-            return Admission::Accepted(node);
+            // Its process is over, perhaps while its sender has waited here for room.
+            let letter = letter.unwrap_or_else(|| unreachable!("taken out below, before a return"));
+            return Admission::give_back(node, letter, Why::Gone);
         };
         if !ring.is_full() {
             ring.letters.extend(letter);

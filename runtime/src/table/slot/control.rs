@@ -30,7 +30,7 @@ impl Slot {
         match self.lanes.push_control(node) {
             Claim::Nothing => {}
             Claim::Process => self.schedule(),
-            Claim::Grave => drop(Token(self).bury(None)),
+            Claim::Grave => drop(Token(self).taken_up().bury(None)),
         }
     }
 
@@ -48,7 +48,7 @@ impl Slot {
             Claim::Nothing if was_last => self.wake(generation),
             Claim::Nothing => {}
             Claim::Process => self.schedule(),
-            Claim::Grave => drop(Token(self).bury(None)),
+            Claim::Grave => drop(Token(self).taken_up().bury(None)),
         }
     }
 
@@ -58,7 +58,7 @@ impl Slot {
             match self.lanes.wake() {
                 Claim::Nothing => {}
                 Claim::Process => self.schedule(),
-                Claim::Grave => drop(Token(self).bury(None)),
+                Claim::Grave => drop(Token(self).taken_up().bury(None)),
             }
         }
     }
@@ -71,7 +71,7 @@ impl Slot {
             None => return true,
             Some(Claim::Nothing) => {}
             Some(Claim::Process) => self.schedule(),
-            Some(Claim::Grave) => drop(Token(self).bury(None)),
+            Some(Claim::Grave) => drop(Token(self).taken_up().bury(None)),
         }
         false
     }

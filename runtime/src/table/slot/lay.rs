@@ -20,9 +20,10 @@ impl Token {
     /// Lays the token down until anything arrives. Gives it back if something has.
     #[inline]
     pub(crate) fn lay_idle(self) -> Option<Self> {
+        self.0.owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.lay_idle() } {
-            Lay::Refused => Some(self),
+            Lay::Refused => Some(self.taken_up()),
             Lay::Gone => None,
             Lay::Back(claim) => self.fresh(claim),
         }
@@ -30,9 +31,10 @@ impl Token {
 
     /// Lays the token down until something arrives in the control lane. Gives it back if something has.
     pub(crate) fn lay_wait(self) -> Option<Self> {
+        self.0.owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.lay_wait() } {
-            Lay::Refused => Some(self),
+            Lay::Refused => Some(self.taken_up()),
             Lay::Gone => None,
             Lay::Back(claim) => self.fresh(claim),
         }
@@ -42,15 +44,29 @@ impl Token {
     fn fresh(self, claim: Claim) -> Option<Self> {
         match claim {
             Claim::Process => self.0.schedule(),
-            Claim::Grave => drop(Self(self.0).bury(None)),
+            Claim::Grave => drop(Self(self.0).taken_up().bury(None)),
             Claim::Nothing => {}
         }
         None
     }
 
+    /// Lays down the token of a slot that carries no process, until one begins there or a late sender passes by. Gives it back
+    /// if something has arrived.
+    pub(crate) fn lay_dead(self) -> Option<Self> {
+        self.0.owner.end();
+        // SAFETY: this is the token.
+        match unsafe { self.0.lanes.lay_dead() } {
+            Lay::Refused | Lay::Back(Claim::Grave) => Some(self.taken_up()),
+            Lay::Gone => None,
+            // Between the laying and the look back the slot was given to a new process, whose token this is now.
+            Lay::Back(claim) => self.fresh(claim),
+        }
+    }
+
     /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the letter that was in the
     /// node `mine`, if it is among them; the others are dead letters.
     pub(crate) fn bury(mut self, mine: Option<NonNull<Node>>) -> Option<Letter> {
+        self.0.owner.check();
         debug_assert!(self.0.living().is_none(), "the living are not buried");
         let (mut mine, mut kept) = (mine, None);
         loop {
@@ -82,16 +98,9 @@ impl Token {
                 pool::recycle(node);
                 self.0.late(letter);
             }
-            // SAFETY: this is the token.
-            match unsafe { self.0.lanes.lay_dead() } {
-                Lay::Refused => {}
-                Lay::Gone => return kept,
-                Lay::Back(Claim::Grave) => {}
-                Lay::Back(claim) => {
-                    // Between the laying and the look back the slot was given to a new process, whose token this is now.
-                    self.fresh(claim);
-                    return kept;
-                }
+            match self.lay_dead() {
+                Some(again) => self = again,
+                None => return kept,
             }
         }
     }

@@ -10,12 +10,14 @@
 //! token is a slot's. What is done with them:
 //! * [`flags`] and [`counts`]: two of the slot's words;
 //! * [`send`]: the way of a message, whose outcome is [`sent`]; [`control`]: the way of all else;
-//! * [`token`]: what the token's holder may do; [`lay`]: how it is laid down, and how an ended process's slot is buried.
+//! * [`token`]: what the token's holder may do; [`lay`]: how it is laid down, and how an ended process's slot is buried;
+//! * [`owner`]: the assertion that one thread at a time does that.
 
 mod control;
 mod counts;
 mod flags;
 mod lay;
+mod owner;
 mod send;
 mod sent;
 mod token;
@@ -29,6 +31,7 @@ use crate::mailbox::node::{Letter, NodeBox};
 use crate::pid::{NodeId, Pid, Resident};
 use crate::process::body::Body;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use owner::Owner;
 use std::num::NonZeroU64;
 use std::ptr;
 
@@ -121,9 +124,11 @@ pub(crate) struct Slot {
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
     pub(crate) card: Card,
+    /// Which thread uses the token, for assertions.
+    pub(crate) owner: Owner,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, debug_assertions)))]
 const _: () = assert!(size_of::<Slot>() == 128);
 
 // SAFETY: `body` and `extras` are reached through the one `Token` of the slot only, and what they hold is `Send`.
@@ -143,6 +148,7 @@ impl Slot {
             flags: AtomicU8::new(0),
             debt: AtomicU8::new(0),
             card: Card::unused(index),
+            owner: Owner::none(),
         }
     }
 
@@ -185,6 +191,29 @@ impl Slot {
     /// Whether the process of that generation lives here, or did and no other has since: it may be on its way out.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
         generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
+    }
+
+    /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has. Whatever
+    /// comes with a PID is let in by this; a slot and a generation that belong together, as this has found, name one process
+    /// for ever.
+    ///
+    /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later one:
+    /// either way no living process is reached by the PID of another.
+    #[inline]
+    pub(crate) fn carries(&self, pid: Pid) -> bool {
+        self.is_living(pid.generation()) && self.is_at(pid)
+    }
+
+    /// The same for one that lives here, or that lived here last.
+    pub(crate) fn has_carried(&self, pid: Pid) -> bool {
+        self.is_last(pid.generation()) && self.is_at(pid)
+    }
+
+    /// Whether the slot is kept at the node and host of `pid`.
+    #[inline]
+    fn is_at(&self, pid: Pid) -> bool {
+        // In the models all slots have one home, and a look at it would double the orders that they try.
+        cfg!(loom) || self.home().is_some_and(|home| home.place == pid.place())
     }
 
     /// The generation of the process that lives here, or that lived here last.

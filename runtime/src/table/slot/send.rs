@@ -8,20 +8,21 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
 use crate::mailbox::pool;
 use crate::payload::Payload;
+use crate::pid::Pid;
 use crate::sync::Ordering;
 use std::ptr::{self, NonNull};
 
 impl Slot {
-    /// Queues a message in the data lane of the process of `generation`, and wakes it if it is idle.
+    /// Queues a message in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
     /// The message, if no such process lives here or if its mailbox is full.
     #[inline]
-    pub(crate) fn send<M: Send + 'static>(&'static self, generation: u64, message: M) -> Result<(), (M, Why)> {
-        if !self.is_living(generation) {
+    pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, Why)> {
+        if !self.carries(to) {
             return Err((message, Why::Gone));
         }
-        let sent = self.queue(pool::message(generation, message, ptr::null_mut()));
+        let sent = self.queue(pool::message(to.generation(), message, ptr::null_mut()));
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
     }
 
@@ -32,14 +33,14 @@ impl Slot {
     #[inline]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
-        generation: u64,
+        to: Pid,
         message: M,
         caller: Caller,
     ) -> Result<(), (M, Option<Caller>, Why)> {
-        if !self.is_living(generation) {
+        if !self.carries(to) {
             return Err((message, Some(caller), Why::Gone));
         }
-        self.queue(pool::message(generation, message, caller.into_word())).map_err(|refusal| {
+        self.queue(pool::message(to.generation(), message, caller.into_word())).map_err(|refusal| {
             let Refusal(letter, why) = *refusal;
             let (message, caller) = unpack(letter);
             (message, caller, why)
@@ -54,13 +55,13 @@ impl Slot {
     /// The message, if no such process lives here.
     pub(crate) fn send_quietly<M: Send + 'static>(
         &'static self,
-        generation: u64,
+        to: Pid,
         message: M,
     ) -> Result<(Option<Token>, bool), M> {
-        if !self.is_living(generation) {
+        if !self.carries(to) {
             return Err(message);
         }
-        let node = pool::message(generation, message, ptr::null_mut());
+        let node = pool::message(to.generation(), message, ptr::null_mut());
         let mine = node.as_ptr();
         let mut crowded = false;
         match self.lanes.push_data(node, || self.known(), || crowded = true) {
@@ -73,7 +74,7 @@ impl Slot {
         }
     }
 
-    /// Queues a letter in the data lane of the process of `generation`, and wakes it if it is idle.
+    /// Queues a letter in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
     /// The letter, if no such process lives here.
@@ -81,12 +82,12 @@ impl Slot {
     pub(crate) fn post(
         &'static self,
         kind: Kind,
-        generation: u64,
+        to: Pid,
         word: *mut Node,
         payload: Option<Payload>,
     ) -> Result<(), Box<Refusal>> {
-        let letter = Letter { kind, generation, word, payload };
-        if !self.is_living(generation) {
+        let letter = Letter { kind, generation: to.generation(), word, payload };
+        if !self.carries(to) {
             return Err(Box::new(Refusal(letter, Why::Gone)));
         }
         let node = pool::node(letter);
@@ -98,9 +99,9 @@ impl Slot {
     ///
     /// # Errors
     /// The letter, if no such process lives here.
-    pub(crate) fn post_anyway(&'static self, generation: u64, word: *mut Node, payload: Payload) -> Result<(), Letter> {
-        let letter = Letter { kind: Kind::Message, generation, word, payload: Some(payload) };
-        if !self.is_living(generation) {
+    pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut Node, payload: Payload) -> Result<(), Letter> {
+        let letter = Letter { kind: Kind::Message, generation: to.generation(), word, payload: Some(payload) };
+        if !self.carries(to) {
             return Err(letter);
         }
         self.queue_anyway(pool::node(letter)).map_err(|refusal| refusal.0)
@@ -130,7 +131,7 @@ impl Slot {
         match self.home().map(|home| home.keeper.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
-            Some(Admission::Refused(letter)) => Err(Box::new(Refusal(letter, Why::Full))),
+            Some(Admission::Refused(letter, why)) => Err(Box::new(Refusal(letter, why))),
             Some(Admission::Taken) | None => Ok(()),
         }
     }
@@ -193,7 +194,7 @@ impl Slot {
     /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
     #[cold]
     fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Box<Refusal>> {
-        match Token(self).bury(Some(mine)) {
+        match Token(self).taken_up().bury(Some(mine)) {
             // What it stands for was in the ring when the process ended, and is a dead letter.
             Some(letter) if letter.kind != Kind::Ticket => Err(Box::new(Refusal(letter, Why::Gone))),
             _ => Ok(()),

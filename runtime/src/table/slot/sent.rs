@@ -29,7 +29,7 @@ pub(crate) enum Admission {
     /// It is to be queued.
     Accepted(NodeBox),
     /// It goes back.
-    Refused(Letter),
+    Refused(Letter, Why),
     /// It is in the lane.
     Pushed(Pushed),
     /// It has been seen to.
@@ -37,10 +37,15 @@ pub(crate) enum Admission {
 }
 
 impl Admission {
-    /// Gives the message back.
+    /// Gives the message back, since the mailbox is full.
     pub(crate) fn refuse(mut node: NodeBox) -> Self {
         let letter = node.take();
+        Self::give_back(node, letter, Why::Full)
+    }
+
+    /// Gives a message back that has been taken out of that node.
+    pub(crate) fn give_back(node: NodeBox, letter: Letter, why: Why) -> Self {
         pool::recycle(node);
-        Self::Refused(letter)
+        Self::Refused(letter, why)
     }
 }

@@ -13,7 +13,7 @@ impl Token {
     /// The token of a slot that the directory took off its free list, if no late sender holds it at this moment.
     pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
         match slot.lanes.claim() {
-            Claim::Grave => Some(Self(slot)),
+            Claim::Grave => Some(Self(slot).taken_up()),
             Claim::Nothing => None,
             Claim::Process => unreachable!("a free slot carries no process"),
         }
@@ -21,7 +21,7 @@ impl Token {
 
     /// The token of a living slot, if it is laid down at this moment. For the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
-        (slot.lanes.claim() == Claim::Process).then_some(Self(slot))
+        (slot.lanes.claim() == Claim::Process).then(|| Self(slot).taken_up())
     }
 
     /// For run queues that hold addresses.
@@ -38,6 +38,20 @@ impl Token {
 
     pub(crate) fn slot(&self) -> &'static Slot {
         self.0
+    }
+
+    /// The calling thread is about to use it: see [`owner`](super::owner).
+    #[inline(always)]
+    pub(crate) fn taken_up(self) -> Self {
+        self.0.owner.begin();
+        self
+    }
+
+    /// The calling thread is about to give it away.
+    #[inline(always)]
+    pub(crate) fn put_down(self) -> Self {
+        self.0.owner.end();
+        self
     }
 
     /// Wakes the process whose token this is.
@@ -61,6 +75,7 @@ impl Token {
     /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
     pub(crate) fn open(&mut self, home: &'static Home) -> Pid {
         let slot = self.0;
+        slot.owner.check();
         debug_assert!(slot.living().is_none(), "one process in a slot at a time");
         slot.begin_life();
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
@@ -72,6 +87,7 @@ impl Token {
     /// Ends the life: from here on its PID is unroutable. In one order with the looks at what ends with it: see
     /// `memberships`.
     pub(crate) fn close(&mut self) {
+        self.0.owner.check();
         let life = self.0.life.load(Ordering::Relaxed);
         debug_assert!(life & 1 == 1, "a life is closed once");
         self.0.life.store(life & !1, Ordering::SeqCst);
@@ -85,12 +101,14 @@ impl Token {
     /// The process.
     #[inline]
     pub(crate) fn body(&mut self) -> &mut Option<Body> {
+        self.0.owner.check();
         // SAFETY: the body belongs to the token's holder, and the borrow of the token makes this the only reference.
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
     /// What few processes have, if this one does.
     pub(crate) fn extras(&mut self) -> Option<&mut Extras> {
+        self.0.owner.check();
         // SAFETY: as for the body.
         self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).as_deref_mut()
     }
@@ -103,6 +121,7 @@ impl Token {
 
     /// Takes it away.
     pub(crate) fn take_extras(&mut self) -> Option<Box<Extras>> {
+        self.0.owner.check();
         if self.0.flags.load(Ordering::Relaxed) & EXTRAS == 0 {
             return None;
         }
@@ -114,6 +133,7 @@ impl Token {
     /// The lanes, for taking things out of them.
     #[inline]
     pub(crate) fn hold(&mut self) -> Holder<'_> {
+        self.0.owner.check();
         // SAFETY: this is the token, and it is borrowed for as long as the holder lives.
         unsafe { Holder::new(&self.0.lanes) }
     }
@@ -126,6 +146,7 @@ impl Slot {
     /// The caller holds the slot's token, and no reference to the extras.
     #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
     pub(crate) unsafe fn own_extras(&self) -> &mut Extras {
+        self.owner.check();
         self.set_flag(EXTRAS, true);
         // SAFETY: as the caller promises.
         self.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()

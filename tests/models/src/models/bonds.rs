@@ -47,8 +47,8 @@ impl Resident for Other {
 }
 
 impl Ear for Other {
-    fn tell(&'static self, generation: u64, bond: Bond) {
-        assert_eq!(generation, self.pid.generation());
+    fn tell(&'static self, to: Pid, bond: Bond) {
+        assert_eq!(to, self.pid);
         let (_, _, said) = bond.open();
         self.heard.lock().unwrap().extend(said);
     }
@@ -171,8 +171,8 @@ fn end(other: &'static Other, mut token: Token) {
             reach("heard on its way out");
             let (from, _, said) = bond.open();
             let bonds = extras.get_or_insert_default().bonds.get_or_insert_default();
-            if let Heard::Answer(answer) = bonds.hear(from, said.expect("it has just been said")) {
-                other.tell(from.generation(), Bond::new(me, from, None, answer));
+            if let Heard::Answer(answer) = bonds.hear(from, &said.expect("it has just been said")) {
+                other.tell(from, Bond::new(me, from, None, answer));
             }
         }
     }
@@ -180,7 +180,7 @@ fn end(other: &'static Other, mut token: Token) {
         extras.and_then(|extras| extras.bonds).map(|bonds| bonds.end(&ExitReason::Killed).1).unwrap_or_default()
     {
         reach("told by the process");
-        other.tell(to.generation(), Bond::new(me, to, None, said));
+        other.tell(to, Bond::new(me, to, None, said));
     }
     TABLE.take_back(token);
 }
@@ -221,7 +221,7 @@ impl World {
 
     /// The other says this to the first life.
     fn say(&self, said: Said<ExitReason>) {
-        self.slot.tell(1, Bond::new(self.other.pid, self.pid(1), Some(self.other), said));
+        self.slot.tell(self.pid(1), Bond::new(self.other.pid, self.pid(1), Some(self.other), said));
     }
 
     fn kill(&self) {

@@ -18,7 +18,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::payload::Payload;
-use crate::pid::NodeId;
+use crate::pid::{NodeId, Pid};
 use crate::process::Process;
 use crate::process::body::Body;
 use crate::sync::{Ordering, OwnedCell};
@@ -33,6 +33,8 @@ const ANY_GENERATION: Fault = Fault::Driver(0);
 const NOT_CLOSED: Fault = Fault::Driver(1);
 /// Whoever ends a process leaves its slot undead: the token is laid down as idle.
 const LAID_IDLE: Fault = Fault::Driver(2);
+/// The end is told before the token is laid down.
+const TOLD_FIRST: Fault = Fault::Driver(3);
 
 /// The control that ends a process.
 const KILL: u32 = 99;
@@ -46,6 +48,10 @@ struct Log {
     dead: Vec<u32>,
     /// How many lives have ended.
     ended: u64,
+    /// Whether those who wait for the first end have been told.
+    told: bool,
+    /// How many letters became dead letters after that.
+    dead_late: u32,
 }
 
 struct World {
@@ -74,7 +80,9 @@ fn number(payload: Option<Payload>) -> u32 {
 impl Sink for Host {
     fn dead_letter(&self, letter: DeadLetter) {
         reach("dead letter");
-        self.log.lock().unwrap().dead.push(number(Some(letter.message)));
+        let mut log = self.log.lock().unwrap();
+        log.dead_late += u32::from(log.told);
+        log.dead.push(number(Some(letter.message)));
     }
 }
 
@@ -150,20 +158,33 @@ impl Host {
             return;
         }
         token.close();
-        while let Some(letter) = token.hold().pop_data() {
-            token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
+        loop {
+            while let Some(letter) = token.hold().pop_data() {
+                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
+            }
+            let mut controls = token.hold().take_control();
+            while let Some(mut node) = controls.pop() {
+                token.dead_letter(node.take(), DeadLetterReason::Ended, &ExitReason::Normal);
+                pool::recycle(node);
+            }
+            if fault::is(TOLD_FIRST) {
+                self.log.lock().unwrap().told = true;
+            }
+            if fault::is(LAID_IDLE) {
+                let _laid = token.lay_idle();
+                return;
+            }
+            match token.lay_dead() {
+                Some(again) => token = again,
+                None => break,
+            }
+            reach("refused at the end");
+            thread::yield_now();
         }
-        let mut controls = token.hold().take_control();
-        while let Some(mut node) = controls.pop() {
-            token.dead_letter(node.take(), DeadLetterReason::Ended, &ExitReason::Normal);
-            pool::recycle(node);
-        }
-        self.log.lock().unwrap().ended += 1;
-        if fault::is(LAID_IDLE) {
-            let _laid = token.lay_idle();
-            return;
-        }
-        TABLE.take_back(token);
+        let mut log = self.log.lock().unwrap();
+        (log.told, log.ended) = (true, log.ended + 1);
+        drop(log);
+        TABLE.free(0);
     }
 }
 
@@ -207,9 +228,14 @@ impl World {
         }
     }
 
+    /// The PID that the process of that life has, or has had.
+    fn pid(&self, generation: u64) -> Pid {
+        Pid::new(self.home.node, self.home.host, self.slot.index(), generation)
+    }
+
     /// A message, as processes send it.
     fn send(&self, generation: u64, number: u32) {
-        if let Err((number, _)) = self.slot.send(generation, number) {
+        if let Err((number, _)) = self.slot.send(self.pid(generation), number) {
             reach("refused");
             self.keeper.log.lock().unwrap().refused.push(number);
         }
@@ -217,7 +243,7 @@ impl World {
 
     /// The same as a letter, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
-        let sent = self.slot.post(Kind::Message, generation, ptr::null_mut(), Some(Payload::new(number)));
+        let sent = self.slot.post(Kind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
         if let Err(refusal) = sent {
             let Refusal(Letter { payload, .. }, _) = *refusal;
             reach("refused");
@@ -269,7 +295,8 @@ fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     late.into_iter().for_each(|late| late.join().unwrap());
 }
 
-const LATE: [&str; 5] = ["refused", "dead letter", "a stranger", "a late sender was at the grave", "busy at the grave"];
+const LATE: [&str; 5] =
+    ["refused", "dead letter", "a stranger", "a late sender was at the grave", "refused at the end"];
 
 /// A letter comes late.
 #[test]
@@ -278,6 +305,23 @@ fn a_late_letter() {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.post(1, 10))]);
         world.close(&[(1, 10), (2, 20)], &[]);
+    });
+}
+
+/// A message comes late: it is refused, or a dead letter before the end is told. (Where two come late, or another process has
+/// begun in the slot by then, it may be a dead letter after that: see `scheduler/end.rs`.)
+#[test]
+fn a_dead_letter_is_not_late() {
+    check(6, &["refused", "dead letter", "refused at the end"], || {
+        let world = World::new();
+        let first = world.open();
+        let late = thread::spawn(|| world.send(1, 10));
+        world.keeper.end(first);
+        late.join().unwrap();
+        let log = std::mem::take(&mut *world.keeper.log.lock().unwrap());
+        assert_eq!(log.dead_late, 0, "a dead letter came after the end had been told");
+        assert_eq!(log.refused.len() + log.dead.len(), 1, "it is refused, or a dead letter");
+        assert_eq!((world.slot.lanes.claim(), TABLE.freed()), (Claim::Grave, 1));
     });
 }
 
@@ -416,4 +460,11 @@ fn fault_torn_compare() {
 #[should_panic]
 fn fault_no_single_order() {
     fault::with(Fault::NoSingleOrder, a_late_control);
+}
+
+/// A sender that has seen the process alive pushes when the end has been told already.
+#[test]
+#[should_panic]
+fn fault_told_first() {
+    fault::with(TOLD_FIRST, a_dead_letter_is_not_late);
 }

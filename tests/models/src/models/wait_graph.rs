@@ -5,7 +5,8 @@
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
-use crate::sync::{AtomicPtr, Mutex, Ordering};
+use crate::mailbox::node::Node;
+use crate::sync::{Mutex, Ordering};
 use crate::ticket::Ticket;
 use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 use loom::thread;
@@ -20,6 +21,12 @@ struct Graph {
 }
 
 impl Places for Graph {
+    type Caller = ();
+
+    fn withdraw(&self, ticket: Ticket) -> Option<()> {
+        ticket.withdraw().then_some(())
+    }
+
     fn edge(&self, life: Life) -> Option<&Edge> {
         self.edges.get(life as usize)
     }
@@ -32,6 +39,9 @@ impl Places for Graph {
 /// The driver's faults.
 const TWO_LOCKS: Fault = Fault::Driver(0);
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
+/// A thread that does not run the process publishes its edge: a machine of the process's that is driven by hand there.
+const TWO_WRITERS: Fault = Fault::Driver(2);
+const TAKES_BLINDLY: Fault = Fault::Driver(3);
 
 impl Graph {
     fn new(count: usize) -> &'static Self {
@@ -40,10 +50,10 @@ impl Graph {
     }
 
     fn ticket(number: u64) -> Ticket {
-        Ticket::issue(keep(AtomicPtr::new(ptr::null_mut())), number)
+        Ticket::issue(keep(Node::empty()), number)
     }
 
-    fn publish(&self, from: Life, on: Life, what: What) -> Option<Closed> {
+    fn publish(&self, from: Life, on: Life, what: What) -> Option<Closed<()>> {
         let lock = if from == 2 && fault::is(TWO_LOCKS) { &self.other_look } else { &self.second_look };
         let closed = publish(self, lock, from, &self.edges[from as usize], Wait { on, what, blocks: false });
         reach(if closed.is_some() { "closed" } else { "waits" });
@@ -109,7 +119,7 @@ fn a_reply_out_of_hand() {
         let graph = Graph::new(2);
         let ticket = Graph::ticket(1);
         let second = thread::spawn(move || {
-            crate::ticket::keep(ticket.word());
+            assert!(crate::ticket::keep(ticket.word()));
             graph.call(2, 1, Graph::ticket(2))
         });
         assert!(!graph.call(1, 2, ticket), "a call in the hands of others fails");
@@ -173,6 +183,89 @@ fn an_edge_is_read_whole() {
             Some(_) => unreachable!("nobody is held"),
         }
         assert!(writer.join().unwrap().is_none());
+    });
+}
+
+/// Two machines of one process, on two threads, wait for two calls at once; one of the threads runs the process. The edge is read
+/// as that one's.
+#[test]
+fn only_who_runs_the_process_publishes() {
+    check(4, &["the first", "none"], || {
+        let graph = Graph::new(3);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(4));
+        // `Waits::suspend` looks whether its thread runs the process.
+        let publish = move |runs: bool, on: Life, ticket: Ticket, method: &'static str| {
+            if runs || fault::is(TWO_WRITERS) {
+                let _none = graph.publish(1, on, What::Call(ticket, method));
+            }
+        };
+        let other = thread::spawn(move || publish(false, 3, second, "Other::longer_method"));
+        let own = thread::spawn(move || publish(true, 2, first, "Type::method"));
+        match graph.edges[1].read() {
+            None => reach("none"),
+            Some(Wait { on, what: What::Call(ticket, method), .. }) => {
+                reach("the first");
+                let whole = match on {
+                    2 => ticket.number() == first.number() && method.len() == "Type::method".len(),
+                    _ => ticket.number() == second.number() && method.len() == "Other::longer_method".len(),
+                };
+                assert!(whole, "it is read with parts of both");
+            }
+            Some(_) => unreachable!("nobody is held"),
+        }
+        own.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic]
+fn fault_two_writers() {
+    fault::with(TWO_WRITERS, only_who_runs_the_process_publishes);
+}
+
+/// The second is woken as the first closes the ring, gives its call up, and comes to the first one's message: that is handled, or
+/// its call fails, and not both.
+#[test]
+fn a_message_is_handled_or_its_call_fails() {
+    check(5, &["closed", "waits", "handled", "thrown away"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        assert!(!graph.call(2, 1, second));
+        let woken = thread::spawn(move || {
+            graph.resume(2);
+            second.abandon();
+            let may = crate::ticket::take(first.word());
+            reach(if may { "handled" } else { "thrown away" });
+            may || fault::is(TAKES_BLINDLY)
+        });
+        let failed = graph.call(1, 2, first);
+        let handled = woken.join().unwrap();
+        assert!(failed != handled, "failed: {failed}, handled: {handled}");
+    });
+}
+
+/// A process handles a message without a look whether it was withdrawn.
+#[test]
+#[should_panic]
+fn fault_takes_blindly() {
+    fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
+}
+
+/// The second handles the first one's message, and calls the first from there, before the first has come to say that it waits:
+/// it is the second's call that fails, whichever of them closes the ring.
+#[test]
+fn a_call_from_within_the_method_of_another() {
+    check(5, &["closed", "waits"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        assert!(crate::ticket::take(first.word()));
+        let method = thread::spawn(move || graph.call(2, 1, second));
+        let failed = graph.call(1, 2, first);
+        let other = method.join().unwrap();
+        assert!(!failed && first.is_open(), "a call that is being handled fails");
+        assert!(other || crate::ticket::is_withdrawn(second.word()), "nobody of the ring goes on");
+        assert!(!crate::ticket::take(second.word()), "a call that has failed is handled");
     });
 }
 

@@ -12,3 +12,5 @@ pub(crate) mod idle;
 pub(crate) mod line;
 #[path = "../../../../runtime/src/scheduler/permits.rs"]
 pub(crate) mod permits;
+#[path = "../../../../runtime/src/scheduler/running.rs"]
+pub(crate) mod running;

@@ -31,6 +31,11 @@ impl Table {
         }
     }
 
+    /// The slot of that index comes back.
+    pub(crate) fn free(&self, _index: u32) {
+        FREED.set(FREED.get() + 1);
+    }
+
     /// How many slots have come back since this was last asked.
     pub(crate) fn freed(&self) -> u32 {
         FREED.take()

@@ -446,18 +446,29 @@ impl World {
                 }
                 return None;
             }
+            if self.timer.load(Ordering::SeqCst) {
+                if searching && self.idle.stop_searching() && self.has_work(me) {
+                    self.announce();
+                }
+                self.keep_time();
+                searching = self.idle.start_searching();
+                continue;
+            }
             self.sleep(me, searching);
             searching = true;
         }
     }
 
-    /// One look of `Context::search_awake`.
-    fn look_everywhere(&self, me: usize) -> Option<usize> {
-        // `keep_time_if_due`.
-        if self.timer.load(Ordering::SeqCst) && self.timer.swap(false, Ordering::AcqRel) {
+    /// `Context::keep_time`: what is due is fired, not by one who counts as searching.
+    fn keep_time(&self) {
+        if self.timer.swap(false, Ordering::AcqRel) {
             reach("fired a timer");
             self.has_run(self.jobs.len());
         }
+    }
+
+    /// One look of `Context::search_awake`.
+    fn look_everywhere(&self, me: usize) -> Option<usize> {
         self.take_near(me).or_else(|| self.deques[1 - me].pop().inspect(|_| reach("stole")))
     }
 

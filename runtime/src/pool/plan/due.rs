@@ -1,0 +1,67 @@
+//! What the passing of time does to a pool.
+
+use super::lanes::waits;
+use super::{Action, Plan};
+use crate::clock::Moment;
+use std::cmp::Reverse;
+use std::hash::Hash;
+
+impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+    /// Advances the time to `now`: expires messages, retires idle members, has lanes looked at again, and kills members that
+    /// outlive a pool that gave up.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        while let Some((until, key, serial)) = self.patience.front().cloned()
+            && until <= now
+        {
+            self.patience.pop_front();
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            if let Ok(place) = lane.line.binary_search_by_key(&serial, |waiting| waiting.serial)
+                && let Some(waiting) = lane.line.remove(place)
+            {
+                self.waiting -= 1;
+                self.freed = true;
+                self.actions.push_back(Action::Expire(waiting.message));
+                self.tidy(now, &key);
+            }
+        }
+        while let Some(&Reverse((due, number))) = self.idlers.peek()
+            && due <= now
+        {
+            self.idlers.pop();
+            if let Some(member) = self.members.get_mut(&number) {
+                member.listed = false;
+                self.consider(now, number);
+            }
+        }
+        let due: Vec<K> = self.retries.extract_if(.., |(due, _)| *due <= now).map(|(_, key)| key).collect();
+        for key in due {
+            let Some(lane) = self.lanes.get(&key) else { continue };
+            for number in &lane.members {
+                if let Some(member) = self.members.get_mut(number) {
+                    member.crowded = false;
+                }
+            }
+            self.feed(&key);
+            self.refill(now, &key);
+        }
+        self.kill_late(now);
+    }
+
+    /// When [`tick`](Self::tick) will have something to do.
+    pub(crate) fn due(&mut self) -> Option<Moment> {
+        while let Some((_, key, serial)) = self.patience.front()
+            && !waits(&self.lanes, key, *serial)
+        {
+            self.patience.pop_front();
+        }
+        while let Some(Reverse((_, number))) = self.idlers.peek()
+            && !self.members.contains_key(number)
+        {
+            self.idlers.pop();
+        }
+        let patience = self.patience.front().map(|(until, ..)| *until);
+        let idle = self.idlers.peek().map(|Reverse((due, _))| *due);
+        let retry = self.retries.iter().map(|(due, _)| *due).min();
+        [patience, idle, retry, self.kill_at].into_iter().flatten().min()
+    }
+}

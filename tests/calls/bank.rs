@@ -1,0 +1,334 @@
+//! The bank of the guide keeps its sum, however its calls fail.
+
+use super::*;
+use postroom::supervision::{Backoff, Child};
+use postroom::{Bound, Overflow};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+// Word for word what the chapter *Calls* shows: the guide's own tests see to that.
+include!("bank/program.rs");
+
+/// What goes wrong with one booking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It is refused, and the account says so: `Failed`.
+    Refuse,
+    /// The account's process panics before it books, or when it has: `Died`.
+    PanicBefore,
+    PanicAfter,
+    /// The same, with its reply in hand when the process is killed: `Died`.
+    KilledBefore,
+    KilledAfter,
+    /// It is answered by nobody, before or after: `Dropped`.
+    DropBefore,
+    DropAfter,
+    /// The call is given up, and the booking made afterwards: `Timeout`.
+    Late,
+    /// The call is given up although the booking has been made: `Timeout`.
+    Mute,
+}
+
+/// Those that a `Branch` knows, and those that a `Sloppy` one does.
+const FAULTS: [Fault; 7] = [
+    Fault::Refuse,
+    Fault::PanicBefore,
+    Fault::PanicAfter,
+    Fault::KilledBefore,
+    Fault::KilledAfter,
+    Fault::Late,
+    Fault::Mute,
+];
+const SLOPPY: [Fault; 4] = [Fault::PanicBefore, Fault::PanicAfter, Fault::DropBefore, Fault::DropAfter];
+
+/// The books of an account that outlive its process, as a bank's would; and what is to go wrong next.
+#[derive(Clone)]
+struct Vault(Arc<Mutex<(Account, VecDeque<Fault>)>>);
+
+impl Vault {
+    fn of(balance: i64, faults: impl IntoIterator<Item = Fault>) -> Self {
+        let account = Account { balance, ..Account::default() };
+        Self(Arc::new(Mutex::new((account, faults.into_iter().collect()))))
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut Account, &mut VecDeque<Fault>) -> R) -> R {
+        let mut vault = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (account, faults) = &mut *vault;
+        look(account, faults)
+    }
+
+    fn balance(&self) -> i64 {
+        self.with(|account, _| account.balance)
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        self.with(|_, faults| faults.pop_front())
+    }
+
+    fn book(&self, AccountBook { part, amount }: AccountBook) -> Result<i64, Refused> {
+        self.with(|account, _| account.book(part, amount))
+    }
+
+    fn is_sloppy(&self) -> bool {
+        self.with(|_, faults| faults.iter().any(|fault| matches!(fault, Fault::DropBefore | Fault::DropAfter)))
+    }
+
+    /// Refuses, which is the outcome from here on; not if it has another one.
+    fn refuse(&self, part: Part) -> Result<i64, Refused> {
+        self.with(|account, _| *account.outcomes.entry(part).or_insert(Err(Refused::Overdrawn)))
+    }
+}
+
+/// An account whose bookings go wrong.
+#[process]
+struct Branch(Vault);
+
+#[process]
+impl Branch {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message(AccountBook)]
+    async fn book(&mut self, ctx: &mut Context<Self>, booking: AccountBook) -> Result<i64, Refused> {
+        let (vault, given_up) = (&self.0, ctx.deadline().map(|deadline| deadline + Duration::from_millis(1)));
+        match vault.fault() {
+            Some(Fault::Refuse) => vault.refuse(booking.part),
+            Some(Fault::PanicBefore) => panic!("before it was booked"),
+            Some(Fault::PanicAfter) => {
+                _ = vault.book(booking);
+                panic!("after it was booked")
+            }
+            Some(Fault::KilledBefore) => {
+                ctx.pid().kill();
+                std::future::pending().await
+            }
+            Some(Fault::KilledAfter) => {
+                _ = vault.book(booking);
+                ctx.pid().kill();
+                std::future::pending().await
+            }
+            Some(Fault::Late) => {
+                ctx.sleep_until(given_up.expect("it was called")).await;
+                vault.book(booking)
+            }
+            Some(Fault::Mute) => {
+                let outcome = vault.book(booking);
+                ctx.sleep_until(given_up.expect("it was called")).await;
+                outcome
+            }
+            Some(Fault::DropBefore | Fault::DropAfter) | None => vault.book(booking),
+        }
+    }
+
+    #[message]
+    fn block(&mut self, here: Gate, gate: Gate) {
+        here.open();
+        gate.pass();
+    }
+}
+
+/// One that is written by hand, and drops calls.
+struct Sloppy(Vault);
+
+impl Process for Sloppy {
+    fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), postroom::ProcessError> {
+        while let Some(event) = events.next() {
+            let Event::Message(package) = event else { continue };
+            let vault = self.0.clone();
+            match vault.fault() {
+                Some(Fault::DropBefore) => drop(package.take::<AccountBook>()),
+                Some(Fault::DropAfter) => _ = package.take::<AccountBook>().map(|booking| vault.book(booking)),
+                // With a number: there is always enough in these accounts.
+                fault => {
+                    _ = package.answer(move |booking: AccountBook| {
+                        assert_ne!(fault, Some(Fault::PanicBefore));
+                        let balance = vault.book(booking).unwrap();
+                        assert_ne!(fault, Some(Fault::PanicAfter));
+                        balance
+                    })
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bank whose branches are started again when they have crashed.
+struct Bank {
+    runtime: Runtime,
+    tree: postroom::supervision::Tree,
+    vaults: Vec<Vault>,
+}
+
+const OPENING: i64 = 100;
+
+impl Bank {
+    fn of(vaults: Vec<Vault>) -> Self {
+        // So short that those that are not to be answered are soon given up. Others may be too: the sum must be right all
+        // the same.
+        let runtime = builder().call_timeout(Duration::from_millis(20)).build().unwrap();
+        let mut tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
+        for (number, vault) in vaults.iter().enumerate() {
+            let vault = vault.clone();
+            let (name, is_sloppy) = (number.to_string(), vault.is_sloppy());
+            tree = match is_sloppy {
+                true => tree
+                    .add(Child::new(name, move |spawn| spawn.process(Sloppy(vault.clone())).start()).keep_messages()),
+                false => {
+                    tree.add(Child::new(name, move |spawn| spawn.of(Branch(vault.clone())).serve()).keep_messages())
+                }
+            };
+        }
+        Self { tree: tree.spawn(&runtime).unwrap(), runtime, vaults }
+    }
+
+    fn books(&self, number: usize) -> Books {
+        Recipient::of(self.tree.child_pid(&number.to_string()).unwrap())
+    }
+
+    fn transfer(&self, from: usize, to: usize, id: u64, amount: i64) -> postroom::Running<Transfer, (), Refused> {
+        let (from, to) = (self.books(from), self.books(to));
+        self.runtime.spawn(Transfer { from, to }).run(id, amount).unwrap()
+    }
+
+    /// What the accounts have, when all that was late has been booked.
+    fn audit(self) -> Vec<i64> {
+        drop(self.tree);
+        self.runtime.shutdown().unwrap();
+        self.vaults.iter().map(Vault::balance).collect()
+    }
+}
+
+/// The amount has moved, or nothing has.
+fn assert_settled(outcome: &Result<(), RunError<Refused>>, balances: &[i64], context: &dyn std::fmt::Debug) {
+    match outcome {
+        Ok(()) => assert_eq!(balances, [OPENING - 30, OPENING + 30], "{context:?}"),
+        Err(RunError::Failed(_)) => assert_eq!(balances, [OPENING, OPENING], "{context:?}"),
+        other => panic!("{context:?}: {other:?}"),
+    }
+}
+
+/// Each of them alone, and each two.
+fn pairs(faults: &'static [Fault]) -> impl Iterator<Item = (Fault, Option<Fault>)> {
+    faults.iter().flat_map(|first| {
+        [None].into_iter().chain(faults.iter().map(|second| Some(*second))).map(|second| (*first, second))
+    })
+}
+
+/// Each fault at each part of a transfer, and each two of them one after the other.
+///
+/// Mutation: in the program, give up when a call fails as the last of several, and not only as the first (leave out
+/// `in_doubt`); or take a `Timeout` for a refusal; or have `Account::book` forget the outcomes.
+#[test]
+fn the_bank_keeps_its_sum_whatever_becomes_of_a_call() {
+    watched(|| {
+        for at_source in [true, false] {
+            for (first, second) in pairs(&FAULTS).chain(pairs(&SLOPPY)) {
+                let faults = || [first].into_iter().chain(second);
+                let vaults = match at_source {
+                    true => vec![Vault::of(OPENING, faults()), Vault::of(OPENING, [])],
+                    false => vec![Vault::of(OPENING, []), Vault::of(OPENING, faults())],
+                };
+                let bank = Bank::of(vaults);
+                let outcome = bank.transfer(0, 1, 1, 30).wait();
+                assert_settled(&outcome, &bank.audit(), &(at_source, first, second));
+            }
+        }
+    });
+}
+
+/// The account is gone, understands nothing, or is full: nothing was delivered, and the money goes back.
+#[test]
+fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
+    with_runtime(|runtime| {
+        let open = |balance| runtime.spawn(Account::default()).serve(balance).unwrap();
+        let send = |from: Address<Account>, to: Books| {
+            runtime.spawn(Transfer { from: from.narrow(), to }).run(1, 30).unwrap().wait()
+        };
+        let (one, gone) = (open(OPENING), open(OPENING));
+        gone.pid().kill();
+        gone.pid().join().wait();
+        assert_eq!(send(one, gone.narrow()), Err(RunError::Failed(Refused::Unreachable)));
+        assert_eq!(one.balance().wait(), Ok(OPENING));
+
+        let (one, stranger) = (open(OPENING), desk(runtime));
+        assert_eq!(send(one, Recipient::of(stranger.pid())), Err(RunError::Failed(Refused::Unreachable)));
+        assert_eq!(one.balance().wait(), Ok(OPENING));
+
+        // One that is full is asked until it has room.
+        let (one, vault) = (open(OPENING), Vault::of(OPENING, []));
+        let bound = Bound::Hard(1, Overflow::Refuse);
+        let full = runtime.spawn(Branch(vault.clone())).mailbox(bound).serve().unwrap();
+        let (here, gate) = (Gate::new(), Gate::new());
+        full.block(here.clone(), gate.clone()).send().unwrap();
+        here.pass();
+        full.block(Gate::new(), gate.clone()).send().unwrap();
+        let transfer = runtime.spawn(Transfer { from: one.narrow(), to: full.narrow() }).run(1, 30).unwrap();
+        until(|| one.balance().wait() == Ok(OPENING - 30));
+        gate.open();
+        assert_eq!(transfer.wait(), Ok(()));
+        assert_eq!((one.balance().wait(), vault.balance()), (Ok(OPENING - 30), OPENING + 30));
+    });
+}
+
+/// It has been booked, and then nobody can be asked for a while: the refusals of later calls say nothing of the first.
+///
+/// Mutation: in the program, `in_doubt =` instead of `|=`.
+#[test]
+fn a_transfer_in_doubt_stays_in_doubt_while_the_account_cannot_be_asked() {
+    with_runtime(|runtime| {
+        let (one, vault) =
+            (runtime.spawn(Account::default()).serve(OPENING).unwrap(), Vault::of(OPENING, [Fault::PanicAfter]));
+        let open = || runtime.spawn(Branch(vault.clone())).named("other").serve().unwrap();
+        let over = open().pid().join();
+        let to: Address<Branch> = runtime.named("other").unwrap();
+        let transfer = runtime.spawn(Transfer { from: one.narrow(), to: to.narrow() }).run(1, 30).unwrap();
+        over.wait();
+        let steps = || transfer.pid().info().map(|info| info.steps);
+        let before = steps().unwrap();
+        until(|| steps().is_none_or(|steps| steps >= before + 20));
+        assert_eq!((one.balance().wait(), vault.balance()), (Ok(OPENING - 30), OPENING + 30));
+        open();
+        assert_eq!(transfer.wait(), Ok(()));
+        assert_eq!((one.balance().wait(), vault.balance()), (Ok(OPENING - 30), OPENING + 30));
+    });
+}
+
+/// Many transfers at once between accounts where every third booking goes wrong; then all of them once more, as a bank would
+/// that does not know which of them it has made.
+#[test]
+fn the_bank_keeps_its_sum_under_many_transfers_and_when_all_are_made_again() {
+    watched(|| {
+        const ACCOUNTS: usize = 5;
+        const TRANSFERS: u64 = 60;
+        // The same each time: from a generator of Lehmer's.
+        let mut state = 1_u64;
+        let mut dice = move |sides: u64| {
+            state = state * 48_271 % 2_147_483_647;
+            state % sides
+        };
+        let mut some = |of: &[Fault]| -> Vec<Fault> { (0..40).map(|_| of[dice(of.len() as u64) as usize]).collect() };
+        let vaults = (0..ACCOUNTS).map(|_| Vault::of(OPENING, some(&FAULTS))).collect();
+        let bank = Bank::of(vaults);
+        let routes: Vec<_> = (0..TRANSFERS)
+            .map(|id| (id, dice(ACCOUNTS as u64) as usize, dice(ACCOUNTS as u64) as usize, dice(90) as i64))
+            .collect();
+        let mut outcomes = Vec::new();
+        for _ in 0..2 {
+            let running: Vec<_> =
+                routes.iter().map(|&(id, from, to, amount)| bank.transfer(from, to, id, amount)).collect();
+            outcomes.push(running.into_iter().map(|transfer| transfer.wait()).collect::<Vec<_>>());
+        }
+        assert!(outcomes[0].iter().any(|outcome| outcome.is_ok()) && outcomes[0].iter().any(Result::is_err));
+        let mut expected = [OPENING; ACCOUNTS];
+        for (&(_, from, to, amount), outcome) in routes.iter().zip(&outcomes[1]) {
+            if outcome.is_ok() {
+                expected[from] -= amount;
+                expected[to] += amount;
+            }
+        }
+        let balances = bank.audit();
+        assert_eq!(balances.iter().sum::<i64>(), OPENING * ACCOUNTS as i64);
+        assert_eq!(balances, expected);
+    });
+}

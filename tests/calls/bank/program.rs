@@ -1,0 +1,73 @@
+/// What a transfer consists of. Each part is known by the number of its transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part { Debit(u64), Credit(u64), Refund(u64) }
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Refused { Overdrawn, Unreachable }
+
+#[process]
+#[derive(Default)]
+struct Account { balance: i64, outcomes: HashMap<Part, Result<i64, Refused>> }
+
+#[process]
+impl Account {
+    #[entry]
+    fn serve(&mut self, opening: i64) { self.balance = opening; }
+
+    #[message]
+    fn balance(&self) -> i64 { self.balance }
+
+    /// Idempotent: the same part a second time changes nothing, and has the same outcome.
+    #[message]
+    #[derive(Clone)]
+    fn book(&mut self, part: Part, amount: i64) -> Result<i64, Refused> {
+        let Self { balance, outcomes } = self;
+        *outcomes.entry(part).or_insert_with(|| {
+            if *balance + amount < 0 { return Err(Refused::Overdrawn) }
+            *balance += amount;
+            Ok(*balance)
+        })
+    }
+}
+
+/// Whatever takes bookings.
+type Books = Recipient<AccountBook, i64, Refused>;
+
+#[process]
+struct Transfer { from: Books, to: Books }
+
+#[process]
+impl Transfer {
+    /// Moves the money, or gives it back. Spawn one of these for each transfer.
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>, id: u64, amount: i64) -> Result<(), Refused> {
+        settle(ctx, self.from, AccountBook { part: Part::Debit(id), amount: -amount }).await?;
+        let credited = settle(ctx, self.to, AccountBook { part: Part::Credit(id), amount }).await;
+        let Err(refused) = credited else { return Ok(()) };
+        // It is certain that the money has not arrived, and never will. Only now may it go back.
+        let refund = AccountBook { part: Part::Refund(id), amount };
+        while settle(ctx, self.from, refund.clone()).await.is_err() { ctx.sleep(PAUSE).await }
+        Err(refused)
+    }
+}
+
+/// How long to wait before a call is made again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Asks until it is certain what has become of the booking. It is idempotent, so asking again does no harm.
+async fn settle(ctx: &Context<Transfer>, books: Books, booking: AccountBook) -> Result<(), Refused> {
+    let mut in_doubt = false;
+    loop {
+        match books.call(booking.clone()).await {
+            Ok(_) => return Ok(()),
+            // Handled, and this is the outcome.
+            Err(CallError::Failed(refused)) => return Err(refused),
+            Err(error) => {
+                in_doubt |= error.delivery() != Delivery::NotDelivered;
+                // None of the calls was delivered, and the next one would not be either.
+                if !in_doubt && !error.is_retryable() { return Err(Refused::Unreachable) }
+            }
+        }
+        ctx.sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,196 @@
+//! A PID that differs from that of a living process in its host or node only is the PID of no process, whatever is done with
+//! it. Such a PID comes out of a text, or from another program.
+
+use super::*;
+use postroom::{JoinError, Mailbox, Node, Package, Pool, Receiver, Router, Topic, TopologyError, UpgradeError};
+use postroom_tests::face::{Log, until, watched};
+
+/// Writes down what reaches it.
+#[process]
+#[derive(Default)]
+struct Victim {
+    heard: Log<&'static str>,
+}
+
+#[process]
+impl Victim {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    #[derive(Clone)]
+    fn hit(&mut self) -> u32 {
+        self.heard.add("a message");
+        7
+    }
+}
+
+/// Binds itself to another process, and tells what came of it.
+#[process]
+struct Binds {
+    log: Log<String>,
+}
+
+#[process]
+impl Binds {
+    #[entry]
+    fn serve(&mut self, ctx: &mut Context<Self>) {
+        ctx.trap_exits(true);
+    }
+    #[message]
+    fn monitor(&mut self, pid: Pid) {
+        pid.monitor().unwrap();
+    }
+    #[message]
+    fn link(&mut self, pid: Pid) {
+        pid.link().unwrap();
+    }
+    #[signal]
+    fn down(&mut self, down: Down) {
+        self.log.add(format!("down {} {}", down.pid, down.reason));
+    }
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        self.log.add(format!("exit {} {}", exit.pid, exit.reason));
+    }
+}
+
+/// PIDs that are like `pid` but for the host, or the node.
+fn forged(pid: Pid, other_host: u16) -> Vec<Pid> {
+    // One that there is, one that was never given out, that of what has no host, and one of a process or of another node.
+    let hosts = [other_host, 40_000, u16::MAX, 0].into_iter().filter(|host| *host != pid.host());
+    let mut forged: Vec<Pid> = hosts.map(|host| altered(pid, |parts| parts[1] = host.into())).collect();
+    forged.push(altered(pid, |parts| parts[0] ^= 1));
+    forged
+}
+
+/// Does everything that can be done with a PID with one that no process has.
+fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
+    let is_here = pid.node() == this_node();
+    let gone = |reason: SendFailure| match reason {
+        SendFailure::Gone(to) => is_here && to == pid,
+        SendFailure::UnknownNode(to) => !is_here && to == pid,
+        SendFailure::UnknownHost(to) => is_here && to == pid,
+        _ => false,
+    };
+    // Messages.
+    assert!(gone(runtime.send(pid, VictimHit {}).unwrap_err().reason));
+    assert!(gone(runtime.try_send(pid, VictimHit {}).unwrap_err().reason));
+    assert!(gone(runtime.send_wait(pid, VictimHit {}).unwrap_err().reason));
+    let recipient = Recipient::<VictimHit, u32>::of(pid);
+    assert!(gone(recipient.send(VictimHit {}).unwrap_err().reason));
+    assert!(gone(runtime.block_on(recipient.call(VictimHit {}).send_async()).unwrap_err().reason));
+    assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(ExitReason::Gone)));
+    assert_eq!(runtime.block_on(async { recipient.call(VictimHit {}).await }), Err(CallError::Gone(ExitReason::Gone)));
+    let package = || Package::new(pid, Payload::new(VictimHit {}));
+    assert!(gone(pid.send(package()).unwrap_err().reason));
+    for station in [&runtime.host() as &dyn Receiver, &Node::this(), Router::of_program()] {
+        assert!(gone(station.send(package()).unwrap_err().reason));
+    }
+    // Its life.
+    assert!(!pid.is_alive() && !pid.stop() && !pid.cancel("no") && !pid.kill());
+    assert_eq!(pid.join().wait(), ExitReason::Gone);
+    assert!(pid.info().is_none() && pid.bindings().wait().is_none());
+    assert!(runtime.address::<Victim>(pid).is_err());
+    let upgraded = pid.upgrade(|victim: Victim| victim).wait();
+    assert!(matches!(upgraded, Err(UpgradeError::Gone(_))), "{upgraded:?}");
+    // Names, groups and topics.
+    assert!(runtime.register_name("forged", pid).is_err());
+    assert_eq!(runtime.whereis("forged"), None);
+    let group = runtime.group("forged");
+    assert!(matches!(group.join(pid), Err(JoinError::Gone(_))));
+    assert!(group.subscribe(pid).is_err() && group.is_empty());
+    let topic: Topic<u32> = runtime.topic("forged");
+    assert!(topic.subscribe(pid).is_err());
+    assert_eq!(topic.publish(1), 0);
+    // Bonds.
+    let log = Log::new();
+    let binds = runtime.spawn(Binds { log: log.clone() }).serve().unwrap();
+    binds.monitor(pid).wait().unwrap();
+    binds.link(pid).wait().unwrap();
+    until(|| log.len() == 2);
+    let text = ExitReason::Gone;
+    assert_eq!(log.all(), [format!("down {pid} {text}"), format!("exit {pid} {text}")]);
+    assert_eq!(binds.pid().bindings().wait().unwrap().count(), 0);
+    assert_eq!(pid.monitor(), Err(TopologyError::NoProcess(pid)));
+    binds.pid().kill();
+}
+
+/// Catches: whatever looks at the slot and the generation of a PID alone.
+#[test]
+fn a_pid_with_another_host_or_node_is_that_of_no_process() {
+    watched(|| {
+        let (runtime, other) = (two_workers(), two_workers());
+        let heard = Log::new();
+        let victim = runtime.spawn(Victim { heard: heard.clone() }).serve().unwrap();
+        for pid in forged(victim.pid(), other.number()) {
+            nothing_answers_to(&runtime, pid);
+        }
+        assert_eq!(victim.hit().wait(), Ok(7));
+        assert_eq!(heard.all(), ["a message"]);
+        assert_eq!(victim.pid().bindings().wait().unwrap().count(), 0);
+    });
+}
+
+/// The same for PIDs that point on: of a child, a pool and a name.
+#[test]
+fn a_pointing_pid_with_another_host_or_node_points_on_to_nobody() {
+    watched(|| {
+        let (runtime, other) = (two_workers(), two_workers());
+        let tree = Supervisor::one_for_one()
+            .child("victim", |spawn| spawn.of(Victim::default()).serve())
+            .spawn(&runtime)
+            .unwrap();
+        let pool = Pool::fixed(1).spawn(&runtime, |spawn| spawn.of(Victim::default()).serve()).unwrap();
+        let named = runtime.named::<Victim>("victim").unwrap();
+        let victim = runtime.spawn(Victim::default()).named("victim").serve().unwrap();
+        for real in [tree.child_pid("victim").unwrap(), pool.pid(), named.pid()] {
+            assert!(real.is_pointing());
+            for pid in forged(real, other.number()) {
+                nothing_answers_to(&runtime, pid);
+                assert_eq!(pid.resolve().filter(|other| *other != pid), None);
+            }
+            assert_eq!(runtime.address::<Victim>(real).unwrap().hit().wait(), Ok(7));
+        }
+        assert!(victim.pid().is_alive());
+    });
+}
+
+/// Nor does a mailbox that belongs to no host.
+#[test]
+fn a_mailboxes_pid_with_a_host_or_another_node_is_nobodys() {
+    watched(|| {
+        let runtime = two_workers();
+        let mut mailbox = Mailbox::new().unwrap();
+        for pid in forged(mailbox.pid(), runtime.number()) {
+            nothing_answers_to(&runtime, pid);
+        }
+        assert!(mailbox.try_receive().is_none());
+        runtime.send(mailbox.pid(), 5_u8).unwrap();
+        assert_eq!(mailbox.receive().take::<u8>().unwrap(), 5);
+    });
+}
+
+/// Catches: the way to another node is taken by the slot instead of the node: a living process here has the same slot and
+/// generation.
+#[test]
+fn what_goes_to_another_node_goes_there_although_a_process_here_has_the_slot() {
+    struct Engine(Log<Pid>);
+    impl Receiver for Engine {
+        fn send(&self, package: Package) -> Result<(), postroom::Refused> {
+            self.0.add(package.to());
+            package.answer(|_: VictimHit| 9_u32).unwrap();
+            Ok(())
+        }
+    }
+    watched(|| {
+        let runtime = two_workers();
+        let victim = runtime.spawn(Victim::default()).serve().unwrap();
+        let abroad = altered(victim.pid(), |parts| parts[0] ^= 2);
+        let log = Log::new();
+        Router::of_program().connect(abroad.node(), Arc::new(Engine(log.clone())));
+        runtime.send(abroad, VictimHit {}).unwrap();
+        assert_eq!(Recipient::<VictimHit, u32>::of(abroad).call(VictimHit {}).wait(), Ok(9));
+        assert_eq!(log.all(), [abroad; 2]);
+        Router::of_program().disconnect(abroad.node());
+    });
+}
