@@ -4,7 +4,5 @@
 //!
 //! No verdict is a time: what is held up is waited for, and the watchdog ends a hang.
 
-#[path = "hostile/bomb.rs"]
-mod bomb;
 #[path = "hostile/faults.rs"]
 mod faults;

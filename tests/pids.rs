@@ -3,6 +3,7 @@
 use postroom::prelude::*;
 use postroom::{Host, NodeId, ProcessState, SendFailure, this_node};
 use postroom_tests::{Latch, act, eventually, idle_for_ever, soon, within};
+use serde::Deserialize;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -83,6 +84,39 @@ fn the_text_and_the_serde_forms_of_a_pid_parse_back() {
         assert!(long.to_string().len() < 1_000, "an over-long text is not repeated");
         assert_eq!((NodeId::new(0), NodeId::new(1 << 48)), (None, None));
     });
+}
+
+/// The two numbers of a PID, as a binary format hands them over.
+struct Binary(u64, u64);
+
+impl<'de> serde::Deserializer<'de> for Binary {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: serde::de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_seq(serde::de::value::SeqDeserializer::new([self.0, self.1].into_iter()))
+    }
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// A PID of node 0, whose first number is not zero because of the runtime's, would have no node that it can name.
+#[test]
+fn the_binary_form_of_a_pid_without_a_node_is_refused() {
+    let (node, host) = (7, 3);
+    let pid = Pid::deserialize(Binary(node << 16 | host, 5)).unwrap();
+    assert_eq!((pid.node().get(), u64::from(pid.host())), (node, host));
+    for place in [0, 1, host, u64::from(u16::MAX)] {
+        let error = Pid::deserialize(Binary(place, 5)).unwrap_err();
+        assert_eq!(error.to_string(), "a PID without a node", "{place}");
+    }
+    assert!(Pid::deserialize(Binary(1 << 16, 5)).is_ok(), "the first node");
 }
 
 /// From threads that come and go and from inside processes, on two runtimes at once.

@@ -94,7 +94,8 @@ impl fmt::Debug for ShuttingDown {
 }
 
 fn shut_down(host: Host, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
-    if Host::current() == Some(host) || host.scheduler().is_reactor_here() {
+    let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
+    if is_inside || host.scheduler().is_reactor_here() {
         host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
         return Err(ShutdownError::FromInside);
     }

@@ -209,6 +209,8 @@ pub mod __private {
     pub use crate::actor::serving::never_away;
     pub use crate::errors::EntryError;
     pub use crate::mail::Mail;
+    // For the tests of hostile users.
+    pub use crate::panics::caught;
 
     /// Without the feature `serde` there is nothing to take from JSON.
     #[cfg(not(feature = "serde"))]

@@ -1,6 +1,7 @@
 //! One value, handed over once, to a thread that blocks or a task that awaits.
 
 use crate::clock::instant_now;
+use crate::panics::{Site, contain};
 use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -34,7 +35,7 @@ impl<T> Oneshot<T> {
         drop(state);
         if let Some(waker) = waker {
             // A waker is its executor's code, and whoever hands the value over is no part of that.
-            let _panic = crate::panics::contain(|| waker.wake());
+            let _panic = contain(Site::Waker, || waker.wake());
         }
         true
     }

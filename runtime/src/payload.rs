@@ -8,6 +8,7 @@
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the one made for `T`*.
 
 use crate::blocks;
+use crate::panics::{Site, ignore};
 use crate::sync::{AtomicPtr, Ordering};
 use std::alloc::Layout;
 use std::any::TypeId;
@@ -252,7 +253,7 @@ impl Drop for Payload {
     fn drop(&mut self) {
         let (drop, data) = (self.table.drop, &raw mut self.data);
         // SAFETY: `data` holds a value of the table's type, and the payload is not used after this.
-        crate::panics::ignore(|| unsafe { drop(data) });
+        ignore(Site::ValueDrop, || unsafe { drop(data) });
     }
 }
 

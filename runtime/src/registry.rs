@@ -2,6 +2,7 @@
 
 use crate::actor::entry::Inputs;
 use crate::errors::{SpawnError, StartError};
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, PoisonError, RwLock};
@@ -30,7 +31,7 @@ impl Registry {
     /// Forgets all types: their factories are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
         let types = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
-        let _panic = crate::panics::contain(|| drop(types));
+        let _panic = contain(Site::TypeDrop, || drop(types));
     }
 
     pub(crate) fn start(
@@ -52,7 +53,7 @@ impl Registry {
         };
         // The factory is user code, and may register others.
         drop(types);
-        let outcome = crate::panics::contain(|| factory(host, place, entry, inputs));
+        let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs));
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
     }
 }

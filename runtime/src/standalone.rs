@@ -9,7 +9,7 @@ use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::oneshot::{block_on, block_on_until};
 use crate::package::{Package, Refused};
-use crate::panics::dispose;
+use crate::panics::{Site, dispose, ignore};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
@@ -102,7 +102,7 @@ impl Keeper for Owner {
         drop(hand);
         if let Some(waker) = waker {
             // Its executor's code, which whoever sends is no part of.
-            crate::panics::ignore(|| waker.wake());
+            ignore(Site::MailboxWaker, || waker.wake());
         }
     }
 
@@ -114,8 +114,7 @@ impl Keeper for Owner {
 impl Sink for Owner {
     fn dead_letter(&self, letter: DeadLetter) {
         tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
-        // Its drop is somebody else's code.
-        let _panic = crate::panics::contain(|| drop(letter));
+        drop(letter);
     }
 }
 
@@ -233,7 +232,7 @@ impl Mailbox {
                 Some(Ok(Control::Bond(bond))) => hear(token, *bond),
                 // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
                 Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
-                other => dispose(other, "a signal that a mailbox does not know"),
+                other => dispose(Site::EventDrop, other),
             }
         }
     }
@@ -243,7 +242,7 @@ impl Mailbox {
 fn hear(token: &mut Token, bond: Bond) {
     // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
     let heard = unsafe { token.slot().hear(bond) };
-    dispose(heard, "an exit reason");
+    dispose(Site::ReasonDrop, heard);
 }
 
 impl Owner {
@@ -281,7 +280,7 @@ impl Drop for Mailbox {
         TABLE.take_back(token);
         let hand = std::mem::take(&mut *lock(&self.owner.hand));
         // Not under the lock: a waker is its executor's code.
-        dispose(hand.waker, "the waker of a mailbox");
+        dispose(Site::MailboxWaker, hand.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
     }

@@ -3,6 +3,7 @@
 //! One thread for the program, started when there is something to wait for and ended when there is nothing left.
 
 use crate::clock::{Moment, TimeKeeper, TimerKey};
+use crate::panics::{Site, contain};
 use crate::scheduler::timers::{Action, Due, Timers};
 use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
 
@@ -70,7 +71,7 @@ impl Timekeeper {
                 Due::Fire(action) => {
                     drop(running);
                     // It may wake a task of some executor: code of others.
-                    let _panic = crate::panics::contain(|| action.perform());
+                    let _panic = contain(Site::OutsideTimer, || action.perform());
                     running = lock(&self.running);
                     continue;
                 }

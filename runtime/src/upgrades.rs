@@ -2,6 +2,7 @@
 
 use crate::actor::definition::{Actor, Declared};
 use crate::actor::upgrade::{Successive, UpgradeError, Upgrading};
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::pointing;
 use crate::sync::{Arc, PoisonError, RwLock};
@@ -55,6 +56,6 @@ impl Upgrades {
     /// Forgets all of them: they are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
         let upgrades = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
-        let _panic = crate::panics::contain(|| drop(upgrades));
+        let _panic = contain(Site::TypeDrop, || drop(upgrades));
     }
 }

@@ -480,6 +480,82 @@ mod tests {
         assert!(crowd.edges[3].stands().is_some());
     }
 
+    /// Where process 1 goes on by itself, and waits for another, right before its edge is looked at for the time of that number.
+    struct Changes {
+        crowd: Crowd,
+        looks: std::cell::Cell<u32>,
+        at: u32,
+        then: Wait,
+    }
+
+    impl Places for Changes {
+        type Caller = Ticket;
+
+        fn withdraw(&self, ticket: Ticket) -> Option<Ticket> {
+            self.crowd.withdraw(ticket)
+        }
+
+        fn edge(&self, life: Life) -> Option<&Edge> {
+            let edge = self.crowd.edge(life)?;
+            if life == 1 {
+                self.looks.set(self.looks.get() + 1);
+                if self.looks.get() == self.at {
+                    edge.publish(self.then);
+                }
+            }
+            Some(edge)
+        }
+
+        fn is_stuck(&self, _life: Life, _blocks: bool) -> bool {
+            true
+        }
+    }
+
+    /// Process 2 calls process 1, which waits for it by `first`, and comes to wait by `then` before that look. Gives what came of
+    /// it, and what process 1 waits for.
+    fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<Ticket>>, (Life, u64)) {
+        let wait = |on, what| Wait { on, what, blocks: false };
+        let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
+        assert!(places.crowd.wait(1, wait(2, first)).is_none());
+        let Crowd { edges, second_look, .. } = &places.crowd;
+        let own = Ticket::issue(Box::leak(Box::new(Node::empty())), 90);
+        let closed = publish(&places, second_look, 2, &edges[2], wait(1, What::Call(own, "Type::method")));
+        assert!(places.looks.get() >= at, "it was looked at {} times", places.looks.get());
+        let now = edges[1].read().expect("it waits");
+        (closed, (now.on, now.what.number()))
+    }
+
+    /// The walk, the notes and the second look are three looks at each edge. A second look that takes any wait for the one that
+    /// was noted fails a call whose ring is open.
+    #[test]
+    fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
+        let call = |number| What::Call(Ticket::issue(Box::leak(Box::new(Node::empty())), number), "Type::method");
+        for (first, then) in [
+            (call(91), call(92)),
+            (call(91), What::Hold(92)),
+            (What::Hold(91), call(92)),
+            (What::Hold(91), What::Hold(92)),
+        ] {
+            for at in [2, 3] {
+                let (closed, now) = meets_a_change(first, then, at);
+                assert!(closed.is_none(), "{first:?}, {then:?} at look {at}: {closed:?}");
+                assert_eq!(now, (3, 92));
+            }
+        }
+    }
+
+    /// The look after those is that of the one who lifts the hold. It would take a later hold away, or the edge of a call, by which
+    /// another ring could be found then.
+    #[test]
+    fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
+        let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), 92);
+        for then in [What::Hold(92), What::Call(ticket, "Type::method")] {
+            let (closed, now) = meets_a_change(What::Hold(91), then, 4);
+            assert!(matches!(&closed, Some(Closed::Held(held)) if held.is_empty()), "{then:?}: {closed:?}");
+            assert_eq!(now, (3, 92));
+        }
+    }
+
     #[test]
     fn a_long_name_is_cut_between_characters() {
         let edge = Edge::unused();

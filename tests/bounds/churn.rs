@@ -69,7 +69,7 @@ fn slots_that_are_used_again_inherit_no_bound_no_ring_and_no_hold() {
                 Bound::Soft(1),
                 Bound::Soft(64),
                 Bound::Soft(1_024),
-                Bound::Soft(usize::MAX),
+                Bound::Soft(Bound::MOST_SOFT),
                 Bound::Hard(1, Overflow::Wait),
                 Bound::Hard(16, Overflow::Wait),
                 Bound::Hard(16, Overflow::Refuse),

@@ -3,7 +3,7 @@
 use super::Gate;
 use postroom::prelude::*;
 use postroom::{Bound, Clock, Overflow, ProcessState, SendFailure};
-use postroom_tests::{eventually, soon};
+use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Context as TaskContext, Waker};
@@ -253,4 +253,108 @@ fn what_is_sent_later_waits_for_nobody_and_is_a_dead_letter_if_there_is_no_room(
             eventually(|| count.load(SeqCst) == sent);
         });
     }
+}
+
+/// Notes that it was woken.
+#[derive(Default)]
+struct Told(AtomicBool);
+
+impl std::task::Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// How many of six tasks that wait for room have been let go once so many messages are left, from `from` downwards. None of them
+/// sends what it waited for.
+fn let_go_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
+    let runtime = Runtime::builder().workers(1).clock(Clock::manual()).build().unwrap();
+    let (careful, gates, count) = careful(&runtime, bound, 1_000);
+    let (other, _gates, others) = self::careful(&runtime, Bound::Unbounded, 0);
+    careful.take().send().unwrap();
+    eventually(|| count.load(SeqCst) == 1);
+    let mut left = 0;
+    while careful.take().send().is_ok() {
+        left += 1;
+    }
+    let mut tasks: Vec<_> =
+        (0..6).map(|_| (Box::pin(careful.take().send_async()), Arc::new(Told::default()))).collect();
+    for (task, told) in &mut tasks {
+        let waker = Waker::from(told.clone());
+        assert!(task.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
+    }
+    let mut gates = gates.iter();
+    let mut let_go = vec![];
+    while left > 0 {
+        gates.next().unwrap().open();
+        left -= 1;
+        eventually(|| careful.pid().info().unwrap().mailbox == left);
+        // There is one worker: what follows from the message is done when another process has had a turn after it.
+        let before = others.load(SeqCst);
+        other.take().send().unwrap();
+        eventually(|| others.load(SeqCst) == before + 1);
+        let told: Vec<bool> = tasks.iter().map(|(_, told)| told.0.load(SeqCst)).collect();
+        assert!(told.is_sorted_by(|one, next| one >= next), "in the order in which they came: {told:?}");
+        let told = told.into_iter().filter(|told| *told).count();
+        if left <= from {
+            let_go.push(told);
+        } else {
+            assert_eq!(told, 0, "with {left} in the mailbox");
+        }
+    }
+    let_go
+}
+
+/// As many are let go as there is room for what they are going to send; and all, if the process waits for something else, once half
+/// of the bound is free. Catches half a bound that is not rounded up, room that is one too large or too small, those who were let
+/// go before and have not sent that are not counted, and a process that rests and lets go only one.
+#[test]
+fn who_waits_for_room_is_let_go_step_by_step() {
+    soon(|| {
+        assert_eq!(let_go_at_each_length(Bound::Soft(6), 6), [0, 1, 2, 6, 6, 6, 6]);
+        assert_eq!(let_go_at_each_length(Bound::Soft(7), 7), [0, 1, 2, 6, 6, 6, 6, 6]);
+    });
+}
+
+/// Stays in each of its first messages until it is let go on.
+#[process]
+struct Stays {
+    gates: Vec<Latch>,
+    count: Arc<AtomicU64>,
+}
+
+#[process]
+impl Stays {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self) {
+        self.count.fetch_add(1, SeqCst);
+        if let Some(gate) = self.gates.pop() {
+            gate.wait();
+        }
+    }
+}
+
+/// The room of a message that a step has taken is given at once, while the step goes on. Catches a ring that lets those who wait
+/// for room in only when the step is over.
+#[test]
+fn room_in_a_ring_is_given_within_the_step_that_makes_it() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX).build().unwrap();
+        let (first, second, count) = (Latch::new(), Latch::new(), Arc::new(AtomicU64::new(0)));
+        let stays = Stays { gates: vec![second.clone(), first.clone()], count: count.clone() };
+        let stays = runtime.spawn(stays).mailbox(Bound::Hard(4, Overflow::Wait)).serve().unwrap();
+        stays.take().send().unwrap();
+        eventually(|| count.load(SeqCst) == 1);
+        (0..4).for_each(|_| stays.take().send().unwrap());
+        let mut waits = Box::pin(stays.take().send_async());
+        assert!(waits.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        first.open();
+        eventually(|| count.load(SeqCst) == 2);
+        assert!(waits.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_ready());
+        second.open();
+        eventually(|| count.load(SeqCst) == 6);
+    });
 }

@@ -1,8 +1,8 @@
 //! Each test is named for what broke.
 
-use super::bomb::*;
 use postroom::prelude::*;
 use postroom::{Command, Event, Machine, Mailbox, Overflow, Process, ProcessError};
+use postroom_tests::bomb::*;
 use postroom_tests::face::{Log, watched};
 use postroom_tests::{Latch, act, eventually, idle_for_ever};
 use std::convert::Infallible;

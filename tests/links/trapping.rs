@@ -2,10 +2,12 @@
 
 use super::{linked_pair, partners};
 use postroom::prelude::*;
+use postroom_tests::bomb::with_one_worker;
 use postroom_tests::face::{Gate, with_runtime};
 use postroom_tests::partner::{Begin, Bound, LONG, Partner, Said, Trapper, fell_with};
 use postroom_tests::{Act, act};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 #[test]
 fn who_has_a_method_for_exits_hears_of_each_once_and_lives() {
@@ -235,5 +237,87 @@ fn a_hand_written_process_that_does_not_trap_exits_falls() {
         let end = pid.join();
         dying.kill();
         assert!(fell_with(&end.wait_timeout(LONG).unwrap(), dying));
+    });
+}
+
+/// Takes a link back, or a monitor, when the end of the other one has been heard and has not been given to a method.
+#[process]
+struct TakesBack {
+    told: Sender<Pid>,
+}
+
+impl TakesBack {
+    /// Hears what there is: it is given to a method when the one that runs is over.
+    async fn hear(ctx: &mut Context<Self>) {
+        assert!(ctx.receive_within::<String>(Duration::ZERO).await.is_none());
+    }
+}
+
+#[process]
+impl TakesBack {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn unlink(&mut self, ctx: &mut Context<Self>, others: Vec<Pid>, left: Pid) {
+        for other in &others {
+            other.link().expect("a process");
+            let end = other.join();
+            other.kill();
+            drop(end.await);
+        }
+        Self::hear(ctx).await;
+        for other in others.into_iter().filter(|other| *other != left) {
+            other.unlink().expect("a process");
+        }
+    }
+
+    #[message]
+    async fn demonitor(&mut self, ctx: &mut Context<Self>, others: Vec<Pid>, left: Pid) {
+        let mut monitors = vec![];
+        for other in &others {
+            monitors.push(other.monitor().expect("a process"));
+            let end = other.join();
+            other.kill();
+            drop(end.await);
+        }
+        Self::hear(ctx).await;
+        for monitor in monitors.into_iter().filter(|monitor| monitor.pid() != left) {
+            assert!(monitor.demonitor(), "it was still to come");
+            assert!(!monitor.demonitor(), "it has been taken back");
+        }
+    }
+
+    #[message]
+    fn told_all(&self) {}
+
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        let _over = self.told.send(exit.pid);
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        let _over = self.told.send(down.pid);
+    }
+}
+
+/// What lies heard in the process's table is taken out with the link or the monitor: that of others stays there. If it was left, a
+/// method would be told of an end that it has said it does not want to hear of; if all was taken, of one end too few.
+#[test]
+fn an_end_that_was_heard_is_not_told_once_its_link_or_monitor_is_taken_back() {
+    // With one worker the end of the others is over, and said, before this one goes on.
+    with_one_worker(|runtime| {
+        let (told, heard) = channel();
+        let takes_back = runtime.spawn(TakesBack { told }).serve().unwrap();
+        let others = || partners(runtime, 3).iter().map(|other| other.pid()).collect::<Vec<_>>();
+        let linked = others();
+        takes_back.unlink(linked.clone(), linked[1]).wait().unwrap();
+        takes_back.told_all().wait().unwrap();
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [linked[1]]);
+        let watched = others();
+        takes_back.demonitor(watched.clone(), watched[1]).wait().unwrap();
+        takes_back.told_all().wait().unwrap();
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [watched[1]]);
     });
 }

@@ -38,7 +38,7 @@ lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot/mod.rs idle=schedule
 token=table/slot/token.rs lay=table/slot/lay.rs send=table/slot/send.rs control=table/slot/control.rs
 ear=table/ear.rs bond=topology/bond.rs
 members=memberships.rs
-graph=wait_graph.rs ticket=ticket.rs
+graph=wait_graph.rs ticket=ticket.rs running=scheduler/running.rs
 permits=scheduler/permits.rs handoff=scheduler/handoff.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
@@ -145,7 +145,7 @@ mutant end-forgets-a-member        $members memberships 's/lock\(self\.shard\(pi
 mutant end-looks-for-no-member     $members memberships 's/load\(Ordering::SeqCst\) != 0/load(Ordering::SeqCst) > 1/'
 mutant edge-without-fence          $graph wait_graph '/^pub\(crate\) fn publish\(/,/^\}/ s/fence\(Ordering::SeqCst\);//'
 mutant closes-without-second-look  $graph wait_graph 's/let ring = ring\(places, from, wait\)\?;/let ring = vec![(from, wait)];/'
-mutant closes-and-keeps-its-edge   $graph wait_graph '/^fn close\(/,/^\}/ s/^    edge\.withdraw\(\);//'
+mutant closes-and-keeps-its-edge   $graph wait_graph '/^fn close</,/^\}/ s/^ +edge\.withdraw\(\);//'
 mutant ring-is-not-read-again      $graph wait_graph 's/ring\.iter\(\)\.all\(stands\)\.then_some\(ring\)/Some(ring)/'
 mutant edge-published-relaxed      $graph wait_graph '/fn publish\(&self/,/^    \}/ s/length as u64, Ordering::Release/length as u64, Ordering::Relaxed/'
 mutant edge-keeps-its-number       $graph wait_graph '/fn publish\(&self/,/^    \}/ s/self\.number\.store\(0, Ordering::Relaxed\);//'
@@ -153,6 +153,18 @@ mutant edge-rewritten-unfenced     $graph wait_graph '/fn publish\(&self/,/^    
 mutant edge-read-relaxed           $graph wait_graph '/fn read/,/^    \}/ s/(let before = .*Ordering::)Acquire/\1Relaxed/'
 mutant edge-read-without-fence     $graph wait_graph '/fn read/,/^    \}/ s/fence\(Ordering::Acquire\);//'
 mutant edge-is-not-read-again      $graph wait_graph 's/if self\.number\.load\(Ordering::Relaxed\) != before/if false/'
-mutant kept-counts-as-open         $ticket wait_graph 's/let kept = open\.map_addr.*$/let kept = open;/'
+mutant kept-counts-as-open         $ticket wait_graph '/fn is_open/,/^    \}/ s/has_no_mark_but\(TAKEN\)/has_no_mark_but(TAKEN | KEPT)/'
+
+mutant ticket-taken-though-withdrawn $ticket wait_graph '/^fn mark_as/,/^\}/ s/while !has_mark\(before, WITHDRAWN\)/while !has_mark(before, WITHDRAWN) || true/'
+mutant ticket-taken-by-a-store     $ticket wait_graph '/^fn mark_as/,/^\}/ s/match word\.compare_exchange_weak\(before, marked.*$/match Ok::<(), *mut Node>(word.store(marked, Ordering::Relaxed)) {/'
+mutant ticket-withdrawn-by-a-store $ticket wait_graph '/fn withdraw/,/^    \}/ s/self\.word\(\)\.compare_exchange\(open, withdrawn.*$/{ self.word().store(withdrawn, Ordering::Relaxed); !open.is_null() }/'
+mutant ticket-withdrawn-unmarked   $ticket wait_graph 's/self\.marked\(WANTED \| UNWANTED \| WITHDRAWN\)/self.marked(WANTED | UNWANTED)/'
+mutant ticket-closes-all-the-same  $graph wait_graph '/^fn close</,/^\}/ s/if own\.withdraw\(\) \{/if own.withdraw() || true {/'
+
+mutant running-is-not-begun        $running running '/fn begin/,/^    \}/ s/self\.0\.store\(.*$/let _ = ptr::from_ref(token.slot());/'
+mutant running-is-not-ended        $running running '/fn end/,/^    \}/ s/self\.0\.store\(.*$//'
+
+mutant end-keeps-the-late-letter   $lay life 's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'
+mutant end-goes-without-its-token  $lay life '/fn lay_dead/,/^    \}/ s/Lay::Refused \| Lay::Back\(Claim::Grave\) => Some\(self\.taken_up\(\)\)/Lay::Back(Claim::Grave) => Some(self.taken_up()), Lay::Refused => None/'
 
 exit $missed

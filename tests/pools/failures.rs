@@ -120,7 +120,7 @@ fn the_members_of_a_pool_that_gives_up_are_told_to_end_and_killed_if_they_do_not
         clock.advance(Duration::from_secs(5)).unwrap();
         let ends: Vec<_> = ends.into_iter().map(|end| end.wait()).collect();
         assert!(ends.contains(&ExitReason::Killed), "{ends:?}");
-        assert_eq!(kept.join().unwrap(), Err(CallError::Gone(ExitReason::Killed)));
+        assert_eq!(kept.join().unwrap(), Err(CallError::Died(ExitReason::Killed)));
         gave_up(&over.wait());
     });
 }

@@ -5,6 +5,7 @@
 //! into a failure; where something must not happen, the test makes something happen that comes after it.
 
 pub mod act;
+pub mod bomb;
 pub mod desk;
 pub mod face;
 pub mod hooks;

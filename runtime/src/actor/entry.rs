@@ -428,4 +428,35 @@ mod tests {
         assert!(convert::<f64>(Payload::new(i64::MAX)).is_err());
         assert!(convert::<bool>(Payload::new(1_i32)).is_err());
     }
+
+    /// With another limit, or one way without it, a float that stands for several whole numbers would become one of them.
+    #[test]
+    fn floats_are_whole_numbers_up_to_two_to_the_53rd() {
+        const LAST: i64 = 1 << 53;
+        for whole in [LAST - 1, LAST, 1 - LAST, -LAST] {
+            assert_eq!(convert::<i64>(Payload::new(whole as f64)).ok(), Some(whole));
+            assert_eq!(convert::<f64>(Payload::new(whole)).ok(), Some(whole as f64));
+        }
+        for beyond in [LAST + 1, LAST + 2, -LAST - 1, -LAST - 2, i64::MIN] {
+            assert!(convert::<f64>(Payload::new(beyond)).is_err(), "{beyond}");
+        }
+        for beyond in [LAST + 2, -LAST - 2, i64::MIN] {
+            assert!(convert::<i64>(Payload::new(beyond as f64)).is_err(), "{beyond}");
+            assert!(convert::<i128>(Payload::new(beyond as f64)).is_err(), "{beyond}");
+        }
+        for float in [1e300, -1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert!(convert::<i128>(Payload::new(float)).is_err(), "{float}");
+            assert!(convert::<u128>(Payload::new(float)).is_err(), "{float}");
+        }
+    }
+
+    /// A float that its type holds stays what it was, however large; one that only the larger type holds comes back.
+    #[test]
+    fn floats_of_any_size_convert_among_themselves() {
+        assert_eq!(convert::<f64>(Payload::new(f32::MAX)).ok(), Some(f64::from(f32::MAX)));
+        assert_eq!(convert::<f32>(Payload::new(f64::from(f32::MAX))).ok(), Some(f32::MAX));
+        assert_eq!(convert::<f32>(Payload::new(f64::INFINITY)).ok(), Some(f32::INFINITY));
+        assert!(convert::<f32>(Payload::new(f64::NAN)).is_ok_and(f32::is_nan));
+        assert!(convert::<f32>(Payload::new(1e300_f64)).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 use super::call::send;
 use crate::errors::SendError;
 use crate::oneshot::block_on;
+use crate::panics::{Site, ignore};
 use crate::pid::Pid;
 use crate::scheduler::aside::while_blocked;
 use crate::sync::{Arc, Mutex, lock};
@@ -42,7 +43,7 @@ impl<T> Shared<T> {
         drop(state);
         if let Some(waker) = waker {
             // Its executor's code, which those who answer are no part of.
-            crate::panics::ignore(|| waker.wake());
+            ignore(Site::StreamWaker, || waker.wake());
         }
     }
 }

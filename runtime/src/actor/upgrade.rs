@@ -24,6 +24,7 @@ use super::waker;
 use crate::clock::instant_now;
 use crate::exit::{ExitReason, Panic};
 use crate::oneshot::Oneshot;
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::Control;
@@ -157,7 +158,7 @@ fn wish<P: Actor, S: Successive>(
             }));
         }
     };
-    let make = move |old: P| match crate::panics::contain(|| make(old).into_result()) {
+    let make = move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
         Ok(Ok(new)) => {
             Ok(Box::new(move |seat| successor::<P, _, _>(new, seat, asker)) as Box<dyn FnOnce(Seat) -> Successor>)
         }

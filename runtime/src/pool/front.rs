@@ -14,6 +14,7 @@ use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
+use crate::panics::{Site, contain};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::pointing::Behind;
@@ -148,8 +149,7 @@ impl<K: Key> Front<K> {
                 state.totals.expired += 1;
             }
             drop(state);
-            // It may run the hook for dead letters, and the drop of a message.
-            if let Err(panic) = crate::panics::contain(|| self.carry_out(action)) {
+            if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
                 tracing::error!(%panic, "what a pool did panicked");
             }
             state = lock(&self.state);

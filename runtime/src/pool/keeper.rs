@@ -6,6 +6,7 @@ use crate::children::ChildSpawn;
 use crate::dead_letter::DeadLetterReason;
 use crate::errors::{CallError, InitError, ProcessError, SpawnError};
 use crate::exit::{ExitReason, Signal};
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::process::output::Status;
@@ -54,7 +55,7 @@ impl<K: Key> Keeper<K> {
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
         let Self { factory, host, .. } = self;
-        let started = crate::panics::contain(|| factory(ChildSpawn::bound(*host), key));
+        let started = contain(Site::MemberStart, || factory(ChildSpawn::bound(*host), key));
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {

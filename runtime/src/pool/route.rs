@@ -1,6 +1,6 @@
 //! Which lane of a pool a message belongs to: what its user said of messages of its type.
 
-use crate::panics::contain;
+use crate::panics::{Site, contain};
 use crate::payload::Payload;
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ impl<K: Clone + 'static> Routes<K> {
             return Route::All(*copy);
         }
         let key = match self.keys.get(&type_id) {
-            Some(key) => contain(|| key(message)).unwrap_or_else(|panic| {
+            Some(key) => contain(Site::PoolKey, || key(message)).unwrap_or_else(|panic| {
                 tracing::error!(%panic, message = message.type_name(), "the key of a pool's message panicked");
                 None
             }),

@@ -10,7 +10,7 @@ use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Content, Kind, Letter, Lying};
 use crate::mailbox::pool;
 use crate::package::Package;
-use crate::panics::dispose;
+use crate::panics::{Site, dispose};
 use crate::payload::Payload;
 use crate::topology::bond::{Bond, Ear};
 use crate::topology::bonds::Heard;
@@ -372,7 +372,7 @@ impl Feed {
         match end {
             None => *end = Some(reason),
             // Of a cancel that came second: its user's error is dropped with it.
-            Some(_) => dispose(reason, "an exit reason"),
+            Some(_) => dispose(Site::ReasonDrop, reason),
         }
     }
 
@@ -602,7 +602,7 @@ impl Drop for Feed {
         while let Some(mut node) = self.controls.pop() {
             let letter = node.take();
             pool::recycle(node);
-            dispose(letter, "a signal");
+            dispose(Site::EventDrop, letter);
         }
     }
 }

@@ -9,6 +9,7 @@ use super::local::{Context, with_current};
 use super::permits::Need;
 use super::thread::{CALLED, LOST};
 use crate::clock::forget_now;
+use crate::panics::{Site, contain};
 use crate::sync::{Ordering, fence, lock, park, yield_now};
 use std::cell::Cell;
 use std::ptr;
@@ -288,7 +289,7 @@ impl Host {
     pub(super) fn serve_line(&self) {
         for waker in self.idle.serve_line() {
             // A waker may be anybody's code.
-            if let Err(panic) = crate::panics::contain(|| waker.wake()) {
+            if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
                 tracing::error!(%panic, "the waker of something that blocks panicked");
             }
         }

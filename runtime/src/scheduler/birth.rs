@@ -12,6 +12,7 @@ use crate::mailbox::bound::Bound as MailboxBound;
 use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::name::Name;
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::EndWaiter;
@@ -242,7 +243,7 @@ impl Host {
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
         let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
-            let outcome = crate::panics::contain(|| newborn.start(&env));
+            let outcome = contain(Site::Start, || newborn.start(&env));
             let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
             outcome.inspect_err(|_| {
                 if self.has_hooks {

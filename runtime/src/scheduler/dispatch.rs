@@ -7,6 +7,7 @@
 use crate::caller::{self, Caller};
 use crate::command::{Command, Completion};
 use crate::errors::CommandError;
+use crate::panics::{Site, contain};
 use crate::payload::Payload;
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
@@ -116,7 +117,7 @@ impl Dispatcher {
             caller.fail_command(CommandError::Unregistered { command: command.type_name() });
             return;
         };
-        let outcome = crate::panics::contain(|| (handler.handle)(command, caller));
+        let outcome = contain(Site::Handler, || (handler.handle)(command, caller));
         if let Err(panic) = outcome {
             tracing::error!(%panic, "a command handler panicked");
             caller::blame_with(|_| CommandError::Panicked(panic.message.clone()));

@@ -35,7 +35,7 @@ use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
 use crate::memberships::MEMBERSHIPS;
 use crate::package::Package;
-use crate::panics::{Shown, dispose};
+use crate::panics::{Shown, Site, contain, dispose, ignore};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::body::Body;
@@ -56,7 +56,7 @@ pub(crate) fn end(host: &'static Host, token: Token, body: Option<Body>, reason:
     let mut ending = Ending { host, slot, pid, begun: 0, token, body, reason, result, handling: None, extras: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
-        crate::panics::ignore(|| tracing::error!(%pid, %panic, "a panic came from the end of a process"));
+        ignore(Site::Backstop, || tracing::error!(%pid, %panic, "a panic came from the end of a process"));
         gone = ending.go_on(ending.begun);
     }
     if is_reusable {
@@ -86,13 +86,13 @@ impl Ending {
     /// All stages, of which a panic costs the rest of one.
     #[inline]
     fn go(&mut self) -> Result<(), Panic> {
-        crate::panics::contain(|| self.go_from(0))
+        contain(Site::Backstop, || self.go_from(0))
     }
 
     /// The same, after so many.
     #[cold]
     fn go_on(&mut self, done: u8) -> Result<(), Panic> {
-        crate::panics::contain(|| self.go_from(done))
+        contain(Site::Backstop, || self.go_from(done))
     }
 
     #[inline(always)]
@@ -236,7 +236,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reaso
 
 /// Runs code of others after the end of a process, which no panic of theirs can change.
 fn guarded(body: impl FnOnce()) {
-    if let Err(panic) = crate::panics::contain(body) {
+    if let Err(panic) = contain(Site::Backstop, body) {
         tracing::error!(%panic, "one that waits for the end of a process panicked");
         crate::caller::blame(&ExitReason::Gone);
     }
@@ -245,8 +245,8 @@ fn guarded(body: impl FnOnce()) {
 /// Calls `close` and drops the state. Gives the panic of either.
 pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
     crate::caller::while_ending(reason, || {
-        let closed = crate::panics::contain(|| body.close());
-        let dropped = crate::panics::contain(|| drop(body));
+        let closed = contain(Site::Close, || body.close());
+        let dropped = contain(Site::StateDrop, || drop(body));
         let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
         crate::caller::blame(panic.as_ref().unwrap_or(reason));
         panic
@@ -319,7 +319,7 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                 match control {
                     Control::Join(join) => extras.get_or_insert_default().joined.push(join),
                     Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
-                    other => dispose(other, "a signal that came too late"),
+                    other => dispose(Site::EventDrop, other),
                 }
             } else if letter.kind != Kind::Signal {
                 token.slot().home().inspect(|home| {
@@ -334,7 +334,7 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
 fn hear(slot: &'static Slot, pid: Pid, extras: &mut Extras, bond: Bond) {
     let (from, _, Some(said)) = bond.open() else { return };
     let heard = extras.bonds().hear(from, &said);
-    dispose(said, "an exit reason");
+    dispose(Site::ReasonDrop, said);
     if let Heard::Answer(answer) = heard {
         say((slot, pid), from, answer);
     }

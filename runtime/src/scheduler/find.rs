@@ -40,6 +40,7 @@ use super::thread::Thread;
 use super::worker::Worker;
 use crate::clock::Moment;
 use crate::exit::Panic;
+use crate::panics::{Site, contain};
 use crate::sync::{Ordering, Steal, fence, spin};
 use crate::table::Token;
 
@@ -70,11 +71,11 @@ impl Context {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
         let mut desk = Desk::new(self.thread);
-        while let Err(panic) = crate::panics::contain(|| self.run_with(&mut desk)) {
+        while let Err(panic) = contain(Site::Turn, || self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
                 tracing::error!(%panic, "a panic came from between the turns of processes");
-                let _panic = crate::panics::contain(|| desk = Desk::new(self.thread));
+                let _panic = contain(Site::Backstop, || desk = Desk::new(self.thread));
                 super::values::forget_values();
             }
         }
@@ -84,7 +85,7 @@ impl Context {
     fn panicked_anew(&self, desk: &mut Desk, panic: Panic) -> Result<(), Panic> {
         let mut panic = panic;
         loop {
-            match crate::panics::contain(|| self.panicked(desk, panic)) {
+            match contain(Site::Backstop, || self.panicked(desk, panic)) {
                 Ok(seen_to) => return seen_to,
                 Err(another) => panic = another,
             }
@@ -274,6 +275,14 @@ impl Context {
                 self.visit_reactor();
                 if self.thread.attention() != 0 {
                     return self.find_when_called();
+                }
+                // T1: what a timer has queued here is told to nobody, as in a turn; so this thread does not lie down before it
+                // has looked, whether or not it may search.
+                if let Some(token) = self.take_near() {
+                    if self.host.has_work() || self.host.has_unkept_timers() {
+                        self.host.announce();
+                    }
+                    return Some(token);
                 }
                 (searching, visited) = (self.host.idle.start_searching(), true);
                 continue;

@@ -2,6 +2,7 @@
 
 use crate::dead_letter::DeadLetter;
 use crate::exit::ExitReason;
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::stall::Stall;
 
@@ -59,7 +60,8 @@ impl Hooks {
     /// Calls the start hooks in order; if one refuses, those before it are undone in reverse order.
     pub(crate) fn start(&self, process: &Started) -> Result<(), String> {
         for (index, hook) in self.hooks.iter().enumerate() {
-            let verdict = crate::panics::contain(|| hook.start(process)).unwrap_or_else(|panic| Err(panic.to_string()));
+            let verdict =
+                contain(Site::StartHook, || hook.start(process)).unwrap_or_else(|panic| Err(panic.to_string()));
             if let Err(refusal) = verdict {
                 self.undo_from(index, process);
                 return Err(refusal);
@@ -74,18 +76,18 @@ impl Hooks {
     }
 
     fn undo_from(&self, count: usize, process: &Started) {
-        self.hooks[..count].iter().rev().for_each(|hook| report(crate::panics::contain(|| hook.undo(process))));
+        self.hooks[..count].iter().rev().for_each(|hook| report(contain(Site::UndoHook, || hook.undo(process))));
     }
 
     /// Tells of a stall.
     pub(crate) fn stall(&self, stall: &Stall) {
         if let Some(hook) = &self.stall {
-            report(crate::panics::contain(|| hook(stall)));
+            report(contain(Site::StallHook, || hook(stall)));
         }
     }
 
     pub(crate) fn complete(&self, process: &Started, reason: &ExitReason) {
-        self.hooks.iter().for_each(|hook| report(crate::panics::contain(|| hook.complete(process, reason))));
+        self.hooks.iter().for_each(|hook| report(contain(Site::CompleteHook, || hook.complete(process, reason))));
     }
 }
 

@@ -20,6 +20,7 @@ use crate::clock::{Moment, Told};
 use crate::mailbox::bound::Bound;
 use crate::manual::Clock;
 use crate::names::Names;
+use crate::panics::{Site, contain};
 use crate::pid::{NodeId, Pid};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue, lock,
@@ -205,7 +206,7 @@ impl Host {
     /// Drops the users' own code: what it holds on to, such as the end of a channel, is let go.
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Err(panic) = crate::panics::contain(|| drop(user)) {
+        if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
             tracing::error!(%panic, "the drop of a hook or of a command handler panicked");
         }
     }
@@ -338,7 +339,7 @@ impl Host {
             }
             Due::Fire(action) => {
                 // It may clone or drop a user's message, or wake a task of some executor.
-                if let Err(panic) = crate::panics::contain(|| self.while_visiting(|| action.perform())) {
+                if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
                     tracing::error!(%panic, "what a timer did panicked");
                 }
                 1

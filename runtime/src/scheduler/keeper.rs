@@ -9,6 +9,7 @@ use crate::clock::{Moment, TimeKeeper, TimerKey, Told};
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Letter, NodeBox};
+use crate::panics::{Site, contain};
 use crate::sync::Ordering;
 use crate::table::{Admission, Keeper, Slot, Token};
 use std::ptr;
@@ -96,7 +97,7 @@ impl Sink for Host {
         }
         tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
         // Dropping the message is user code too, with or without a hook.
-        let outcome = crate::panics::contain(|| {
+        let outcome = contain(Site::DeadLetterHook, || {
             let mut letter = Some(letter);
             self.with_user(|user| {
                 if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {

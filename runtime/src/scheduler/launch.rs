@@ -8,16 +8,17 @@ use super::threads::Handle;
 use crate::sync::{lock, spawn_thread};
 use std::cell::Cell;
 use std::io;
+use std::ptr;
 
 thread_local! {
-    /// Whether this is a thread of a host.
-    static OF_A_HOST: Cell<bool> = const { Cell::new(false) };
+    /// The host whose thread this is, whatever it does now.
+    static OF_HOST: Cell<*const Host> = const { Cell::new(ptr::null()) };
 }
 
 /// Whether the calling thread is one of a host's, also while its process blocks.
 pub(crate) fn is_of_a_host() -> bool {
     // Not there any more in the destructors of a thread's own variables.
-    OF_A_HOST.try_with(Cell::get).unwrap_or(false)
+    !OF_HOST.try_with(Cell::get).unwrap_or(ptr::null()).is_null()
 }
 
 impl Host {
@@ -103,14 +104,19 @@ impl Host {
         self.serve_line();
     }
 
+    /// Whether the calling thread is one of this host's, whatever it does now: it would have to end first in a shutdown.
+    pub(crate) fn has_this_thread(&self) -> bool {
+        OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
+    }
+
     /// Runs `body` on a thread of the host, for as long as the thread is that.
     pub(super) fn inhabit(&'static self, context: &Context, body: impl FnOnce(&Context)) {
-        OF_A_HOST.set(true);
+        OF_HOST.set(self);
         crate::clock::go_by(self.told);
         crate::caller::collect_orphans();
         crate::panics::contain_thread();
         crate::dead_letter::set_sink(Some(self));
         context.user.within(|| context.enter(body));
-        OF_A_HOST.set(false);
+        OF_HOST.set(ptr::null());
     }
 }

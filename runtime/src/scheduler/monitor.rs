@@ -47,6 +47,7 @@ use super::permits::At;
 use super::stall::{Order, Rest, Seen, Sight, StepId, Watch, tick_of};
 use super::threads::Handle;
 use crate::clock::Moment;
+use crate::panics::{Site, contain, dispose, ignore};
 use crate::pid::Resident;
 use crate::stall::Stall;
 use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
@@ -243,13 +244,13 @@ const REPORTS: usize = 256;
 fn tell(user: Option<Arc<UserCode>>, stall: &Stall) {
     crate::panics::contain_thread();
     // A subscriber is users' code, too.
-    if let Err(panic) = crate::panics::contain(|| log(stall)) {
-        crate::panics::ignore(|| tracing::error!(%panic, "the log of a stall panicked"));
+    if let Err(panic) = contain(Site::StallLog, || log(stall)) {
+        ignore(Site::Backstop, || tracing::error!(%panic, "the log of a stall panicked"));
     }
     if let Some(user) = &user {
         user.hooks.stall(stall);
     }
-    crate::panics::dispose(user, "a hook");
+    dispose(Site::HookDrop, user);
 }
 
 fn log(stall: &Stall) {

@@ -36,6 +36,7 @@ use crate::anchored::Anchored;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
+use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::{InitContext, Process};
@@ -60,11 +61,11 @@ fn begin<P: Process>(
     ctx: &mut InitContext<'_>,
 ) -> Begun {
     let panicked = |panic| SpawnError::Init(InitError::Panicked(panic));
-    let mut process = match crate::panics::contain(make) {
+    let mut process = match contain(Site::Make, make) {
         Ok(process) => Anchored::new(process),
         Err(panic) => return Begun { body: None, outcome: Err(panicked(panic)), traps: false },
     };
-    let outcome = crate::panics::contain(|| {
+    let outcome = contain(Site::Start, || {
         let first = start(process.get_mut(), ctx)?;
         Ok::<_, InitError>((first, process.get().traps_exits()))
     });

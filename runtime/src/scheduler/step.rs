@@ -30,7 +30,7 @@ use crate::exit::{ExitReason, Panic};
 use crate::mailbox::lanes::Controls;
 use crate::mailbox::pool;
 use crate::package::Package;
-use crate::panics::dispose;
+use crate::panics::{Site, contain, dispose};
 use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
@@ -202,7 +202,7 @@ impl Context {
             self.after(desk, &mut token, Outcome::Panic(panic))
         } else {
             // Not even what follows from a panic went well: nothing more is made of what the step has left behind.
-            dispose(std::mem::replace(desk, Desk::new(self.thread)), "what a step had written");
+            dispose(Site::StatusDrop, std::mem::replace(desk, Desk::new(self.thread)));
             desk.end(ExitReason::Panic(panic.into()), None)
         };
         if let Some(token) = self.conclude(desk, token, after) {
@@ -338,9 +338,9 @@ impl Context {
                 let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
                 let own = out.into_own();
                 // What is in them are values of users, with drops of their own.
-                let _panic = crate::panics::contain(|| drop(events));
+                let _panic = contain(Site::EventDrop, || drop(events));
                 if let Some(own) = own {
-                    let _panic = crate::panics::contain(|| desk.written.add(own));
+                    let _panic = contain(Site::StatusDrop, || desk.written.add(own));
                 }
             }
             outcome
@@ -407,7 +407,7 @@ impl Context {
             return Ok(());
         }
         let handles_cancel = match token.body() {
-            Some(body) => crate::panics::contain(|| body.handles_cancel()),
+            Some(body) => contain(Site::HandlesCancel, || body.handles_cancel()),
             None => Ok(false),
         };
         desk.feed.cancel(matches!(handles_cancel, Ok(true)));
@@ -494,14 +494,14 @@ impl Context {
         }
         if let Some(reason) = reason {
             // What the step wanted to be holds users' values, with drops of their own.
-            let _panic = crate::panics::contain(|| drop(status));
+            let _panic = contain(Site::StatusDrop, || drop(status));
             return desk.end(reason, None);
         }
         match (status, end) {
             (Status::Done(result), _) => desk.end(ExitReason::Normal, result),
             (Status::Ended(reason, result), _) => desk.end(reason, result),
             (status, Some(reason)) => {
-                let _panic = crate::panics::contain(|| drop(status));
+                let _panic = contain(Site::StatusDrop, || drop(status));
                 desk.end(reason, None)
             }
             (Status::Upgrade(successor), None) => match super::succeed::succeed(token, *successor) {
@@ -571,7 +571,7 @@ impl Context {
 #[cold]
 fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
     let Some(body) = token.body() else { return Ok(()) };
-    crate::panics::contain(|| upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
+    contain(Site::AskedToUpgrade, || upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
 }
 
 /// Logs that a step has contradicted itself.
@@ -580,7 +580,7 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
     let Contradiction { holds, ignored } = contradiction;
     let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().card.names()) else { return };
     // A subscriber is code of users.
-    let _panic = crate::panics::contain(|| {
+    let _panic = contain(Site::StepLog, || {
         tracing::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
     });
 }

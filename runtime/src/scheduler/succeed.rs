@@ -8,6 +8,7 @@
 
 use super::end::close;
 use crate::exit::ExitReason;
+use crate::panics::{Site, contain};
 use crate::process::handover::Successor;
 use crate::sync::Ordering;
 use crate::table::Token;
@@ -20,11 +21,11 @@ const ENTRY: &&str = &"(upgrade)";
 /// process is to end.
 pub(super) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitReason> {
     let Successor { body, kind, done } = successor;
-    let new_traps = crate::panics::contain(|| body.traps_exits());
+    let new_traps = contain(Site::TrapsExits, || body.traps_exits());
     let old = token.body().replace(body);
     token.slot().card.kind.store(ptr::from_ref(kind).cast_mut(), Ordering::Release);
     token.slot().card.entry.store(ptr::from_ref::<&'static str>(ENTRY).cast_mut(), Ordering::Release);
-    let old_traps = old.as_ref().map(|old| crate::panics::contain(|| old.traps_exits()));
+    let old_traps = old.as_ref().map(|old| contain(Site::TrapsExits, || old.traps_exits()));
     // What the process has said itself, with `trap_exits`, stands if both definitions are alike.
     match (old_traps, &new_traps) {
         (Some(Ok(old)), Ok(new)) if old != *new => token.make_extras().bonds().trap(*new),

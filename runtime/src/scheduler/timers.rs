@@ -37,6 +37,7 @@ use super::wheel::{Key, Wheel};
 use crate::clock::{Moment, SharedMoment, TimerKey};
 use crate::mailbox::node::Kind;
 use crate::mailbox::pool;
+use crate::panics::{Site, contain};
 use crate::payload::Payload;
 use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::table::Slot;
@@ -245,7 +246,7 @@ impl Timers {
             shared.next.store(Moment::NEVER);
             drop(wheel);
             // A timer may hold a user's message.
-            actions.into_iter().for_each(|action| drop(crate::panics::contain(|| drop(action))));
+            actions.into_iter().for_each(|action| drop(contain(Site::TimerDrop, || drop(action))));
         }
         self.raise();
     }

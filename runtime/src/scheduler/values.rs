@@ -1,5 +1,6 @@
 //! The values that a process hands on to what it spawns, as the thread that runs or starts it has them.
 
+use crate::panics::{Site, contain};
 use crate::sync::Arc;
 use crate::table::extras::Values;
 use std::any::{Any, TypeId};
@@ -51,7 +52,7 @@ pub(crate) fn forget_values() {
 pub(crate) fn set_values(values: Option<Values>) {
     // Dropped when the cell is free again, and under guard: the last one to hold a value runs its user's drop.
     let before = replace_values(values);
-    if let Err(panic) = crate::panics::contain(|| drop(before)) {
+    if let Err(panic) = contain(Site::InheritedDrop, || drop(before)) {
         tracing::error!(%panic, "the drop of an inherited value panicked");
     }
 }

@@ -13,6 +13,7 @@ use crate::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::exit::{Cancel, Exit, ExitReason, Signal};
 use crate::package::Package;
+use crate::panics::{Site, contain};
 use crate::payload::Payloads;
 use crate::pid::Pid;
 use crate::process::output::Status;
@@ -195,7 +196,7 @@ impl Driver {
                     self.names.remove(&member.post.name);
                     self.roll.remove(&member.post);
                     // Its closure is the user's.
-                    let _panic = crate::panics::contain(|| drop(member));
+                    let _panic = contain(Site::ChildDrop, || drop(member));
                 }
             }
             Action::Finished(end) => self.end = Some(end),

@@ -4,7 +4,7 @@ use super::slot::Slot;
 use crate::exit::ExitReason;
 use crate::mailbox::node::{Kind, Letter};
 use crate::mailbox::pool;
-use crate::panics::dispose;
+use crate::panics::{Site, dispose};
 use crate::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::process::control::Control;
@@ -30,7 +30,7 @@ impl Ear for Slot {
         // SAFETY: as the caller promises; the reference ends with this statement.
         let heard = unsafe { self.own_extras() }.bonds.get_or_insert_default().hear(from, &said);
         // Not before: the last holder of an exit reason runs the drop of its user's error, which may come back here.
-        dispose(said, "an exit reason");
+        dispose(Site::ReasonDrop, said);
         let Heard::Answer(answer) = heard else { return heard };
         if let Some(back) = back {
             back.tell(from, Bond::new(me, from, None, answer));

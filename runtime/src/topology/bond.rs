@@ -3,7 +3,7 @@
 use super::bonds::{Bonds, Cause, Heard, Said};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Letter;
-use crate::panics::dispose;
+use crate::panics::{Site, dispose};
 use crate::pid::{Pid, Resident};
 
 /// Where a process hears such things, seen from below: its slot.
@@ -94,7 +94,7 @@ impl Drop for Bond {
         if let (Some(answer), Some(back)) = (said.answer_for_the_dead(), self.back) {
             back.tell(self.from, Self::new(self.to, self.from, None, answer));
         }
-        dispose(said, "an exit reason");
+        dispose(Site::ReasonDrop, said);
     }
 }
 

@@ -1,11 +1,17 @@
 //! A stand-in for the guards around users' code: the models run none.
 
+/// Those of the modules that are modelled.
+pub(crate) enum Site {
+    ValueDrop,
+    ReasonDrop,
+}
+
 /// Runs `body`.
-pub(crate) fn ignore(body: impl FnOnce()) {
+pub(crate) fn ignore(_site: Site, body: impl FnOnce()) {
     body();
 }
 
 /// Drops `value`.
-pub(crate) fn dispose<T>(value: T, _what: &'static str) {
+pub(crate) fn dispose<T>(_site: Site, value: T) {
     drop(value);
 }

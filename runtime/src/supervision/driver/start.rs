@@ -8,6 +8,7 @@ use super::super::status::LastEnd;
 use super::{Driver, Happened, Id};
 use crate::children::ChildSpawn;
 use crate::exit::ExitReason;
+use crate::panics::{Site, contain};
 use crate::sync::lock;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ impl Driver {
         let life = Life::new(id, post.clone(), ear);
         let estate = lock(&post.estate).clone().map(Estate::into_any);
         let door = ChildSpawn::guarded(self.host, life.clone(), estate);
-        let started = crate::panics::contain(|| (member.start)(door));
+        let started = contain(Site::ChildStart, || (member.start)(door));
         if let Some(pid) = life.born() {
             // Spawned with a link, the child would take its supervisor along when it fails.
             let _no_link = pid.unlink();

@@ -37,6 +37,8 @@ pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
 pub(super) const NO_SECOND_ANNOUNCEMENT: Fault = Fault::Driver(11);
 /// Whoever is taken off the list for own work is not woken.
 pub(super) const OWN_WORK_WAKES_NOBODY: Fault = Fault::Driver(12);
+/// A thread that has fired a timer may lie down with what that has queued.
+pub(super) const FIRED_AND_LEFT: Fault = Fault::Driver(16);
 /// The monitor moves what is in a run-next slot while its thread may lie down.
 pub(super) const MOVED_BY_HAND: Fault = Fault::Driver(4);
 
@@ -162,7 +164,7 @@ pub(super) struct World {
     /// The jobs that have run.
     run: [Flag; 3],
     pub(super) left: AtomicUsize,
-    /// Whether a timer is pending. It is due at once, and its action counts as the job after the others.
+    /// Whether a timer is pending. It is due at once, and what it wakes counts as the job after the others.
     timer: AtomicBool,
     stopped: AtomicBool,
     habits: Habits,
@@ -337,9 +339,14 @@ impl World {
         self.next[thread].swap(0, Ordering::AcqRel).checked_sub(1)
     }
 
+    /// That with this number: one of the jobs, or what a timer has woken.
+    fn job(&self, number: usize) -> Job {
+        self.jobs.get(number).copied().unwrap_or(Job::Short)
+    }
+
     /// Runs one job, as `Context::turn` would a step.
     fn turn(&self, me: usize, job: usize) {
-        match self.jobs[job] {
+        match self.job(job) {
             Job::Short => {}
             Job::WaitsFor(other) => self.run[other].wait(),
             Job::Wakes(other) => {
@@ -450,7 +457,15 @@ impl World {
                 if searching && self.idle.stop_searching() && self.has_work(me) {
                     self.announce();
                 }
-                self.keep_time();
+                self.keep_time(me);
+                if !fault::is(FIRED_AND_LEFT)
+                    && let Some(job) = self.take_near(me)
+                {
+                    if self.has_work(me) || self.has_unkept_timers() {
+                        self.announce();
+                    }
+                    return Some(job);
+                }
                 searching = self.idle.start_searching();
                 continue;
             }
@@ -460,10 +475,10 @@ impl World {
     }
 
     /// `Context::keep_time`: what is due is fired, not by one who counts as searching.
-    fn keep_time(&self) {
+    fn keep_time(&self, me: usize) {
         if self.timer.swap(false, Ordering::AcqRel) {
             reach("fired a timer");
-            self.has_run(self.jobs.len());
+            self.push_next(me, self.jobs.len());
         }
     }
 
@@ -542,7 +557,7 @@ impl World {
         let job = self.global.pop().or_else(|| self.deques.iter().find_map(Queue::pop));
         if let Some(job) = job {
             reach("took over");
-            assert!(matches!(self.jobs[job], Job::Short), "another one would be stuck");
+            assert!(matches!(self.job(job), Job::Short), "another one would be stuck");
             self.has_run(job);
         } else if self.timer.load(Ordering::SeqCst) && self.timer.swap(false, Ordering::AcqRel) {
             reach("took over");

@@ -295,6 +295,14 @@ fn fault_no_look_at_timers() {
     fault::with(NO_LOOK_AT_TIMERS, a_timer_for_one_thread);
 }
 
+/// Was there once: a thread that had fired a timer, and might not search since another one did, lay down with what the timer
+/// had queued.
+#[test]
+#[should_panic]
+fn fault_fired_and_left() {
+    fault::with(FIRED_AND_LEFT, a_timer_for_two_threads);
+}
+
 /// The monitor sleeps on while a step holds up what it has woken.
 #[test]
 #[should_panic = "deadlock"]

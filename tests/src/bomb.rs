@@ -1,8 +1,8 @@
 //! Values and calls that go off.
 
+use crate::face::watched;
 use postroom::prelude::*;
 use postroom::{Builder, Ended, Event, Process, ProcessError};
-use postroom_tests::face::watched;
 use std::fmt;
 use std::panic::panic_any;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 /// Far more than a step takes: it ends a wait that would hang.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Panics with a payload that panics as it is dropped, with one that does so too, and so on.
-pub(crate) fn explode(depth: usize) -> ! {
+pub fn explode(depth: usize) -> ! {
     match depth {
         0 => panic!("a bomb"),
         depth => panic_any(Payload(depth)),
@@ -34,13 +34,13 @@ impl Drop for Payload {
 
 /// Goes off as it is dropped, and counts that.
 #[derive(Debug)]
-pub(crate) struct Bomb {
-    pub(crate) depth: usize,
-    pub(crate) went_off: Arc<AtomicUsize>,
+pub struct Bomb {
+    pub depth: usize,
+    pub went_off: Arc<AtomicUsize>,
 }
 
 impl Bomb {
-    pub(crate) fn new(depth: usize, went_off: &Arc<AtomicUsize>) -> Self {
+    pub fn new(depth: usize, went_off: &Arc<AtomicUsize>) -> Self {
         Self { depth, went_off: went_off.clone() }
     }
 }
@@ -57,7 +57,7 @@ impl Drop for Bomb {
 
 /// An error that goes off as it is dropped.
 #[derive(Debug)]
-pub(crate) struct BombError(#[expect(dead_code, reason = "for its drop")] pub(crate) Bomb);
+pub struct BombError(pub Bomb);
 
 impl fmt::Display for BombError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,7 +69,7 @@ impl std::error::Error for BombError {}
 
 /// An error that goes off as it is shown.
 #[derive(Debug)]
-pub(crate) struct Unspeakable;
+pub struct Unspeakable;
 
 impl fmt::Display for Unspeakable {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,7 +80,7 @@ impl fmt::Display for Unspeakable {
 impl std::error::Error for Unspeakable {}
 
 /// A waker that goes off.
-pub(crate) struct BombWaker;
+pub struct BombWaker;
 
 impl Wake for BombWaker {
     fn wake(self: Arc<Self>) {
@@ -88,17 +88,17 @@ impl Wake for BombWaker {
     }
 }
 
-pub(crate) fn bomb_waker() -> Waker {
+pub fn bomb_waker() -> Waker {
     Waker::from(Arc::new(BombWaker))
 }
 
 /// Two workers, and a shutdown that fails a test soon if it is not clean.
-pub(crate) fn builder() -> Builder {
+pub fn builder() -> Builder {
     Runtime::builder().workers(2).shutdown_deadline(PATIENCE)
 }
 
 /// Runs `body` with a runtime, which must still be sound afterwards.
-pub(crate) fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
+pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().build().expect("two workers are no unusual wish");
         body(&runtime);
@@ -109,7 +109,7 @@ pub(crate) fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
 }
 
 /// The same with one worker, whose steps are none of them a stall.
-pub(crate) fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
+pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().workers(1).stall_limit(Duration::MAX).build().expect("one worker is no unusual wish");
         body(&runtime);
@@ -119,19 +119,19 @@ pub(crate) fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
 }
 
 /// Others go on: as many as there are workers meet, each in a step.
-pub(crate) fn unharmed(runtime: &Runtime) {
+pub fn unharmed(runtime: &Runtime) {
     let steps = Arc::new(AtomicUsize::new(0));
     let meet = |_| {
         let steps = steps.clone();
         let step = move |events: &mut Events<'_>, out: &mut StepOutput<'_>| {
             if let Some(Event::Message(_)) = events.next() {
                 steps.fetch_add(1, SeqCst);
-                postroom_tests::eventually(|| steps.load(SeqCst) == 2);
+                crate::eventually(|| steps.load(SeqCst) == 2);
                 out.done();
             }
             Ok(())
         };
-        runtime.spawn_process(postroom_tests::act(step)).start().expect("a bystander starts")
+        runtime.spawn_process(crate::act(step)).start().expect("a bystander starts")
     };
     let pids: Vec<Pid> = (0..2).map(meet).collect();
     let ends: Vec<_> = pids.iter().map(|pid| pid.join()).collect();
@@ -143,16 +143,16 @@ pub(crate) fn unharmed(runtime: &Runtime) {
 
 /// How a process ends, and that it is gone.
 #[track_caller]
-pub(crate) fn ended(pid: Pid, end: Ended) -> ExitReason {
+pub fn ended(pid: Pid, end: Ended) -> ExitReason {
     let Some(reason) = end.wait_timeout(PATIENCE) else { panic!("{pid} has not ended") };
     assert!(!pid.is_alive() && !pid.kill(), "{pid} has ended, and lives");
     reason
 }
 
 /// A process that hears of the ends of others.
-pub(crate) struct Listener {
-    pub(crate) monitors: Vec<Pid>,
-    pub(crate) heard: postroom_tests::face::Log<ExitReason>,
+pub struct Listener {
+    pub monitors: Vec<Pid>,
+    pub heard: crate::face::Log<ExitReason>,
 }
 
 impl Process for Listener {

@@ -1,0 +1,204 @@
+//! What hostile code does where the runtime calls it, and the runtime that it does it to.
+
+use postroom::prelude::*;
+use postroom::{Builder, Host};
+use postroom_tests::bomb::{PATIENCE, explode, unharmed};
+use postroom_tests::{eventually, idle_for_ever};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Panics,
+    /// And so does the drop of what it has panicked with, and of what that has panicked with.
+    PanicsInDroppingThePanic,
+    /// Does whatever the runtime offers to code that may run anywhere.
+    ReEnters,
+    /// Goes on until other processes have done a round of work.
+    TakesLong,
+    /// Forgets what it was given.
+    Forgets,
+    /// Shuts the runtime down.
+    ShutsDown,
+}
+
+/// Code of a user that does its deed once.
+pub(crate) struct Hostile {
+    deed: Deed,
+    is_armed: AtomicBool,
+    struck: AtomicUsize,
+    is_over: AtomicBool,
+    runtime: Mutex<Option<Runtime>>,
+    host: OnceLock<Host>,
+    /// Lives as long as the runtime.
+    target: OnceLock<Pid>,
+}
+
+impl Hostile {
+    pub(crate) fn new(deed: Deed) -> Arc<Self> {
+        Arc::new(Self {
+            deed,
+            is_armed: AtomicBool::new(true),
+            struck: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            runtime: Mutex::default(),
+            host: OnceLock::new(),
+            target: OnceLock::new(),
+        })
+    }
+
+    /// Builds the runtime of a case.
+    pub(crate) fn run(&self, build: impl FnOnce(Builder) -> Builder) -> Host {
+        let builder = Runtime::builder().workers(2).shutdown_deadline(PATIENCE);
+        let armed = self.is_armed.swap(false, SeqCst);
+        let runtime = build(builder).build().expect("two workers are no unusual wish");
+        let host = *self.host.get_or_init(|| runtime.host());
+        self.target.get_or_init(|| runtime.spawn_process(idle_for_ever()).start().expect("it starts"));
+        *self.runtime.lock().expect("no panic") = Some(runtime);
+        self.is_armed.store(armed, SeqCst);
+        host
+    }
+
+    /// One like any other, for a case that needs nothing else.
+    pub(crate) fn plain(&self) -> Host {
+        self.run(|builder| builder)
+    }
+
+    pub(crate) fn panics(&self) -> bool {
+        matches!(self.deed, Deed::Panics | Deed::PanicsInDroppingThePanic)
+    }
+
+    pub(crate) fn shuts_down(&self) -> bool {
+        self.deed == Deed::ShutsDown
+    }
+
+    /// From here on it does its deed when it is called, and not before.
+    pub(crate) fn disarm(&self) {
+        self.is_armed.store(false, SeqCst);
+    }
+
+    pub(crate) fn arm(&self) {
+        self.is_armed.store(true, SeqCst);
+    }
+
+    pub(crate) fn has_struck(&self) -> bool {
+        self.struck.load(SeqCst) > 0
+    }
+
+    /// The runtime calls it.
+    pub(crate) fn strike(&self) {
+        self.strike_with(());
+    }
+
+    /// The same, with what it was given.
+    pub(crate) fn strike_with<T>(&self, given: T) {
+        // A second panic while the first unwinds would end the program, whoever catches the first.
+        if thread::panicking() || !self.is_armed.swap(false, SeqCst) {
+            return;
+        }
+        self.struck.fetch_add(1, SeqCst);
+        let _over = Over(&self.is_over);
+        match self.deed {
+            Deed::Panics => explode(0),
+            Deed::PanicsInDroppingThePanic => explode(2),
+            Deed::ReEnters => self.re_enter(),
+            Deed::TakesLong => {
+                let Some(&host) = self.host.get() else { return };
+                thread::spawn(move || others_go_on(host)).join().expect("others were kept from their work");
+            }
+            Deed::Forgets => std::mem::forget(given),
+            Deed::ShutsDown => {
+                let runtime = self.runtime.lock().expect("no panic").take();
+                // Inside of a process that is an error, and begins it.
+                let _outcome = runtime.map(Runtime::shutdown);
+            }
+        }
+    }
+
+    fn re_enter(&self) {
+        let (Some(&host), Some(&target)) = (self.host.get(), self.target.get()) else { return };
+        let _bound = target.link().and_then(|()| target.unlink());
+        let _watched = target.monitor().map(|monitor| monitor.demonitor());
+        let _sent = host.send(target, 7_u8);
+        let _tried = host.try_send(target, 7_u8);
+        let call: Call<u8, (), Infallible> = Call::new(target, "none", 7);
+        let _later = call.send_after(Duration::from_nanos(1));
+        let call: Call<u8, (), Infallible> = Call::new(target, "none", 7);
+        let _called = call.send();
+        for end in [Pid::kill, Pid::stop] {
+            if let Ok(pid) = host.spawn_process(idle_for_ever()).start() {
+                let _waits = pid.join();
+                end(pid);
+            }
+        }
+        let _cancelled = host.spawn_process(idle_for_ever()).named("re-entered").start().map(|pid| pid.cancel("over"));
+        let _seen = (host.whereis("re-entered"), host.statistics(), host.processes(), target.info());
+    }
+
+    /// The runtime is sound, and ends as it should; and the deed has been done.
+    pub(crate) fn finish(&self) {
+        // It may have been called by a thread that is still at it, with the worker that others need to be found unharmed.
+        eventually(|| !self.has_struck() || self.is_over.load(SeqCst));
+        let runtime = self.runtime.lock().expect("no panic").take();
+        match runtime {
+            Some(runtime) => {
+                unharmed(&runtime);
+                let report = runtime.shutdown().expect("asked from outside");
+                assert!(report.is_clean(), "{report}");
+            }
+            None => {
+                let host = self.host.get().expect("a case has a runtime");
+                eventually(|| host.statistics().live == 0);
+            }
+        }
+        eventually(|| self.has_struck());
+        assert_eq!(self.struck.load(SeqCst), 1);
+    }
+}
+
+/// Says so when a deed is over, however it ends.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// A process that is spawned, called, sleeps and is joined; nothing of the kind if the runtime goes down.
+fn others_go_on(host: Host) {
+    let Ok(sleeper) = host.spawn(Sleeper).serve() else { return };
+    let slept = sleeper.sleep().timeout(PATIENCE).wait();
+    assert!(matches!(slept, Ok(()) | Err(CallError::Gone(_) | CallError::Died(_) | CallError::Shutdown)), "{slept:?}");
+    let over = sleeper.pid().join();
+    sleeper.pid().stop();
+    assert!(over.wait_timeout(PATIENCE).is_some());
+    let _seen = (host.statistics(), host.processes());
+}
+
+#[process]
+struct Sleeper;
+
+#[process]
+impl Sleeper {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn sleep(&mut self, ctx: &mut Context<Self>) {
+        ctx.sleep(Duration::from_nanos(1)).await;
+    }
+}
+
+/// Does the deed as it is dropped.
+pub(crate) struct Fuse(pub(crate) Arc<Hostile>);
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        self.0.strike();
+    }
+}

@@ -1,0 +1,166 @@
+//! By which functions and traits code of users comes into the runtime, and which guard is around it then.
+//!
+//! The list is checked against the source: a public function that takes a closure, a future, a hook or an object, and a public
+//! trait, that are not in it, fail. So whoever opens a new door says here where its code is called, and the sites have a case
+//! each. (What this does not see: code that comes in as a type parameter of a function that is no closure, such as the `Drop`
+//! of a message. That is what `ValueDrop` and `ReasonDrop` are about.)
+
+use postroom::__private::caught;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// It runs where the user called the function: a panic is that caller's own.
+const CALLER: &str = "the caller";
+/// Implemented by generated code, or sealed: it runs in a step or where an address is used.
+const GENERATED: &str = "generated";
+
+#[rustfmt::skip]
+const DOORS: &[(&str, &[&str])] = &[
+    // A process, and what runs in its steps.
+    ("process/mod.rs trait Process", &["Start", "Turn", "Close", "StateDrop", "HandlesCancel", "TrapsExits", "AskedToUpgrade"]),
+    ("actor/attach.rs attach_with", &["Turn"]),
+    ("actor/attach.rs then", &["Turn"]),
+    ("actor/blocking.rs blocking", &["Turn"]),
+    ("actor/context.rs run", &["Turn"]),
+    ("actor/context.rs shield", &["Turn"]),
+    ("actor/context.rs then", &["Turn"]),
+    ("actor/context.rs timeout", &["Turn"]),
+    ("actor/serve.rs serve_until", &["Turn"]),
+    ("actor/upgrade.rs upgrade", &["UpgradeMake", "AskedToUpgrade", "StatusDrop"]),
+    ("children.rs of_pinned", &["Make"]),
+    ("children.rs process_pinned", &["Make"]),
+    ("inside.rs spawn_pinned", &["Make"]),
+    ("inside.rs spawn_process_pinned", &["Make"]),
+    ("runtime.rs spawn_pinned", &["Make"]),
+    ("runtime.rs spawn_process_pinned", &["Make"]),
+    // What a runtime is built with, and what is registered with it.
+    ("builder.rs handler", &["Handler", "HookDrop"]),
+    ("builder.rs hook", &["StartHook", "UndoHook", "CompleteHook", "HookDrop"]),
+    ("builder.rs on_dead_letter", &["DeadLetterHook", "HookDrop"]),
+    ("builder.rs on_stall", &["StallHook", "HookDrop"]),
+    ("command.rs trait Command", &["ValueDrop"]),
+    ("runtime.rs register_pinned", &["TypeStart", "TypeDrop"]),
+    ("runtime.rs register_upgrade", &["UpgradeMake", "TypeDrop"]),
+    ("runtime.rs register_with", &["TypeStart", "TypeDrop"]),
+    ("scheduler/hooks.rs trait Hook", &["StartHook", "UndoHook", "CompleteHook", "HookDrop"]),
+    // Trees and pools.
+    ("pool/face.rs by_hash", &["PoolKey"]),
+    ("pool/face.rs by_key", &["PoolKey"]),
+    ("pool/face.rs key", &["PoolKey"]),
+    ("pool/face.rs spawn", &["MemberStart"]),
+    ("supervision/child.rs new", &["ChildStart", "ChildDrop"]),
+    ("supervision/child.rs once", &["ChildStart", "ChildDrop"]),
+    ("supervision/supervisor.rs child", &["ChildStart", "ChildDrop"]),
+    // Errors of users: shown, and dropped as exit reasons.
+    ("command.rs fail", &["ReasonDrop", "Display"]),
+    ("errors/starting.rs failed", &["ReasonDrop", "Display"]),
+    ("errors/stepping.rs new", &["ReasonDrop", "Display"]),
+    ("exit.rs error", &["ReasonDrop", "Display"]),
+    // What runs in the frame of the one who calls.
+    ("actor/reply.rs answer_result", &[CALLER]),
+    ("actor/stream.rs new", &[CALLER]),
+    ("package.rs answer", &[CALLER]),
+    ("relay.rs connect", &[CALLER]),
+    ("relay.rs trait Receiver", &[CALLER]),
+    ("runtime.rs block_on", &[CALLER]),
+    ("scheduler/aside.rs block_in_place", &[CALLER]),
+    // For `#[process]` and `#[protocol]`, or sealed.
+    ("actor/address.rs trait NarrowOf", &[GENERATED]),
+    ("actor/addressed.rs trait Addressed", &[GENERATED]),
+    ("actor/addressed.rs trait Link", &[GENERATED]),
+    ("actor/definition.rs trait Actor", &[GENERATED]),
+    ("actor/definition.rs trait Declared", &[GENERATED]),
+    ("actor/definition.rs trait Handles", &[GENERATED]),
+    ("actor/definition.rs trait Mobile", &[GENERATED]),
+    ("actor/entry.rs future", &[GENERATED]),
+    ("actor/entry.rs sync", &[GENERATED]),
+    ("actor/entry.rs trait ByDebug", &[GENERATED]),
+    ("actor/entry.rs trait ByDisplay", &[GENERATED]),
+    ("actor/entry.rs trait ByType", &[GENERATED]),
+    ("actor/entry.rs trait Fallible", &[GENERATED]),
+    ("actor/entry.rs trait InitOutcome", &[GENERATED]),
+    ("actor/entry.rs trait TakeJson", &[GENERATED]),
+    ("actor/entry.rs trait TakeValue", &[GENERATED]),
+    ("actor/entry.rs wire_result", &[GENERATED]),
+    ("actor/placement.rs hold_only_what_is_send_or_write_process_pinned", &[GENERATED]),
+    ("actor/placement.rs trait Anywhere", &[GENERATED]),
+    ("actor/placement.rs trait OfAll", &[GENERATED]),
+    ("actor/placement.rs trait OfFaulty", &[GENERATED]),
+    ("actor/placement.rs trait OfMobile", &[GENERATED]),
+    ("actor/placement.rs trait OfPinned", &[GENERATED]),
+    ("actor/protocol.rs trait Chain", &[GENERATED]),
+    ("actor/protocol.rs trait HandlesAll", &[GENERATED]),
+    ("actor/protocol.rs trait Lists", &[GENERATED]),
+    ("actor/protocol.rs trait MessagesFrom", &[GENERATED]),
+    ("actor/protocol.rs trait Named", &[GENERATED]),
+    ("actor/protocol.rs trait Plain", &[GENERATED]),
+    ("actor/protocol.rs trait Protocol", &[GENERATED]),
+    ("actor/protocol.rs trait Serves", &[GENERATED]),
+    ("actor/spawn.rs start_async", &[GENERATED]),
+    ("actor/spawn.rs start_sync", &[GENERATED]),
+    ("actor/target.rs trait SendTo", &[GENERATED]),
+    ("actor/upgrade.rs trait Successive", &[GENERATED]),
+    ("children.rs trait Spawned", &[GENERATED]),
+    ("exit.rs trait SignalKind", &[GENERATED]),
+    ("lib.rs trait TakeJson", &[GENERATED]),
+    ("supervision/place.rs trait Sealed", &[GENERATED]),
+    ("supervision/place.rs trait SpawnPlace", &[GENERATED]),
+];
+
+#[test]
+fn every_door_says_which_guard_is_around_what_comes_in() {
+    let sites: BTreeSet<String> = caught().into_iter().map(|(site, _)| site).collect();
+    for (door, guards) in DOORS {
+        for guard in *guards {
+            assert!(
+                sites.contains(*guard) || [CALLER, GENERATED].contains(guard),
+                "{door}: there is no guard `{guard}`"
+            );
+        }
+    }
+    let mut found = BTreeSet::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src");
+    doors_of(&source, &source, &mut found);
+    let listed: BTreeSet<String> = DOORS.iter().map(|(door, _)| door.to_string()).collect();
+    let new: Vec<_> = found.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&found).collect();
+    assert!(new.is_empty() && gone.is_empty(), "not in the list: {new:#?}; not in the source any more: {gone:#?}");
+}
+
+fn doors_of(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("the source is there") {
+        let path = entry.expect("it can be read").path();
+        let is_test = path.file_stem().is_some_and(|name| name == "tests");
+        if path.is_dir() && !is_test {
+            doors_of(root, &path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+            let text = fs::read_to_string(&path).expect("it can be read");
+            let name = path.strip_prefix(root).expect("it is in there").display().to_string();
+            doors_in(&text).for_each(|door| _ = found.insert(format!("{name} {door}")));
+        }
+    }
+}
+
+/// The public functions and traits of a file that code of users comes in by.
+fn doors_in(text: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
+    (0..lines.len()).filter_map(move |first| door_at(&lines[first..]))
+}
+
+fn door_at(lines: &[&str]) -> Option<String> {
+    let public = lines[0].strip_prefix("pub ")?;
+    let name_of = |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_string);
+    if let Some(rest) = public.strip_prefix("trait ") {
+        return name_of(rest).map(|name| format!("trait {name}"));
+    }
+    let rest = public.strip_prefix("async ").unwrap_or(public).strip_prefix("fn ")?;
+    let end = lines.iter().position(|line| line.ends_with('{') || line.ends_with(';') || line.ends_with('}'))?;
+    let signature = lines[..=end].join(" ");
+    // What it returns may be a future of its own.
+    let (taken, rest_of_it) = signature.split_once("->").unwrap_or((&signature, ""));
+    let bounds = rest_of_it.split_once(" where ").map_or("", |(_, bounds)| bounds);
+    let comes_in = ["Fn(", "FnOnce(", "FnMut(", ": Future", "impl Future", "impl Hook", "dyn ", "trait "];
+    let is_door = comes_in.iter().any(|word| taken.contains(word) || bounds.contains(word));
+    is_door.then(|| name_of(rest)).flatten()
+}
