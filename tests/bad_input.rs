@@ -240,7 +240,7 @@ fn spawns_and_sends_after_the_shutdown_are_refused_with_what_was_sent() {
         let (pid, answers) =
             (runtime.spawn_process(idle_for_ever()).start().unwrap(), runtime.spawn(Answers).serve().unwrap());
         let host = runtime.host();
-        assert!(runtime.shutdown().unwrap().is_clean());
+        assert!(!runtime.shutdown().unwrap().was_forced());
         let refused = host.send(pid, "late".to_string()).unwrap_err();
         assert_eq!((refused.message.as_str(), refused.reason), ("late", SendFailure::Shutdown(pid)));
         assert!(answers.answer().wait().is_err() && answers.answer().send().is_err());
@@ -319,7 +319,7 @@ fn durations_without_end_never_come_and_zero_comes_at_once() {
         assert!(pid.kill());
         assert_eq!(end.wait_timeout(Duration::MAX), Some(ExitReason::Killed));
         assert_eq!(answers.pid().join().wait_timeout(Duration::ZERO), None);
-        assert!(runtime.shutdown_within(Duration::MAX).unwrap().is_clean());
+        assert!(!runtime.shutdown_within(Duration::MAX).unwrap().was_forced());
         // Zero: killed at once. A process that could not even be told apart from a clean end may be either.
         let runtime = one_worker();
         let deaf = runtime.spawn_process(idle_for_ever().handles_cancel()).start().unwrap();

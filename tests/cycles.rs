@@ -174,7 +174,7 @@ fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
         let builder = builder().workers(1).stall_limit(Duration::MAX);
         let runtime = builder.build().expect("one worker is no unusual wish");
         body(&runtime);
-        assert!(runtime.shutdown().expect("asked from outside").is_clean());
+        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
     });
 }
 
@@ -275,7 +275,13 @@ impl Entry {
     async fn run(&mut self, ctx: &mut Context<Self>, out: Log<Result<(), CallError>>) {
         let meeting = ctx.spawn(Meeting).serve().expect("a meeting starts");
         self.called.add(meeting.pid());
-        out.add(meeting.call_back(ctx.address()).timeout(LONG).await.expect("it is the other call that fails"));
+        out.add(
+            meeting
+                .call_back(ctx.address())
+                .timeout(LONG)
+                .await
+                .map_err(|error| error.failed().expect("it is the other call that fails")),
+        );
         ctx.serve(self).await;
     }
 
@@ -295,12 +301,10 @@ impl Meeting {
     fn serve(&mut self) {}
 
     #[message]
-    fn call_back(&mut self, whom: Address<Entry>) -> Answer {
+    fn call_back(&mut self, whom: Address<Entry>) -> Result<(), CallError> {
         whom.ping().timeout(LONG).wait()
     }
 }
-
-type Answer = Result<(), CallError>;
 
 #[test]
 fn a_start_that_waits_for_the_one_who_starts_it_is_told_so() {
@@ -393,7 +397,13 @@ impl Selective {
     #[entry]
     async fn run(&mut self, ctx: &mut Context<Self>, out: Log<Result<(), CallError>>, taken: Log<u32>) {
         let author = ctx.spawn(Author).serve().expect("an author starts");
-        out.add(author.write(ctx.pid()).timeout(LONG).await.expect("it is the other call that fails"));
+        out.add(
+            author
+                .write(ctx.pid())
+                .timeout(LONG)
+                .await
+                .map_err(|error| error.failed().expect("it is the other call that fails")),
+        );
         loop {
             taken.add(ctx.receive::<Note>().await.0);
         }
@@ -410,7 +420,7 @@ impl Author {
     fn serve(&mut self) {}
 
     #[message]
-    fn write(&mut self, to: Pid) -> Answer {
+    fn write(&mut self, to: Pid) -> Result<(), CallError> {
         Call::<Note>::new(to, "Selective::note", Note(1)).timeout(LONG).wait()
     }
 }

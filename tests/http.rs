@@ -120,7 +120,7 @@ fn with_server(body: impl FnOnce(&Runtime, Address<Server>, SocketAddr) + Send +
             (runtime.spawn(Server::default()).listen(listener).unwrap(), address)
         });
         body(&runtime, server.address(), address);
-        assert!(runtime.shutdown().unwrap().is_clean());
+        assert!(!runtime.shutdown().unwrap().was_forced());
     });
 }
 

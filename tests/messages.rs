@@ -403,3 +403,76 @@ fn what_a_process_sends_to_itself_comes_in_order_after_what_was_there() {
         assert_eq!(log.all(), [13, 20, 23, 12, 11, 22, 21]);
     });
 }
+
+/// Has a method for what does not fit on the stack of a thread several times.
+#[process]
+struct Shelf(u64);
+
+#[process]
+impl Shelf {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn count(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+
+    #[message]
+    fn page(&mut self, page: [u8; 128 << 10]) -> u8 {
+        page[77]
+    }
+
+    #[message]
+    fn volume(&mut self, volume: [u8; 1 << 20]) -> u8 {
+        volume[77]
+    }
+
+    #[message]
+    async fn read(&mut self, volume: [u8; 1 << 20]) -> u8 {
+        volume[77]
+    }
+}
+
+/// On a thread that has room for anything, since the sender has the message on its stack as well.
+fn with_room<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap().join().unwrap()
+}
+
+/// Catches: the frame in which small messages are handled has room for all large ones (a stack overflow).
+#[test]
+fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it() {
+    with_room(|| {
+        let runtime = Runtime::new().unwrap();
+        let shelf = runtime.spawn(Shelf(0)).serve().unwrap();
+        assert_eq!(shelf.count().wait(), Ok(1));
+        assert_eq!(shelf.page([3; 128 << 10]).wait(), Ok(3));
+    });
+}
+
+/// Catches: a size of stacks that threads, or those of pinned processes, are not given (a stack overflow).
+#[test]
+fn a_stack_that_was_asked_for_is_there_for_messages_that_need_it() {
+    with_room(|| {
+        let runtime = Runtime::builder().worker_stack_size(128 << 20).build().unwrap();
+        let shelves = [runtime.spawn(Shelf(0)).serve().unwrap(), runtime.spawn_pinned(|| Shelf(0)).serve().unwrap()];
+        for shelf in shelves {
+            assert_eq!(shelf.volume([3; 1 << 20]).wait(), Ok(3));
+            assert_eq!(shelf.read([4; 1 << 20]).wait(), Ok(4));
+        }
+    });
+}
+
+#[test]
+fn a_stack_that_no_step_fits_on_is_refused() {
+    for bytes in [0, (64 << 10) - 1, (1 << 30) + 1, usize::MAX] {
+        let error = Runtime::builder().worker_stack_size(bytes).build().unwrap_err();
+        let expected = format!(
+            "a stack of {bytes} bytes was asked for; give `worker_stack_size` a number from 65536 to 1073741824"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+    let runtime = Runtime::builder().worker_stack_size(64 << 10).build().unwrap();
+    assert_eq!(runtime.spawn(Shelf(0)).serve().unwrap().count().wait(), Ok(1));
+}

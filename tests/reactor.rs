@@ -333,7 +333,7 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
         // A thread says its name itself, and is in the list for a moment after it has been joined.
         soon(|| eventually(|| threads_named("rx-end-reactor").len() == 1));
     }
-    assert!(runtime.shutdown()?.is_clean());
+    assert!(!runtime.shutdown()?.was_forced());
     dropped.try_recv().map_err(|_| "the task was not dropped")?;
     soon(|| eventually(|| threads_named("rx-end").is_empty()));
     Ok(())
@@ -386,7 +386,7 @@ async fn tidy(runtime: &Runtime) -> Result<Running<Tidy, usize, std::io::Error>,
 fn clean_up_at_the_end_may_use_sockets() -> Outcome {
     let runtime = Runtime::builder().workers(1).tokio().build()?;
     let tidy = runtime.block_on(tidy(&runtime))?;
-    assert!(runtime.shutdown()?.is_clean());
+    assert!(!runtime.shutdown()?.was_forced());
     assert_eq!(tidy.wait().map_err(|error| error.to_string())?, 3);
     Ok(())
 }
@@ -506,7 +506,7 @@ mod programs {
             let runtime = Runtime::builder().workers(1).tokio_handle(handle).build()?;
             let user = runtime.spawn(User).serve()?;
             assert_eq!(user.spawn_task(1).await?, 2);
-            assert!(runtime.shutdown_async().await?.is_clean());
+            assert!(!runtime.shutdown_async().await?.was_forced());
             Ok(())
         }
     }

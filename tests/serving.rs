@@ -334,3 +334,44 @@ fn looping() -> (Loop, Log<String>) {
     let log = Log::new();
     (Loop { log: log.clone() }, log)
 }
+
+/// Counts what it has handled until a gate is passed.
+#[process]
+struct Counter(u32);
+
+#[process]
+impl Counter {
+    #[entry]
+    async fn count_until(&mut self, ctx: &mut Context<Self>, end: Gate) -> u32 {
+        let mut passed = pin!(end.passed());
+        while ctx.serve_next_or(self, passed.as_mut()).await.is_none() {}
+        self.0
+    }
+
+    #[message]
+    async fn count(&mut self, go_on: Gate) {
+        go_on.passed().await;
+        self.0 += 1;
+    }
+}
+
+/// Catches: a message that has been begun is cut short by the other future; one that has come is left for it; or the other
+/// future's output is lost.
+#[test]
+fn a_message_that_has_been_begun_is_finished_before_the_other_future_is_looked_at() {
+    postroom_tests::soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let (end, go_on) = (Gate::new(), Gate::new());
+        let counting = runtime.spawn(Counter(0)).count_until(end.clone()).unwrap();
+        let counter = counting.address();
+        let call = thread::spawn({
+            let go_on = go_on.clone();
+            move || counter.count(go_on).timeout(LONG).wait()
+        });
+        go_on.wait_for_arrival();
+        end.open();
+        go_on.open();
+        assert_eq!(call.join().unwrap(), Ok(()));
+        assert_eq!(counting.wait().unwrap(), 1);
+    });
+}

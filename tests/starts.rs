@@ -60,7 +60,7 @@ fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
         assert!(!started.load(SeqCst), "a refused process is not started");
         assert_eq!(host.whereis("late"), None);
         leave.open();
-        assert!(shutdown.join().unwrap().is_clean());
+        assert!(!shutdown.join().unwrap().was_forced());
         assert!(matches!(host.spawn_process(idle_for_ever()).start(), Err(SpawnError::Shutdown)));
         let told = witness.told();
         assert_eq!((told.started.len(), told.alive), (1, 0));

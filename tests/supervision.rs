@@ -25,12 +25,16 @@ mod kept;
 mod nested;
 #[path = "supervision/prints.rs"]
 mod prints;
+#[path = "supervision/restarting.rs"]
+mod restarting;
 #[path = "supervision/restarts.rs"]
 mod restarts;
 #[path = "supervision/shutdown.rs"]
 mod shutdown;
 #[path = "supervision/stops.rs"]
 mod stops;
+#[path = "supervision/upgraded.rs"]
+mod upgraded;
 
 /// A child that writes down when it starts and when its state is dropped, and does what it is told.
 #[process]

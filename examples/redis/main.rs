@@ -101,7 +101,8 @@ fn serve(port: u16) -> Result<(), Failure> {
     println!("listening on {address}");
     interrupt.wait();
     let report = runtime.shutdown_within(PATIENCE)?;
-    if report.is_clean() { Ok(()) } else { Err(report.to_string().into()) }
+    // Requests of clients that are still connected may be lost, as they are when a Redis server is stopped.
+    if report.was_forced() { Err(report.to_string().into()) } else { Ok(()) }
 }
 
 /// With a worker for each core but one, which is left to the system's network and to clients on the same machine, as Redis

@@ -1,4 +1,4 @@
-//! `impl OneProcessImplPerType`, which makes the type an `Actor`: what the runtime asks of a process.
+//! `impl Actor`: what the runtime asks of a process.
 
 use crate::block::Block;
 use crate::deliver::Whose;
@@ -76,7 +76,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
-        impl #parameters #krate::OneProcessImplPerType for #ty #clause {
+        impl #parameters #krate::Actor for #ty #clause {
             type Client = #client;
             type Entries = #points #arguments;
             type Placement = <Self as #private::Declared>::Placement;

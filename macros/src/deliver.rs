@@ -36,9 +36,30 @@ pub(crate) fn message(message: &Message, whose: &Whose, private: &TokenStream) -
     let (mail, caller) = (local("mail"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, whose, private);
+    // A function's frame has room for all that it may hold. So that no message pays for a large one which has not come, that is
+    // handled in a function of its own; and so are all without optimization, which does not leave out what cannot be.
+    let opened = local("opened");
+    let apart = quote! {
+        if #mail.is::<#ty>() {
+            return #private::apart(move || {
+                let mut #opened = ::core::option::Option::None::<#ty>;
+                let ::core::option::Option::Some(#caller) = #private::open_into(#mail, &mut #opened) else {
+                    return #private::Delivery::Unhandled;
+                };
+                let ::core::option::Option::Some(#value) = #opened else { return #private::Delivery::Unhandled };
+                #handled
+            });
+        }
+    };
     Some(quote! {
         #(#cfgs)*
-        if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#ty>(#mail) {
+        #[cfg(debug_assertions)]
+        #apart
+        #(#cfgs)*
+        #[cfg(not(debug_assertions))]
+        if #private::is_large::<#ty>() {
+            #apart
+        } else if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#ty>(#mail) {
             return #handled;
         }
     })

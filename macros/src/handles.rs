@@ -21,8 +21,10 @@ pub(crate) fn items(message: &Message, subject: &Subject) -> TokenStream {
     let cfgs = message.method.cfgs().iter().chain(&subject.cfgs);
     let (parameters, _, clause) = subject.generics.split_for_impl();
     let (answer, error) = message.answer();
+    let no_alias = message.refuse_alias(subject);
     quote! {
         #definition
+        #no_alias
         #(#cfgs)*
         #[automatically_derived]
         #[allow(trivial_bounds)]

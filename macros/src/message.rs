@@ -12,9 +12,10 @@ use crate::output::Output;
 use crate::subject::Subject;
 use crate::text::text;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Generics, Ident, Meta, Token, Type};
 
 pub(crate) struct Message {
@@ -118,12 +119,41 @@ impl Message {
 
     /// What an answer is made of: success and failure.
     pub(crate) fn answer(&self) -> (TokenStream, TokenStream) {
-        let output = match &self.method.arguments.reply {
+        (self.output().ok(), self.output().error())
+    }
+
+    fn output(&self) -> &Output {
+        match &self.method.arguments.reply {
             Some(Reply::Once { answer }) => answer,
             Some(Reply::Stream { .. }) => &Output::Unit,
             None => &self.method.output,
-        };
-        (output.ok(), output.error())
+        }
+    }
+
+    /// Has the compiler refuse an answer that is a `Result` by another name. (One that names parameters of the process is
+    /// not known before these are.)
+    pub(crate) fn refuse_alias(&self, subject: &Subject) -> Option<TokenStream> {
+        let ty = self.output().suspect()?;
+        if generics::names(&subject.generics).iter().any(|name| generics::occurs(name, ty)) {
+            return None;
+        }
+        let (private, cfgs) = (subject.private(), self.method.cfgs().iter().chain(&subject.cfgs));
+        let what = format!(
+            "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write `Result<…>`, or \
+             name the alias `Result`",
+            subject.ident.unraw(),
+            self.method.ident.unraw(),
+            text(ty),
+        );
+        let at = ty.span();
+        Some(quote_spanned! {at=>
+            #(#cfgs)*
+            const _: () = {
+                #[allow(unused_imports)]
+                use #private::MayBeResult as _;
+                ::core::assert!(!#private::AnswerType::<#ty>::IS_RESULT, #what);
+            };
+        })
     }
 }
 

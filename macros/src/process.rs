@@ -9,7 +9,8 @@ use crate::fault::Faults;
 use crate::subject::Subject;
 use crate::{actor, answers, client, entries, handles, marker, options};
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{ImplItem, ItemImpl};
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
@@ -29,15 +30,28 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let messages = block.messages.iter().map(|message| handles::items(message, &block.subject));
     let client = client::items(&block);
     let actor = actor::items(&block);
+    let only = only_once(&block.subject);
     let faults = faults.to_tokens();
     let cfgs = &block.subject.cfgs;
     quote! {
         #item
         #faults
+        #only
         #(#messages)*
         #(#cfgs)*
         #[allow(trivial_bounds)]
         const _: () = { #client #entry_points #actor };
+    }
+}
+
+/// Two blocks would make everything twice. The first the compiler says of it is the name of this.
+fn only_once(subject: &Subject) -> TokenStream {
+    let name = format_ident!("{}_has_two_process_impls_write_one", subject.ident.unraw(), span = subject.ident.span());
+    let cfgs = &subject.cfgs;
+    quote! {
+        #(#cfgs)*
+        #[allow(dead_code, non_camel_case_types)]
+        struct #name;
     }
 }
 

@@ -74,7 +74,7 @@ impl<T> Drop for Anchored<T> {
             unsafe { ManuallyDrop::drop(&mut self.value) };
         } else {
             let what = std::any::type_name::<T>();
-            tracing::error!(what, "what belongs to a thread was dropped on another one, and is leaked");
+            crate::log::error!(what, "what belongs to a thread was dropped on another one, and is leaked");
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Memory of blocks stays at its high-water mark, hence the bound on their size.
 
 use crate::arena::permanent;
+use crate::poison;
 use crate::shelf::{Depot, Link, Shelf, link};
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::cell::UnsafeCell;
@@ -68,7 +69,11 @@ const fn class_of(layout: Layout) -> Option<usize> {
 #[inline]
 pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     match class_of(layout) {
-        Some(class) => with_shelf(class, |shelf| shelf.take(&DEPOTS[class])).cast(),
+        Some(class) => {
+            let block = with_shelf(class, |shelf| shelf.take(&DEPOTS[class])).cast();
+            poison::taken(block, SIZES[class]);
+            block
+        }
         None => allocate(layout),
     }
 }
@@ -80,8 +85,12 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
 #[inline]
 pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
-        // SAFETY: as the caller promises.
-        Some(class) => with_shelf(class, |shelf| unsafe { shelf.add(&DEPOTS[class], memory.cast()) }),
+        Some(class) => {
+            // Before another thread can take it.
+            poison::given_back(memory, size_of::<Link>(), SIZES[class]);
+            // SAFETY: as the caller promises.
+            with_shelf(class, |shelf| unsafe { shelf.add(&DEPOTS[class], memory.cast()) });
+        }
         // SAFETY: as the caller promises, and with the layout that it was allocated with.
         None => unsafe { std::alloc::dealloc(memory.as_ptr(), not_empty(layout)) },
     }

@@ -34,6 +34,9 @@ const BLOCKING_THREADS: usize = 512;
 /// The most that can be asked for: more than a system gives.
 const MOST_BLOCKING_THREADS: usize = 1 << 16;
 
+/// How large the stack of a thread may be, in bytes: a step of an empty process fits into the smallest.
+const STACKS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
+
 /// How long such a thread stays when it has nothing to do, if nothing else is said. As Tokio's.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
@@ -51,6 +54,7 @@ pub struct Builder {
     clock: Clock,
     stall_limit: Duration,
     blocking_threads: usize,
+    stack: Option<usize>,
     keep_alive: Duration,
     handlers: Handlers,
     hooks: Hooks,
@@ -79,6 +83,7 @@ impl Builder {
             clock: Clock::system(),
             stall_limit: stall::LIMIT,
             blocking_threads: BLOCKING_THREADS,
+            stack: None,
             keep_alive: KEEP_ALIVE,
             handlers: Handlers::default(),
             hooks: Hooks::default(),
@@ -180,6 +185,18 @@ impl Builder {
     /// another process may go beyond it, if all workers would be blocked else.
     pub fn blocking_threads(mut self, threads: usize) -> Self {
         self.blocking_threads = threads;
+        self
+    }
+
+    /// How many bytes of stack each thread has that runs processes, pinned ones too; rounded up by the system. Two mebibytes if
+    /// nothing is said, or what the environment's `RUST_MIN_STACK` says; from 64 KiB to 1 GiB. Of a stack only what has been
+    /// used takes memory.
+    ///
+    /// A process needs more than that if its methods recurse deeply, or if its messages, arguments and locals are large values: a
+    /// message is on the stack up to three times while its method is called, and more often without optimization. A `Box`
+    /// around what is large costs less.
+    pub fn worker_stack_size(mut self, bytes: usize) -> Self {
+        self.stack = Some(bytes);
         self
     }
 
@@ -308,6 +325,9 @@ impl Builder {
         if self.stall_limit.is_zero() {
             return Err(BuildError::StallLimit);
         }
+        if let Some(came) = self.stack.filter(|bytes| !STACKS.contains(bytes)) {
+            return Err(BuildError::StackSize { came, least: *STACKS.start(), most: *STACKS.end() });
+        }
         if !(1..=MOST_BLOCKING_THREADS).contains(&self.blocking_threads) {
             return Err(BuildError::BlockingThreads { came: self.blocking_threads, most: MOST_BLOCKING_THREADS });
         }
@@ -324,6 +344,7 @@ impl Builder {
             clock: self.clock,
             stall_limit: self.stall_limit,
             blocking_threads: self.blocking_threads,
+            stack: self.stack,
             keep_alive: self.keep_alive,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };

@@ -45,6 +45,9 @@ impl fmt::Display for DeadLetterReason {
     }
 }
 
+/// A message that a part of the runtime sends to a process of its own. It is no dead letter when that one has ended.
+pub(crate) struct Internal(pub(crate) Payload);
+
 /// Where dead letters go: to the hook and the counts of a host.
 pub(crate) trait Sink: Send + Sync {
     /// Counts the letter and shows it to the hook.

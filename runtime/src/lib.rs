@@ -47,7 +47,7 @@
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
-//! * `ctrl-c`: `Runtime::run_until_ctrl_c`, and `Interrupt`.
+//! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
 //!   runtime of `#[postroom::main]` has it from the start.
 
@@ -75,6 +75,7 @@ mod hosts;
 mod inside;
 #[cfg(feature = "ctrl-c")]
 mod interrupt;
+mod log;
 mod mail;
 mod mailbox;
 mod manual;
@@ -88,6 +89,7 @@ mod panics;
 mod payload;
 mod pid;
 mod pointing;
+mod poison;
 mod pool;
 mod probe;
 mod process;
@@ -119,12 +121,13 @@ pub use actor::blocking::Blocking;
 pub use actor::by_hand::SpawnProcess;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
-pub use actor::definition::{Actor, Declared, Handles, Mobile, OneProcessImplPerType};
+pub use actor::definition::{Actor, Declared, Handles, Mobile};
 pub use actor::entry::{EntryInfo, InputInfo};
 pub use actor::interval::{Interval, Missed};
 pub use actor::later::Timer;
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
+pub use actor::patient::{PatientCall, PatientCallFuture};
 pub use actor::protocol::{Protocol, Serves};
 pub use actor::reply::Reply;
 #[cfg(feature = "futures")]
@@ -195,8 +198,8 @@ pub mod __private {
     #[cfg(feature = "serde")]
     pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
-        InputInfo, InputOf, Inputs, Start, TakeValue, Wire, wire, wire_result,
+        AnswerType, ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished,
+        InitOutcome, InputInfo, InputOf, Inputs, MayBeResult, Start, TakeValue, Wire, wire, wire_result,
     };
     pub use crate::actor::placement::{
         Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,
@@ -204,7 +207,7 @@ pub mod __private {
     pub use crate::actor::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
-    pub use crate::actor::reply::{Asked, open};
+    pub use crate::actor::reply::{Asked, apart, is_large, open, open_into};
     pub use crate::actor::seed::SpawnCore;
     pub use crate::actor::serving::never_away;
     pub use crate::errors::EntryError;

@@ -51,6 +51,18 @@ impl<'a> Mail<'a> {
         Some((message, caller))
     }
 
+    /// The same; the message goes into `to`. `None` if it is not an `M`.
+    pub(crate) fn open_into<M: Send + 'static>(&mut self, to: &mut Option<M>) -> Option<Option<Caller>> {
+        if !Payload::take_into(&mut self.content.payload, to) {
+            return None;
+        }
+        let caller = self.caller();
+        if let Some(turn) = self.turn {
+            turn.note_message_of::<M>();
+        }
+        Some(caller)
+    }
+
     #[inline]
     fn caller(&mut self) -> Option<Caller> {
         // SAFETY: the word of a message is its caller, or null, and it is taken out here.

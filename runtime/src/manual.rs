@@ -91,7 +91,7 @@ struct Manual {
 ///
 /// What goes by a runtime's clock: sleeps, intervals, time-outs and deadlines of its processes, whatever is sent later to
 /// one of them, `ctx.now()`, and the limits of calls that are made to its processes from async code outside. What does not,
-/// because a thread of the system waits there: `wait` on a plain thread, `receive_timeout`, `shutdown`. Runtimes whose
+/// because a thread of the system waits there: `wait` on a plain thread, `receive_timeout`, `shutdown` and `drain`. Runtimes whose
 /// processes call each other should share a clock, since a call's deadline is told to whoever is called.
 ///
 /// ```

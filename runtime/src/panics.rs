@@ -1,9 +1,8 @@
 //! What a panic said, and where.
 //!
 //! A panic's place is told only to the program's panic hook. The first runtime of a program puts one before whatever hook
-//! there is: while a process runs, it notes the place, and leaves the report to the runtime (one `tracing` event with PID,
-//! type, entry, message and place) if anyone listens to such events; if nobody does, and for every other panic, it calls
-//! the hook that it found.
+//! there is: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID, type,
+//! entry, text and place). In every case it calls the hook that it found: error reporters and backtraces hang on it.
 
 use crate::exit::Panic;
 use crate::sync::Once;
@@ -64,6 +63,7 @@ sites! {
     DeadLetterHook => "the dead-letter hook, or the drop of a dead letter",
     StallHook => "a stall hook",
     StallLog => "the log of a stall",
+    ShutdownLog => "the log of a shutdown",
     HookDrop => "the drop of a hook or a handler",
     TypeStart => "the factory of a registered type",
     TypeDrop => "the drop of a registered factory or upgrade",
@@ -120,9 +120,7 @@ pub(crate) fn install_hook() {
                 let place = info.location().map(ToString::to_string).unwrap_or_default();
                 let _ = PLACE.try_with(|slot| slot.replace(place));
             }
-            if !contained || !tracing::enabled!(tracing::Level::ERROR) {
-                before(info);
-            }
+            before(info);
         }));
     });
 }
@@ -175,7 +173,7 @@ pub(crate) fn dispose<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()
         && let Err(panic) = contain(site, || drop(value))
     {
-        tracing::error!(%panic, what = site.text(), "the drop of a value panicked");
+        crate::log::error!(%panic, what = site.text(), "the drop of a value panicked");
     }
 }
 

@@ -221,6 +221,26 @@ impl Payload {
         Some(value)
     }
 
+    /// Moves the value into `to` if it is a `T`, with one copy on the stack at a time: for large ones.
+    pub(crate) fn take_into<T: Send + 'static>(place: &mut Option<Self>, to: &mut Option<T>) -> bool {
+        if TableOf::<T>::IN_PLACE {
+            *to = Self::take_from(place);
+            return to.is_some();
+        }
+        let Some(payload) = place.as_mut().filter(|payload| payload.is::<T>()) else { return false };
+        // SAFETY: the table is that of `T`, which is not held in place, so it is held by the pointer of its block.
+        let large =
+            ManuallyDrop::new(unsafe { Large::from_raw(payload.data.as_mut_ptr().cast::<NonNull<T>>().read()) });
+        // SAFETY: its value is moved out, and the memory, taken with this layout, given back without it. The payload's value has
+        // been moved out then, so it is overwritten and not dropped.
+        unsafe {
+            *to = Some(large.0.read());
+            blocks::give_back(large.0.cast(), Layout::new::<T>());
+            std::ptr::write(place, None);
+        }
+        true
+    }
+
     /// A look at the value if it is a `T`.
     ///
     /// # Safety

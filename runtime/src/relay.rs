@@ -278,7 +278,10 @@ pub(crate) fn gone(pid: Pid) -> SendFailure {
 /// the sender knows.
 fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
     follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
-        (SendFailure::Gone(_), gone) | (SendFailure::UnknownName, gone @ SendFailure::Shutdown(_)) => (cargo, gone),
+        (SendFailure::Gone(_), gone) => (cargo, gone),
+        (SendFailure::UnknownName | SendFailure::Restarting(_), shutdown @ SendFailure::Shutdown(_)) => {
+            (cargo, shutdown)
+        }
         (reason, _) => (cargo, reason.about(pid)),
     })
 }

@@ -113,7 +113,7 @@ impl Keeper for Owner {
 
 impl Sink for Owner {
     fn dead_letter(&self, letter: DeadLetter) {
-        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
+        crate::log::dead_letter(&letter);
         drop(letter);
     }
 }

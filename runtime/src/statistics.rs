@@ -436,7 +436,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         state,
         process,
         entry,
-        label: lock(&host.labels).get(&pid).cloned(),
+        label: host.label(pid),
         names: MEMBERSHIPS.names(pid),
         parent: slot.card.parent(pid.node()),
         place: slot.card.place(),

@@ -55,7 +55,20 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 
 /// Starts a thread of that name. (The system's names end at a zero, and the standard library panics at one.)
 pub(crate) fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.replace('\0', " ")).spawn(body)
+    spawn_thread_with(name, None, body)
+}
+
+/// The same, with a stack of so many bytes.
+pub(crate) fn spawn_thread_with(
+    name: String,
+    stack: Option<usize>,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.replace('\0', " "));
+    match stack {
+        Some(bytes) => thread.stack_size(bytes).spawn(body),
+        None => thread.spawn(body),
+    }
 }
 
 /// How many cores this program may use.

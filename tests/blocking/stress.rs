@@ -105,7 +105,7 @@ fn storm(workers: usize, bound: usize, keep_alive: Duration) {
         });
         let statistics = runtime.statistics();
         assert!(statistics.standby <= bound, "{} stand by", statistics.standby);
-        assert!(runtime.shutdown().unwrap().is_clean());
+        assert!(!runtime.shutdown().unwrap().was_forced());
     });
 }
 

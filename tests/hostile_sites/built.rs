@@ -74,6 +74,16 @@ pub(crate) const CASES: &[Case] = &[
         listen(hostile, "stall");
         stalls_until_told(hostile, host);
     }),
+    ("the log of a shutdown that has lost messages", "ShutdownLog", |hostile| {
+        hostile.plain();
+        listen(hostile, "a runtime was shut down");
+        let loses = Runtime::builder().workers(1).paused().build().expect("one worker");
+        let pid = loses.spawn_process(idle_for_ever()).start().expect("it starts");
+        loses.send(pid, 7).expect("it lives");
+        // Where its line is written on a thread of its own, the report comes all the same.
+        let report = pollster::block_on(loses.shutdown_async()).expect("asked from outside");
+        assert_eq!(report.thrown_away, 1);
+    }),
     ("the log of a step that contradicts itself", "StepLog", |hostile| {
         let host = hostile.plain();
         listen(hostile, "a step wrote");

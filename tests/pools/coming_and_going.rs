@@ -159,8 +159,10 @@ fn a_shutdown_ends_a_pool_and_its_members_and_tells_those_that_wait() {
             })
             .collect();
         when(&workers, |now| now.in_hand == 2 && now.waiting == 2);
+        // Given to a member is not yet taken out of its mailbox.
+        gate.wait_for_arrivals(2);
         let report = runtime.shutdown().unwrap();
-        assert!(report.is_clean(), "{report}");
+        assert!(!report.was_forced(), "{report}");
         let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
         // One that is handed to a member that has ended by then learns no more than that.
         let were_in_line = |answer: &Result<_, CallError>| match answer {

@@ -8,8 +8,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The warnings and errors that have been logged since the first call, each as its level and its fields, and that contain
-/// `text`: a PID, to tell those of one test from those of the others.
+/// The warnings and errors that have been logged since the first call, each as its level, its target and its fields, and that
+/// contain `text`: a PID, to tell those of one test from those of the others.
 ///
 /// # Panics
 /// If another subscriber has been set.
@@ -44,7 +44,8 @@ impl Subscriber for Lines {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
+        let (level, target) = (event.metadata().level(), event.metadata().target());
+        let mut line = Line(format!("{level} {target}"));
         event.record(&mut line);
         LINES.lock().expect("nothing panics with it").push(line.0);
     }

@@ -34,8 +34,8 @@ fn what_is_sent_to_a_child_that_is_down_comes_back() {
         crash(a);
         eventually(|| tree.children()[0].state == ChildState::BackingOff);
         let refused = runtime.send(a, WorkerAdd { amount: 4 }).unwrap_err();
-        assert_eq!((refused.message.amount, refused.reason), (4, SendFailure::Gone(a.pid())));
-        assert_eq!(a.add(4).wait(), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!((refused.message.amount, refused.reason), (4, SendFailure::Restarting(a.pid())));
+        assert_eq!(a.add(4).wait(), Err(CallError::Restarting));
         assert!(!a.pid().is_alive());
         // A delay that never passes ends by hand.
         tree.restart_child("a").unwrap();

@@ -409,7 +409,7 @@ pub(crate) fn poll_beside() {
         };
         let waker = beside.waker();
         // It acts for whoever called the method that started it.
-        let outer = set_deadline(beside.deadline);
+        let outer = set_deadline(beside.acts.deadline());
         let polled = set_polled(life);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
         set_polled(polled);
@@ -417,7 +417,7 @@ pub(crate) fn poll_beside() {
         peek(|waits| match poll {
             Poll::Ready(output) => {
                 if let Some(besides) = &mut waits.beside {
-                    besides.remove(beside.row);
+                    besides.remove(&beside);
                 }
                 waits.ready.push_back((beside.continuation, Ok(output)));
                 Some(beside)

@@ -5,7 +5,7 @@ use std::any::TypeId;
 
 /// What an [`Address`](crate::Address) can be of: a process, or `dyn` and a protocol.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no process and no protocol",
+    message = "`{Self}` is neither a process nor a protocol",
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages; or \
             `#[protocol]` before its trait, and `dyn` before its name"

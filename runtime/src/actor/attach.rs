@@ -8,6 +8,7 @@
 
 use super::active;
 use super::attachment::{Attachment, Inbound};
+use super::beside::Acts;
 use super::context::{Context, Continuation, Finished, add_continuation};
 use super::definition::{Actor, Handles};
 use super::waits::Answer;
@@ -115,7 +116,7 @@ impl<P: Actor> Context<P> {
         let number = add_continuation(Continuation { run, late });
         let (attachment, pid) = (attached.attachment.clone(), self.try_pid());
         let pump = Box::pin(pump(stream, message, attachment, pid));
-        active::with(|waits| waits.run_beside(pump, number, None));
+        active::with(|waits| waits.run_beside(pump, number, Acts::ForStream));
         attached
     }
 }

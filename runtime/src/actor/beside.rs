@@ -19,6 +19,8 @@ pub(crate) type BoxedFuture = Pin<Box<dyn Future<Output = Payload> + Send>>;
 pub(crate) struct Besides {
     /// `None` while the future is polled.
     rows: Slab<Option<Beside>>,
+    /// How many of them act for a method.
+    working: usize,
     wanted: Arc<SegQueue<usize>>,
 }
 
@@ -28,9 +30,26 @@ pub(crate) struct Beside {
     pub(crate) future: BoxedFuture,
     /// Which continuation gets the output.
     pub(crate) continuation: usize,
-    /// When whoever called the method that started it stops waiting.
-    pub(crate) deadline: Option<Moment>,
+    pub(crate) acts: Acts,
     wish: Arc<Wish>,
+}
+
+/// For whom a future runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Acts {
+    /// For a method of the process, whose caller stops waiting then.
+    Until(Option<Moment>),
+    /// For a stream, whose items come as messages.
+    ForStream,
+}
+
+impl Acts {
+    pub(crate) fn deadline(self) -> Option<Moment> {
+        match self {
+            Self::Until(deadline) => deadline,
+            Self::ForStream => None,
+        }
+    }
 }
 
 /// What wakes one of them. Of a future that is gone it names a row that another may have: that one is polled once too
@@ -68,12 +87,18 @@ impl Besides {
         self.rows.is_empty()
     }
 
+    /// Whether one of them acts for a method.
+    pub(crate) fn works(&self) -> bool {
+        self.working > 0
+    }
+
     /// Adds a future, which wants to be polled.
-    pub(crate) fn add(&mut self, owner: Owner, future: BoxedFuture, continuation: usize, deadline: Option<Moment>) {
+    pub(crate) fn add(&mut self, owner: Owner, future: BoxedFuture, continuation: usize, acts: Acts) {
+        self.working += usize::from(matches!(acts, Acts::Until(_)));
         let place = self.rows.vacant_entry();
         let (row, wanted) = (place.key(), self.wanted.clone());
         let wish = Arc::new(Wish { row, queued: AtomicBool::new(true), wanted, waker: waker_of(owner) });
-        place.insert(Some(Beside { row, future, continuation, deadline, wish }));
+        place.insert(Some(Beside { row, future, continuation, acts, wish }));
         self.wanted.push(row);
     }
 
@@ -97,7 +122,8 @@ impl Besides {
     }
 
     /// Lets go of the row of one that is ready.
-    pub(crate) fn remove(&mut self, row: usize) {
-        self.rows.remove(row);
+    pub(crate) fn remove(&mut self, beside: &Beside) {
+        self.working -= usize::from(matches!(beside.acts, Acts::Until(_)));
+        self.rows.remove(beside.row);
     }
 }

@@ -91,6 +91,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self
     }
 
+    /// The same call, until then.
+    pub(super) fn until(self, deadline: Option<Moment>) -> Self {
+        Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
+    }
+
     /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is held after its step, until
     /// there is room: see [`Bound`](crate::Bound).
     ///
@@ -107,19 +112,22 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// # Errors
     /// See [`CallError`].
     pub fn wait(self) -> Result<T, CallError<E>> {
+        self.attempt().unwrap_or_else(|refused| Err(refused.into()))
+    }
+
+    /// The same; a message that is refused comes back.
+    pub(super) fn attempt(self) -> Result<Result<T, CallError<E>>, SendError<M>> {
         let deadline = self.due();
         let call = Arc::new(OutsideCall(Oneshot::new()));
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
-        if let Err(error) = post(pid, self.message, caller) {
-            return Err(error.into());
-        }
+        post(pid, self.message, caller)?;
         let called = on.filter(|on| is_still_serving(pid, *on)).map(|on| Called { on, method, ticket });
         let _waiting = match called.map_or(Ok(None), block) {
             Ok(waiting) => waiting,
             Err(cycle) => {
                 call.0.abandon();
-                return Err(CallError::Cycle(cycle));
+                return Ok(Err(CallError::Cycle(cycle)));
             }
         };
         // By the system's time, but for a process that goes by another: a timer ends its wait.
@@ -130,7 +138,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let answer = while_blocked(|| call.0.wait(until));
         drop(limiter);
         call.0.abandon();
-        answer.map_or(Err(CallError::Timeout), unpack)
+        Ok(answer.map_or(Err(CallError::Timeout), unpack))
     }
 
     /// Sends the message; the answer goes to the continuation of that number.
@@ -161,7 +169,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 
     /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
-    fn due(&self) -> Option<Moment> {
+    pub(super) fn due(&self) -> Option<Moment> {
         let own = match self.limit {
             Limit::Default => default_deadline(self.pid),
             Limit::After(timeout) => now_for(self.pid).after(timeout),
@@ -238,6 +246,14 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Re
 #[must_use = "a future does nothing until it is awaited"]
 pub struct CallFuture<M, T = (), E = Infallible>(Stage<M, T, E>);
 
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
+    /// A future of the call, which has been sent, and whether it has been polled too: that of a process whose own waker this
+    /// is, which looks for the answer anyway when it comes.
+    pub(super) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
+        begin(call, context).map(|(stage, is_polled)| (Self(stage), is_polled))
+    }
+}
+
 enum Stage<M, T, E> {
     Ready(Option<Call<M, T, E>>),
     /// The life whose row it is.
@@ -274,7 +290,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
                 }
                 Err(error) => {
                     this.0 = Stage::Over;
-                    return Poll::Ready(Err(error));
+                    return Poll::Ready(Err(error.into()));
                 }
             }
         }
@@ -310,7 +326,7 @@ type Begun<M, T, E> = (Stage<M, T, E>, bool);
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
     context: &Context<'_>,
-) -> Result<Begun<M, T, E>, CallError<E>> {
+) -> Result<Begun<M, T, E>, SendError<M>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = active::with(|waits| {
         let life = waits.life();
@@ -329,7 +345,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         // A refusal answers the caller, hence the row, which is not looked at any more.
         if let Err(error) = post(call.pid, call.message, caller) {
             let _unseen = active::with(|waits| waits.forget(key));
-            return Err(error.into());
+            return Err(error);
         }
         if call.pid.is_pointing() && !called.is_some_and(|called| is_still_serving(call.pid, called.on)) {
             active::with(|waits| waits.polled_call(key, None));

@@ -3,6 +3,7 @@
 use super::active;
 use super::attachment::Inbound;
 use super::awaits;
+use super::beside::Acts;
 use super::call::{Call, send};
 use super::interval::Interval;
 use super::target::SendTo;
@@ -56,7 +57,8 @@ pub struct Finished<T> {
 ///
 /// A message method, an entry or a signal method gets one by taking `ctx: &mut Context<Self>`. Of the methods that give a
 /// future, those of the `serve` family and `receive` borrow it; all others borrow nothing, so that they can be joined and
-/// selected.
+/// selected. To wait for messages or something else there are [`serve_until`](Self::serve_until) and
+/// [`serve_next_or`](Self::serve_next_or).
 pub struct Context<P> {
     pid: Option<Pid>,
     process: PhantomData<fn(P)>,
@@ -255,7 +257,7 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
         let number = add_continuation(Continuation { run, late });
         let future = self.future;
         let future = Box::pin(async move { Payload::new(future.await) });
-        active::with(|waits| waits.run_beside(future, number, deadline));
+        active::with(|waits| waits.run_beside(future, number, Acts::Until(deadline)));
     }
 }
 

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 /// The struct's half of `#[process]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has a `#[process] impl`, but no `#[process]` on its struct",
-    label = "the struct is no process",
+    label = "the struct is not a process",
     note = "write `#[process]` before `struct {Self}`"
 )]
 pub trait Declared {
@@ -27,30 +27,13 @@ pub trait Declared {
     type Placement;
 }
 
-/// A struct with `#[process]`: what addresses, contexts and spawns are typed by.
-///
-/// Implemented for every type with a `#[process] impl`; that is [`OneProcessImplPerType`], which says what is in it.
+/// A struct with `#[process]`: what addresses, contexts and spawns are typed by. The macro implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a process",
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
-pub trait Actor: OneProcessImplPerType {}
-
-#[diagnostic::do_not_recommend]
-impl<P: OneProcessImplPerType> Actor for P {}
-
-/// What `#[process] impl` says of a process: the macro implements this, and nothing else should.
-///
-/// A trait apart from [`Actor`] for its name, which the compiler puts into its error when a type has two such blocks: it has
-/// one, with all of its entries, messages and signals. Other methods may stand in any number of ordinary `impl` blocks, and
-/// those of protocols in a block for each protocol.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a process",
-    label = "not a process",
-    note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
-)]
-pub trait OneProcessImplPerType: Declared + Sized + 'static {
+pub trait Actor: Declared + Sized + 'static {
     /// What `Address<Self>` derefs to: a method for each message.
     type Client: Copy + Send + Sync + 'static;
     /// What `Spawn<Self>` derefs to: a method for each entry.

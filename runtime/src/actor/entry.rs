@@ -149,6 +149,24 @@ impl<T, E> Fallible for Result<T, E> {
     type Err = E;
 }
 
+/// Tells whether an answer is a `Result`, whatever alias it is written as. For generated code, and in a constant: an item of the
+/// type itself goes before one of a trait.
+#[derive(Debug)]
+pub struct AnswerType<T: ?Sized>(std::marker::PhantomData<T>);
+
+impl<T, E> AnswerType<Result<T, E>> {
+    /// It is one.
+    pub const IS_RESULT: bool = true;
+}
+
+/// See [`AnswerType`].
+pub trait MayBeResult {
+    /// It is none.
+    const IS_RESULT: bool = false;
+}
+
+impl<T: ?Sized> MayBeResult for AnswerType<T> {}
+
 /// What an entry is to be started with. For generated code.
 #[derive(Debug)]
 pub struct Inputs(Vec<Input>);

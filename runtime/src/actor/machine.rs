@@ -31,8 +31,10 @@ enum State<P> {
     New(P),
     /// Takes messages one by one.
     Serving(P, Context<P>),
-    /// A method has it, and acts for someone who stops waiting then.
-    Away(Pending<P>, Option<Moment>),
+    /// An async entry has it, and acts for someone who stops waiting then.
+    Entry(Pending<P>, Option<Moment>),
+    /// The same of an async method.
+    Method(Pending<P>, Option<Moment>),
     /// It is over. What is left of it is dropped when it is closed, so that whoever it leaves unanswered learns why.
     #[expect(dead_code, reason = "kept to be dropped")]
     OverStruct(P, Context<P>),
@@ -53,7 +55,7 @@ impl<P> State<P> {
         *self = match self.take() {
             Self::New(_) => Self::Over,
             Self::Serving(process, context) => Self::OverStruct(process, context),
-            Self::Away(future, _) => Self::OverFuture(future),
+            Self::Entry(future, _) | Self::Method(future, _) => Self::OverFuture(future),
             over => over,
         };
     }
@@ -154,7 +156,7 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(P, Context<P>) -> Pending<P>,
     ) -> Result<First, InitError> {
         let (process, context) = self.take_new(ctx)?;
-        self.state = State::Away(begin(process, context), None);
+        self.state = State::Entry(begin(process, context), None);
         Ok(First::Step)
     }
 
@@ -206,7 +208,7 @@ impl<P: Actor> Machine<P> {
                     }
                     return Ok(());
                 }
-                State::Away(future, deadline) => {
+                State::Entry(future, deadline) | State::Method(future, deadline) => {
                     active::set_deadline(*deadline);
                     active::set_polled(life);
                     let polled = Self::poll_away(future, life, events);
@@ -243,6 +245,9 @@ impl<P: Actor> Machine<P> {
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, life) = (&mut self.state, self.seat.life);
         active::enter(&mut self.seat, None, |entered| Self::step_inside(state, life, entered, events, out))?;
+        if let Some(waits) = &mut self.seat.waits {
+            waits.note_work(matches!(self.state, State::Method(..)));
+        }
         if matches!(self.state, State::Serving(..)) && self.seat.is_upgrading() {
             self.hand_over(out);
         }
@@ -284,7 +289,7 @@ impl<P: Actor> Machine<P> {
             return;
         };
         let deadline = active::deadline();
-        *state = State::Away(process.away(context, errand), deadline);
+        *state = State::Method(process.away(context, errand), deadline);
     }
 
     /// Brings a future what it waits for, and polls it.
@@ -414,7 +419,8 @@ impl<P: Actor> fmt::Debug for Machine<P> {
         let state = match &self.state {
             State::New(_) => "new",
             State::Serving(..) => "serving",
-            State::Away(..) => "in an async method",
+            State::Entry(..) => "in an async entry",
+            State::Method(..) => "in an async method",
             State::Over | State::OverStruct(..) | State::OverFuture(_) => "over",
         };
         write!(f, "Machine<{}>({state})", P::NAME)

@@ -3,7 +3,7 @@
 //! From the bottom up:
 //! * [`waker`]: what wakes a process; [`beside`]: futures beside its methods; [`attachment`]: how far an attached stream is;
 //!   [`waits`]: what a process waits for, and how an awaited thing finds its way back to it; [`active`]: which process a thread runs; [`outcome`]: answers to whoever is no process;
-//! * [`target`], [`call`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
+//! * [`target`], [`call`] and [`patient`], [`reply`], [`stream`]: both ends of a message and of its answer; [`life`]: what can be done with
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
 //!   [`blocking`]: something in it that blocks;
@@ -40,6 +40,7 @@ pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;
+pub(crate) mod patient;
 pub(crate) mod placement;
 pub(crate) mod protocol;
 pub(crate) mod reply;

@@ -36,6 +36,36 @@ pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
+/// The same for a message that is larger than a process's room on the stack is for: it is moved once, into `to`. For generated
+/// code.
+#[inline(never)]
+pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> Option<Asked> {
+    let caller = mail.open_into(to)?;
+    if caller.as_ref().is_some_and(|caller| !caller.take()) {
+        if let Some(message) = to.take() {
+            throw_away(message, caller);
+        }
+        return None;
+    }
+    if caller.is_some() || active::has_deadline() {
+        active::set_deadline(caller.as_ref().and_then(Caller::deadline));
+    }
+    Some(Asked { caller, message: std::any::type_name::<M> })
+}
+
+/// Whether a message is so large that it is handled in a function of its own: all that share one share the room that it takes on
+/// the stack. A guess: one of this size costs more to move than a call does. For generated code.
+#[inline(always)]
+pub const fn is_large<M>() -> bool {
+    size_of::<M>() > 1024
+}
+
+/// Calls it, in a frame of its own. For generated code.
+#[inline(never)]
+pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
+    handle()
+}
+
 /// A message that its caller has withdrawn.
 #[cold]
 fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
@@ -105,7 +135,8 @@ impl Asked {
         let Err(error) = result else { return Delivery::Done };
         let error = describe(&error);
         let pid = current_pid();
-        tracing::warn!(?pid, process = P::NAME, message = message(), %error, "a message that was sent failed");
+        let pid = pid.map(tracing::field::display);
+        crate::log::warn!(pid, process = P::NAME, message_type = message(), %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR {
             note(message);
             Delivery::Failed(ProcessError::new(error))

@@ -3,7 +3,7 @@
 use super::call::{Call, send};
 use super::keeping::now_for;
 use crate::clock::{Moment, TimeKeeper, instant_now};
-use crate::errors::{SendError, SendFailure};
+use crate::errors::SendError;
 use crate::oneshot::Oneshot;
 use crate::pid::Pid;
 use crate::pointing::{DEPTH, behind, points_on_here};
@@ -24,9 +24,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         in_manner(Manner::Try, || send(pid, message))
     }
 
-    /// Sends the message and expects no answer; blocks the thread while the mailbox is full, until the call's time is up if it
-    /// was given one with [`timeout`](Call::timeout) or [`deadline`](Call::deadline). Inside a process another thread runs the
-    /// others meanwhile.
+    /// Sends the message and expects no answer; blocks the thread while the mailbox is full, or while the process is a child
+    /// that is being restarted, until the call's time is up if it was given one with [`timeout`](Call::timeout) or
+    /// [`deadline`](Call::deadline). Inside a process another thread runs the others meanwhile.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended or if the time is up.
@@ -36,7 +36,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
             match in_manner(Manner::Try, || send(pid, message)) {
-                Err(SendError { message: back, reason: SendFailure::Full(_) }) if !is_over(until) => message = back,
+                Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => message = back,
                 outcome => return outcome,
             }
             if let Some(wish) = wish(pid) {
@@ -45,7 +45,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends the message and expects no answer; waits while the mailbox is full. Safe to cancel: the message is dropped.
+    /// Sends the message and expects no answer; waits while the mailbox is full, or while the process is a child that is being
+    /// restarted. Safe to cancel: the message is dropped.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended.
@@ -53,7 +54,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
             match in_manner(Manner::Try, || send(pid, message)) {
-                Err(SendError { message: back, reason: SendFailure::Full(_) }) => message = back,
+                Err(SendError { message: back, reason }) if reason.is_retryable() => message = back,
                 outcome => return outcome,
             }
             if let Some(wish) = wish(pid) {
@@ -71,7 +72,7 @@ fn is_over(until: Option<Instant>) -> bool {
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Asks for room in a mailbox; `None` if there is some by now, or if nobody is there any more.
-fn wish(pid: Pid) -> Option<Wish> {
+pub(super) fn wish(pid: Pid) -> Option<Wish> {
     wish_behind(pid).or_else(|| room::ask(TABLE.living(pid)?, pid.generation()))
 }
 

@@ -7,6 +7,7 @@ use super::attachment::{Attachment, Inbound};
 use super::awaits::{self, Patience};
 use super::context::{Context, run_continuation};
 use super::definition::{Actor, Delivery};
+use super::placement::Kept;
 use super::serving::deliver;
 use super::waits::{Answer, Waits};
 use crate::clock::Moment;
@@ -46,6 +47,18 @@ impl<P: Actor> Context<P> {
     pub async fn serve_until<F: Future>(&mut self, this: &mut P, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
+            if let Some(output) = self.serve_next_or(this, future.as_mut()).await {
+                return output;
+            }
+        }
+    }
+
+    /// Waits for one message and handles it, unless `future` is ready before one has come: then gives its output. A message
+    /// that has been begun is finished, however long that takes. This is how to wait for messages *or* something else, since
+    /// in a `select!` no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
+    pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
+        let next = {
+            let mut future = pin!(future);
             let wanting = Wanting;
             let next = poll_fn(|context| {
                 if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -55,10 +68,14 @@ impl<P: Actor> Context<P> {
             })
             .await;
             drop(wanting);
-            match next {
-                Ok(next) => self.handle(this, next).await,
-                Err(output) => return output,
+            next
+        };
+        match next {
+            Ok(next) => {
+                self.handle(this, next).await;
+                None
             }
+            Err(output) => Some(output),
         }
     }
 
@@ -135,7 +152,7 @@ impl<P: Actor> Context<P> {
             delivery = match delivery {
                 Delivery::Done | Delivery::Unhandled => return,
                 Delivery::Failed(error) => end_with(error).await,
-                Delivery::Pending(future) => future.await,
+                Delivery::Pending(future) => finish_method(future).await,
             };
         }
     }
@@ -168,6 +185,29 @@ impl<P: Actor> Context<P> {
         drop(wanting);
         package.map(open)
     }
+}
+
+/// Waits for an async method, and lets others know if it has to.
+async fn finish_method(mut future: Kept<'_, Delivery<'static>>) -> Delivery<'static> {
+    /// The method is over, or dropped on the way.
+    struct InMethod(bool);
+    impl Drop for InMethod {
+        fn drop(&mut self) {
+            if self.0 {
+                active::peek(|waits| waits.in_method = false);
+            }
+        }
+    }
+    let mut in_method = InMethod(false);
+    poll_fn(|context| {
+        let poll = future.as_mut().poll(context);
+        if poll.is_pending() {
+            in_method.0 = true;
+            active::peek(|waits| waits.in_method = true);
+        }
+        poll
+    })
+    .await
 }
 
 /// The next message of type `T`, behind those that were looked at; the others are set aside.

@@ -7,7 +7,7 @@
 //! each call would cost more than the call.
 
 use super::attachment::{Attachment, Inbound};
-use super::beside::{Besides, BoxedFuture};
+use super::beside::{Acts, Besides, BoxedFuture};
 use super::waker::{self, Owner};
 use crate::caller::Caller;
 use crate::clock::{Moment, TimerKey};
@@ -108,6 +108,10 @@ pub(crate) struct Waits {
     pub(crate) aside: VecDeque<Inbound>,
     /// The stream whose item is being handled.
     pub(crate) handling: Option<Arc<Attachment>>,
+    /// Whether an async entry waits for an async method, in the middle of a message.
+    pub(crate) in_method: bool,
+    /// Whether others see that the process works on messages: see [`note_work`](Self::note_work).
+    works: bool,
     /// That the process was cancelled, and why.
     pub(crate) cancelled: Option<ExitReason>,
     /// Futures that wait for the cancellation.
@@ -273,6 +277,22 @@ impl Waits {
             let key = WaitKey { row, serial: wait.serial };
             // A row without a waker of its own.
             let _no_waker = self.answer_row(key, Err(CommandError::Call(CallError::Cycle(cycle))));
+        }
+    }
+
+    /// At the end of a step: lets others know whether the process has messages in hand, or is in the middle of one, so that a
+    /// drain waits for it. What it was asked to run beside its methods counts as that; the pump of a stream, which is a
+    /// source of messages, and an entry that waits do not.
+    #[inline]
+    pub(super) fn note_work(&mut self, in_method: bool) {
+        let has_messages = !(self.inbox.is_empty() && self.aside.is_empty());
+        let works =
+            in_method || self.in_method || has_messages || self.beside.as_ref().is_some_and(|beside| beside.works());
+        if works != self.works {
+            self.works = works;
+            if let Some((slot, _)) = self.owner {
+                slot.note_work(works);
+            }
         }
     }
 
@@ -446,8 +466,8 @@ impl Waits {
     }
 
     /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
-    pub(crate) fn run_beside(&mut self, future: BoxedFuture, continuation: usize, deadline: Option<Moment>) {
-        self.beside.get_or_insert_default().add(self.owner, future, continuation, deadline);
+    pub(crate) fn run_beside(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
+        self.beside.get_or_insert_default().add(self.owner, future, continuation, acts);
         self.new_beside = true;
     }
 

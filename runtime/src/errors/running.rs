@@ -50,6 +50,16 @@ pub enum BuildError {
         /// The most there can be.
         most: usize,
     },
+    /// The stacks that were asked for are too small to run a step, or larger than any is.
+    #[error("a stack of {came} bytes was asked for; give `worker_stack_size` a number from {least} to {most}")]
+    StackSize {
+        /// What was asked for.
+        came: usize,
+        /// The smallest there can be.
+        least: usize,
+        /// The largest there can be.
+        most: usize,
+    },
     /// The system did not give the threads.
     #[error("the worker threads could not be started: {0}")]
     Threads(std::io::Error),

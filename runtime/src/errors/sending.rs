@@ -22,6 +22,12 @@ pub enum SendFailure {
     /// The process has ended, or its PID was never given out.
     #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
     Gone(Pid),
+    /// The process is a child that has ended and that its supervisor starts again; nobody serves at the moment.
+    #[error(
+        "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or have \
+         its supervisor keep what is sent meanwhile with `keep_messages`"
+    )]
+    Restarting(Pid),
     /// The runtime of the process is being shut down, or has been.
     #[error("{0} belongs to a runtime that has been shut down")]
     Shutdown(Pid),
@@ -50,7 +56,7 @@ impl SendFailure {
 
     /// Whether the same message may well be accepted later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Full(_))
+        matches!(self, Self::Full(_) | Self::Restarting(_))
     }
 
     /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and hosts
@@ -58,6 +64,7 @@ impl SendFailure {
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),
+            Self::Restarting(_) => Self::Restarting(pid),
             Self::Shutdown(_) => Self::Shutdown(pid),
             Self::Full(_) => Self::Full(pid),
             other => other,
@@ -115,6 +122,13 @@ pub enum CallError<E = Infallible> {
     /// The mailbox was full. Not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
+    /// The called process is a child that has ended and that its supervisor starts again; nobody serves at the moment. Not
+    /// delivered. [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
+    #[error(
+        "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or have its \
+         supervisor keep what is sent meanwhile with `keep_messages`"
+    )]
+    Restarting,
     /// The call would have waited for itself. Not delivered: the message is withdrawn if it had been sent.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
@@ -138,7 +152,9 @@ impl<E> CallError<E> {
         match self {
             Self::Failed(_) | Self::Mismatch => Delivery::Handled,
             Self::Died(_) | Self::Timeout | Self::Dropped => Delivery::Unknown,
-            Self::Gone(_) | Self::Full | Self::Cycle(_) | Self::Unhandled | Self::Shutdown => Delivery::NotDelivered,
+            Self::Gone(_) | Self::Full | Self::Restarting | Self::Cycle(_) | Self::Unhandled | Self::Shutdown => {
+                Delivery::NotDelivered
+            }
         }
     }
 
@@ -146,7 +162,7 @@ impl<E> CallError<E> {
     /// can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died) and
     /// [`Dropped`](Self::Dropped): repeat those calls only if their message is idempotent.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Full)
+        matches!(self, Self::Full | Self::Restarting)
     }
 
     /// The error of the called method, if it was that.
@@ -167,6 +183,7 @@ impl CallError {
             Self::Died(reason) => CallError::Died(reason),
             Self::Timeout => CallError::Timeout,
             Self::Full => CallError::Full,
+            Self::Restarting => CallError::Restarting,
             Self::Cycle(cycle) => CallError::Cycle(cycle),
             Self::Dropped => CallError::Dropped,
             Self::Unhandled => CallError::Unhandled,
@@ -180,6 +197,7 @@ impl<E> From<SendFailure> for CallError<E> {
     fn from(reason: SendFailure) -> Self {
         match reason {
             SendFailure::Full(_) => Self::Full,
+            SendFailure::Restarting(_) => Self::Restarting,
             SendFailure::Shutdown(_) => Self::Shutdown,
             SendFailure::Gone(_)
             | SendFailure::UnknownNode(_)

@@ -56,7 +56,7 @@ pub enum SpawnError {
     },
     /// It was to be bound to the process that spawns it, and no process does.
     #[error(
-        "`{option}` binds a process to the one that spawns it, and this is no process; spawn it from inside one, or leave that out"
+        "`{option}` binds a process to the one that spawns it, but this is not spawned by a process; spawn it from inside one, or leave that out"
     )]
     NoProcess {
         /// The option.

@@ -75,6 +75,11 @@ pub(crate) struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 64);
 
+impl Node {
+    /// How many of its first bytes anyone may look at, also when the node is free or serves another by now: the link and the mark.
+    pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
+}
+
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Node")

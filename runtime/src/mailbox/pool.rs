@@ -8,6 +8,7 @@
 
 use super::node::{Letter, Node, NodeBox};
 use crate::arena::permanent;
+use crate::poison;
 use crate::shelf::{Depot, Link, Shelf, link};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -74,8 +75,11 @@ pub(crate) fn empty() -> NodeBox {
 /// Gives back a node that carries nothing.
 #[inline]
 pub(crate) fn recycle(node: NodeBox) {
+    let node = node.into_raw();
+    // Before another thread can take it.
+    poison::given_back(node.cast(), Node::ALWAYS_READABLE, size_of::<Node>());
     // SAFETY: it was taken from this depot, and carries nothing.
-    with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.into_raw().cast()) });
+    with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.cast()) });
 }
 
 /// How many nodes this thread has drawn so far, and what else was counted: what a turn has spent is the difference
@@ -116,6 +120,7 @@ impl Stock {
     fn take(&mut self) -> NodeBox {
         self.spent += 1;
         let node = self.shelf.take(&DEPOT).cast();
+        poison::taken(node.cast(), size_of::<Node>());
         // SAFETY: the pieces of this depot are nodes, and it leaves the shelf here, so it has one owner.
         unsafe { NodeBox::from_raw(node) }
     }

@@ -9,7 +9,7 @@ use super::hand::{Handed, Hears};
 use super::plan::{Action, Member, Plan, Refusal, Waiting};
 use super::route::{Route, Routes};
 use crate::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
 use crate::oneshot::Oneshot;
@@ -19,6 +19,7 @@ use crate::payload::Payload;
 use crate::pid::Pid;
 use crate::pointing::Behind;
 use crate::relay::{deliver, send};
+use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
@@ -76,14 +77,16 @@ pub(crate) struct Totals {
 impl<K: Key> Front<K> {
     pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
         let state = State { plan, acting: false, alarm: None, totals: Totals::default(), rooms: Vec::new() };
-        Arc::new_cyclic(|itself| Self {
+        let front = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
             host,
             keeper: OnceLock::new(),
             kind: OnceLock::new(),
             itself: itself.clone(),
-        })
+        });
+        host.backlogs.add(front.itself.clone());
+        front
     }
 
     /// Tells the plan something, and carries out what it says.
@@ -150,7 +153,7 @@ impl<K: Key> Front<K> {
             }
             drop(state);
             if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
-                tracing::error!(%panic, "what a pool did panicked");
+                crate::log::error!(%panic, "what a pool did panicked");
             }
             state = lock(&self.state);
         }
@@ -195,7 +198,7 @@ impl<K: Key> Front<K> {
     /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told.
     fn note(&self, note: Note<K>) {
         if let Some(keeper) = self.keeper.get() {
-            let _ended = send(*keeper, note);
+            let _ended = send(*keeper, Internal(Payload::new(note)));
         }
     }
 
@@ -249,6 +252,14 @@ impl<K: Key> Front<K> {
         if let Some(caller) = caller {
             caller.fail(error);
         }
+    }
+}
+
+impl<K: Key> Backlog for Front<K> {
+    fn is_empty(&self) -> bool {
+        let state = lock(&self.state);
+        // A thread that acts may have one in hand.
+        !state.acting && state.plan.standing().waiting == 0
     }
 }
 

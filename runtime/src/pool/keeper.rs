@@ -3,10 +3,10 @@
 use super::front::{Front, Key, Note};
 use super::plan::{Action, Unstarted};
 use crate::children::ChildSpawn;
-use crate::dead_letter::DeadLetterReason;
+use crate::dead_letter::{DeadLetterReason, Internal};
 use crate::errors::{CallError, InitError, ProcessError, SpawnError};
 use crate::exit::{ExitReason, Signal};
-use crate::panics::{Site, contain};
+use crate::panics::{Shown, Site, contain};
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::process::output::Status;
@@ -103,6 +103,11 @@ impl<K: Key> Keeper<K> {
             self.front.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
+
+    /// The pool's address, for logs.
+    fn pool(&self) -> Option<impl tracing::Value + use<K>> {
+        self.pointer.as_ref().map(|pointer| tracing::field::display(pointer.pid()))
+    }
 }
 
 impl<K: Key> Process for Keeper<K> {
@@ -130,28 +135,34 @@ impl<K: Key> Process for Keeper<K> {
         events.hold_stop();
         while let Some(event) = events.next() {
             match event {
-                Event::Message(package) => match package.take::<Note<K>>() {
-                    Ok(Note::Start(key)) if !self.front.look(|plan, _| plan.wants(&key)) => {
-                        self.front.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
-                    }
-                    Ok(Note::Start(key)) => {
-                        // A failure has been told to those that wait for the member.
-                        if let Err(error) = self.start(&key) {
-                            tracing::warn!(pool = ?self.pointer, %error, "a member of a pool could not be started");
+                Event::Message(package) => {
+                    match package.take::<Internal>().map(|Internal(note)| note.take::<Note<K>>()) {
+                        Ok(Ok(Note::Start(key))) if !self.front.look(|plan, _| plan.wants(&key)) => {
+                            self.front.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
                         }
+                        Ok(Ok(Note::Start(key))) => {
+                            // A failure has been told to those that wait for the member.
+                            if let Err(error) = self.start(&key) {
+                                let (pool, error) = (self.pool(), Shown(&error));
+                                crate::log::warn!(pool, %error, "a member of a pool could not be started");
+                            }
+                        }
+                        Ok(Ok(Note::GaveUp(reason))) => {
+                            let (pool, shown) = (self.pool(), Shown(&reason));
+                            crate::log::error!(pool, reason = %shown, "the members of a pool fail too often: it gives up");
+                            self.reason = reason;
+                        }
+                        Ok(Ok(Note::Over)) => out.set(Status::Ended(self.reason.clone(), None)),
+                        Ok(Err(_)) => {}
+                        // Sent to the keeper's own PID: it understands nothing.
+                        Err(package) => drop(package),
                     }
-                    Ok(Note::GaveUp(reason)) => {
-                        tracing::error!(pool = ?self.pointer, %reason, "the members of a pool fail too often: it gives up");
-                        self.reason = reason;
-                    }
-                    Ok(Note::Over) => out.set(Status::Ended(self.reason.clone(), None)),
-                    // Sent to the keeper's own PID: it understands nothing.
-                    Err(package) => drop(package),
-                },
+                }
                 Event::Signal(Signal::Down(down)) => {
                     let member = self.aliases.remove(&down.pid).unwrap_or(down.pid);
                     if self.front.tell(|plan, now| plan.down(now, member, &down.reason)) {
-                        tracing::warn!(pool = ?self.pointer, %member, reason = %down.reason, "a member of a pool failed");
+                        let (pool, reason) = (self.pool(), Shown(&down.reason));
+                        crate::log::warn!(pool, %member, %reason, "a member of a pool failed");
                     }
                 }
                 Event::Signal(Signal::Cancel(cancel)) => match cancel.reason {

@@ -51,7 +51,7 @@ impl<K: Clone + 'static> Routes<K> {
         }
         let key = match self.keys.get(&type_id) {
             Some(key) => contain(Site::PoolKey, || key(message)).unwrap_or_else(|panic| {
-                tracing::error!(%panic, message = message.type_name(), "the key of a pool's message panicked");
+                crate::log::error!(%panic, message_type = message.type_name(), "the key of a pool's message panicked");
                 None
             }),
             None => self.otherwise.clone(),

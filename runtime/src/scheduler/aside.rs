@@ -218,8 +218,11 @@ impl Context {
         let (process, entry) = names.unwrap_or(("?", "?"));
         if lock(&self.host.in_place_told).insert(process) {
             let bound = self.host.config.blocking_threads;
-            tracing::warn!(
-                pid = ?self.pid(), process, entry, bound,
+            crate::log::warn!(
+                pid = self.pid().map(tracing::field::display),
+                process,
+                entry,
+                bound,
                 "a step blocks its worker: there are as many threads as there may be; see `Builder::blocking_threads`"
             );
         }
@@ -279,7 +282,7 @@ impl Host {
                 Passed::Again
             }
             Err(error) => {
-                tracing::error!(%error, host = %self.config.name, "no thread for a step that blocks could be started");
+                crate::log::error!(%error, host = %self.config.name, "no thread for a step that blocks could be started");
                 Passed::Stays
             }
         }
@@ -290,7 +293,7 @@ impl Host {
         for waker in self.idle.serve_line() {
             // A waker may be anybody's code.
             if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
-                tracing::error!(%panic, "the waker of something that blocks panicked");
+                crate::log::error!(%panic, "the waker of something that blocks panicked");
             }
         }
     }

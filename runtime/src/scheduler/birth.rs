@@ -333,7 +333,7 @@ impl Host {
         let reason = ExitReason::error(crate::panics::text(error));
         token.close();
         if let Some(panic) = close(&reason) {
-            tracing::error!(%panic, "the close of a process that did not start panicked");
+            crate::log::error!(%panic, "the close of a process that did not start panicked");
         }
         MEMBERSHIPS.end(pid, &reason);
         super::end::empty_unborn(&mut token, &reason);
@@ -348,6 +348,12 @@ impl Host {
     fn go_back(&'static self) {
         self.leave(self.lane());
         self.give_place_back();
+    }
+
+    /// What the process was labelled with, if it was.
+    #[cold]
+    pub(crate) fn label(&self, pid: Pid) -> Option<Arc<str>> {
+        lock(&self.labels).get(&pid).cloned()
     }
 
     /// What hooks and logs are told of a process.

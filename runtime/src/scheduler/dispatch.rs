@@ -119,7 +119,7 @@ impl Dispatcher {
         };
         let outcome = contain(Site::Handler, || (handler.handle)(command, caller));
         if let Err(panic) = outcome {
-            tracing::error!(%panic, "a command handler panicked");
+            crate::log::error!(%panic, "a command handler panicked");
             caller::blame_with(|_| CommandError::Panicked(panic.message.clone()));
         }
     }

@@ -46,6 +46,7 @@ use crate::table::{Extras, Slot, TABLE, Token};
 use crate::topology::bond::Bond;
 use crate::topology::bonds::{Bonds, Heard};
 use std::ptr;
+use std::sync::Arc;
 
 /// Ends the process whose token this is. Does not panic.
 pub(crate) fn end(host: &'static Host, token: Token, body: Option<Body>, reason: ExitReason, result: Option<Payload>) {
@@ -56,7 +57,7 @@ pub(crate) fn end(host: &'static Host, token: Token, body: Option<Body>, reason:
     let mut ending = Ending { host, slot, pid, begun: 0, token, body, reason, result, handling: None, extras: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
-        ignore(Site::Backstop, || tracing::error!(%pid, %panic, "a panic came from the end of a process"));
+        ignore(Site::Backstop, || crate::log::error!(%pid, %panic, "a panic came from the end of a process"));
         gone = ending.go_on(ending.begun);
     }
     if is_reusable {
@@ -123,8 +124,14 @@ impl Ending {
     #[inline]
     fn report(&mut self) {
         if !self.reason.is_normal() {
-            report(&self.host.describe(self.slot, self.pid), &self.reason, at_work::seen(self.pid));
+            self.log(&self.reason);
         }
+    }
+
+    #[cold]
+    fn log(&self, reason: &ExitReason) {
+        let process = self.host.describe(self.slot, self.pid);
+        report(&process, self.host.label(self.pid), reason, at_work::seen(self.pid));
     }
 
     #[inline]
@@ -137,7 +144,7 @@ impl Ending {
             if self.reason.is_normal() {
                 self.reason = panic.clone();
             }
-            report(&self.host.describe(self.slot, self.pid), &panic, at_work::seen(self.pid));
+            self.log(&panic);
         }
     }
 
@@ -237,7 +244,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reaso
 /// Runs code of others after the end of a process, which no panic of theirs can change.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
-        tracing::error!(%panic, "one that waits for the end of a process panicked");
+        crate::log::error!(%panic, "one that waits for the end of a process panicked");
         crate::caller::blame(&ExitReason::Gone);
     }
 }
@@ -348,17 +355,20 @@ pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
 }
 
 /// Says once what a process ended of, if that is not the ordinary end.
-fn report(process: &Started, reason: &ExitReason, handling: Option<&str>) {
+fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, message_type: Option<&str>) {
     let Started { pid, process, entry, .. } = process;
+    let label = label.as_deref();
     match reason {
         ExitReason::Panic(panic) => {
             let Panic { message, place } = &**panic;
-            tracing::error!(%pid, process, entry, %message, %place, handling, "process panicked");
+            crate::log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
         }
         // Why the first of a chain of links ended has been said.
         ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
-            tracing::debug!(%pid, process, entry, reason = %Shown(reason), "process ended")
+            crate::log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
         }
-        reason => tracing::warn!(%pid, process, entry, reason = %Shown(reason), handling, "process failed"),
+        reason => {
+            crate::log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed");
+        }
     }
 }

@@ -74,7 +74,7 @@ impl Context {
         while let Err(panic) = contain(Site::Turn, || self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
-                tracing::error!(%panic, "a panic came from between the turns of processes");
+                crate::log::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = contain(Site::Backstop, || desk = Desk::new(self.thread));
                 super::values::forget_values();
             }

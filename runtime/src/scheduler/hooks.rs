@@ -93,7 +93,7 @@ impl Hooks {
 
 fn report(outcome: Result<(), crate::exit::Panic>) {
     if let Err(panic) = outcome {
-        tracing::error!(%panic, "a hook panicked");
+        crate::log::error!(%panic, "a hook panicked");
         crate::caller::blame_nobody();
     }
 }

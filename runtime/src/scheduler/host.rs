@@ -3,6 +3,7 @@
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may still
 //! look at who sleeps while that process, and the whole host, comes to its end.
 
+use super::backlog::Backlogs;
 use super::counters::Counter;
 use super::dispatch::Dispatcher;
 use super::gate::Gate;
@@ -48,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) stall_limit: Duration,
     /// How many threads it may have besides one for each worker, while steps block.
     pub(crate) blocking_threads: usize,
+    /// How many bytes of stack its threads have, if that was said.
+    pub(crate) stack: Option<usize>,
     /// How long such a thread stays when it has nothing to do.
     pub(crate) keep_alive: Duration,
 }
@@ -110,6 +113,8 @@ pub(crate) struct Host {
     pub(crate) let_go: Counter,
     pub(crate) valves: Counter,
     pub(crate) dead_expired: Counter,
+    /// What keeps messages for its processes outside of their mailboxes.
+    pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
     /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
@@ -163,6 +168,7 @@ impl Host {
             let_go: Counter::default(),
             valves: Counter::default(),
             dead_expired: Counter::default(),
+            backlogs: Backlogs::default(),
             dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
             names: Names::of(config.number),
@@ -207,7 +213,7 @@ impl Host {
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
-            tracing::error!(%panic, "the drop of a hook or of a command handler panicked");
+            crate::log::error!(%panic, "the drop of a hook or of a command handler panicked");
         }
     }
 
@@ -340,7 +346,7 @@ impl Host {
             Due::Fire(action) => {
                 // It may clone or drop a user's message, or wake a task of some executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
-                    tracing::error!(%panic, "what a timer did panicked");
+                    crate::log::error!(%panic, "what a timer did panicked");
                 }
                 1
             }

@@ -6,10 +6,10 @@ use super::host::Host;
 use super::local::with_current;
 use super::timers::Action;
 use crate::clock::{Moment, TimeKeeper, TimerKey, Told};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Letter, NodeBox};
-use crate::panics::{Site, contain};
+use crate::panics::{Site, contain, dispose};
 use crate::sync::Ordering;
 use crate::table::{Admission, Keeper, Slot, Token};
 use std::ptr;
@@ -88,6 +88,9 @@ impl TimeKeeper for Host {
 
 impl Sink for Host {
     fn dead_letter(&self, letter: DeadLetter) {
+        if letter.message.is::<Internal>() {
+            return dispose(Site::ValueDrop, letter);
+        }
         match letter.reason {
             DeadLetterReason::Ended => self.dead_ended.add_shared(1),
             DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
@@ -95,9 +98,9 @@ impl Sink for Host {
             DeadLetterReason::Expired => self.dead_expired.add_shared(1),
             DeadLetterReason::Withdrawn => self.dead_withdrawn.add_shared(1),
         }
-        tracing::debug!(to = %letter.to, message = letter.message.type_name(), reason = %letter.reason, "dead letter");
-        // Dropping the message is user code too, with or without a hook.
+        // Dropping the message is user code too, with or without a hook, and so is a subscriber.
         let outcome = contain(Site::DeadLetterHook, || {
+            crate::log::dead_letter(&letter);
             let mut letter = Some(letter);
             self.with_user(|user| {
                 if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {
@@ -106,7 +109,7 @@ impl Sink for Host {
             });
         });
         if let Err(panic) = outcome {
-            tracing::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
+            crate::log::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
             crate::caller::blame_nobody();
         }
     }

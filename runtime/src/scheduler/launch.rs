@@ -5,7 +5,7 @@ use super::local::Context;
 use super::permits::Need;
 use super::thread::CALLED;
 use super::threads::Handle;
-use crate::sync::{lock, spawn_thread};
+use crate::sync::{lock, spawn_thread_with};
 use std::cell::Cell;
 use std::io;
 use std::ptr;
@@ -64,7 +64,7 @@ impl Host {
             Ok(()) => self.idle.started(thread),
             Err(error) => {
                 let host = &self.config.name;
-                tracing::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
+                crate::log::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
             }
         }
     }
@@ -73,7 +73,7 @@ impl Host {
         let name = format!("{}-{thread}", self.config.name);
         let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
         let start = |record| {
-            let handle = spawn_thread(name, move || self.run_thread(thread, worker))?;
+            let handle = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, worker))?;
             Ok(Handle::new(handle, Some(record)))
         };
         match made.and_then(start) {

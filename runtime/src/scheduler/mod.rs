@@ -19,15 +19,18 @@
 //! * [`starting`], [`values`] and [`own`]: whose code a thread runs, and what that reaches of its slot;
 //! * [`birth`] and [`end`]: how a process comes and goes; [`keeper`]: what the host is to their slots;
 //! * [`pinned`]: processes with a thread of their own;
-//! * [`shutdown`]: how all of them go.
+//! * [`backlog`]: what keeps messages outside of mailboxes; [`drain`]: when all that was sent has been handled; [`shutdown`]:
+//!   how all of them go.
 
 pub(crate) mod aside;
+pub(crate) mod backlog;
 pub(crate) mod birth;
 mod budget;
 pub(crate) mod census;
 pub(crate) mod counters;
 pub(crate) mod crowd;
 pub(crate) mod dispatch;
+mod drain;
 mod driving;
 pub(crate) mod end;
 pub(crate) mod find;

@@ -170,7 +170,7 @@ impl Host {
                 open.resize(open.len().max(thread + 1), None);
                 open[thread] = self.stall(thread, lasted);
                 if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
-                    tracing::warn!(?lasted, host = %self.config.name, "a task of the reactor, or what a timer does, has stalled: others wait");
+                    crate::log::warn!(?lasted, host = %self.config.name, "a task of the reactor, or what a timer does, has stalled: others wait");
                 }
             }
         }
@@ -223,7 +223,8 @@ impl Host {
     /// Reports a stall, on a thread of its own: a hook or a subscriber that blocks must not keep this one from its looks.
     fn tell_of(&self, stall: &Stall) {
         let (user, stall) = (self.user(), stall.clone());
-        let report: Report = Box::new(move || tell(user, &stall));
+        let label = self.label(stall.pid);
+        let report: Report = Box::new(move || tell(user, label, &stall));
         let mut reporter = lock(&self.monitor.reporter);
         if reporter.is_none() {
             let (sender, reports) = sync_channel::<Report>(REPORTS);
@@ -241,11 +242,11 @@ impl Host {
 const REPORTS: usize = 256;
 
 /// Tells users of a stall.
-fn tell(user: Option<Arc<UserCode>>, stall: &Stall) {
+fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
     crate::panics::contain_thread();
     // A subscriber is users' code, too.
-    if let Err(panic) = contain(Site::StallLog, || log(stall)) {
-        ignore(Site::Backstop, || tracing::error!(%panic, "the log of a stall panicked"));
+    if let Err(panic) = contain(Site::StallLog, || log(label.as_deref(), stall)) {
+        ignore(Site::Backstop, || crate::log::error!(%panic, "the log of a stall panicked"));
     }
     if let Some(user) = &user {
         user.hooks.stall(stall);
@@ -253,11 +254,14 @@ fn tell(user: Option<Arc<UserCode>>, stall: &Stall) {
     dispose(Site::HookDrop, user);
 }
 
-fn log(stall: &Stall) {
-    let Stall { pid, process, entry, message, lasted, taken_over, is_over } = stall;
+fn log(label: Option<&str>, stall: &Stall) {
+    let Stall { pid, process, entry, message: message_type, lasted, taken_over, is_over } = stall;
     if *is_over {
-        tracing::warn!(%pid, process, entry, message, ?lasted, taken_over, "a stalled step has ended");
+        crate::log::warn!(%pid, process, entry, label, message_type, ?lasted, taken_over, "a stalled step has ended");
     } else {
-        tracing::warn!(%pid, process, entry, message, ?lasted, taken_over, "a step has stalled: others wait");
+        crate::log::warn!(
+            %pid, process, entry, label, message_type, ?lasted, taken_over,
+            "a step has stalled: others wait"
+        );
     }
 }

@@ -40,7 +40,7 @@ use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::{InitContext, Process};
-use crate::sync::{Arc, Ordering, spawn_thread};
+use crate::sync::{Arc, Ordering, spawn_thread_with};
 use crate::table::{Home, TABLE, Token};
 use std::ptr;
 
@@ -115,7 +115,8 @@ impl Newborn for Pinned {
         let (host, post, theirs, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
         post.begins();
         let told = answer.clone();
-        match spawn_thread(self.name.to_owned(), move || host.run_pinned(post, theirs, begin, &told)) {
+        let run = move || host.run_pinned(post, theirs, begin, &told);
+        match spawn_thread_with(self.name.to_owned(), host.config.stack, run) {
             Ok(thread) => host.keep_thread(Handle::new(thread, Some(&post.thread))),
             Err(error) => {
                 post.ends();

@@ -37,8 +37,12 @@
 //! with a time limit; the report names those that are stuck.
 
 mod grace;
+mod report;
+
+pub use report::ShutdownReport;
 
 use super::crowd;
+use super::drain;
 use super::gate::Lane;
 use super::host::Host;
 use super::stall::StepId;
@@ -55,49 +59,31 @@ use crate::sync::{Ordering, lock, park};
 use crate::table::Slot;
 use grace::{GRACE, Grace, Next};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
 /// How often a shutdown looks whether threads have ended, some of which may be stuck.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a shutdown did.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// How many processes lived when it began.
-    pub alive: u64,
-    /// How many of them ended before the deadline.
-    pub ended: u64,
-    /// How many were killed at the deadline.
-    pub killed: u64,
-    /// Those that were in a step that did not return, with their types. Their threads are left behind.
-    pub stuck: Vec<(Pid, &'static str)>,
-    /// How long it took.
-    pub took: Duration,
-}
-
-impl ShutdownReport {
-    /// Whether every process ended by itself before the deadline.
-    pub fn is_clean(&self) -> bool {
-        self.killed == 0 && self.stuck.is_empty()
-    }
-}
-
-impl fmt::Display for ShutdownReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} processes ended, {} were killed", self.ended, self.alive, self.killed)?;
-        for (pid, process) in &self.stuck {
-            write!(f, ", {process} {pid} did not return from a step")?;
-        }
-        write!(f, " ({:?})", self.took)
-    }
-}
-
 impl Host {
+    /// Finishes what is queued, then shuts the host down; all of it within `deadline`.
+    pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
+        let (began, dead) = (instant_now(), self.dead_ended.get());
+        // Of a host that was built paused: nothing else would run what is queued there.
+        let _started = self.start();
+        let finished = self.finish_work(began.checked_add(drain::share(deadline)));
+        let report = self.end_all(reason, deadline.saturating_sub(began.elapsed()), dead);
+        let drained = Some(finished.is_ok());
+        ShutdownReport { drained, unfinished: finished.err().unwrap_or_default(), took: began.elapsed(), ..report }
+    }
+
     /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
+        self.end_all(reason, deadline, self.dead_ended.get())
+    }
+
+    /// `dead` is how many messages the ends of processes had thrown away when it began.
+    fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
         let began = instant_now();
         self.close();
         let alive = self.gate.inside();
@@ -112,13 +98,19 @@ impl Host {
         self.timers.clear();
         self.stop_threads();
         let stuck = self.end_threads(&mut grace);
-        let killed = left.saturating_sub(stuck.len() as u64);
-        let mut report =
-            ShutdownReport { alive, ended: alive.saturating_sub(left), killed, stuck, took: Duration::ZERO };
+        // What lies in their mailboxes will be thrown away when their steps return.
+        let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
         self.drop_user();
-        report.took = began.elapsed();
-        report
+        ShutdownReport {
+            alive,
+            ended: alive.saturating_sub(left),
+            killed: left.saturating_sub(stuck.len() as u64),
+            stuck: self.named(stuck),
+            thrown_away: self.dead_ended.get() - dead + doomed,
+            took: began.elapsed(),
+            ..ShutdownReport::default()
+        }
     }
 
     /// Step 1.
@@ -151,7 +143,7 @@ impl Host {
     }
 
     /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not ended.
-    fn end_threads(&'static self, grace: &mut Grace) -> Vec<(Pid, &'static str)> {
+    fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
         }
@@ -234,18 +226,23 @@ impl Host {
     }
 
     /// Those that have not ended: in a step, in a start, or in their clean-up.
-    fn stuck(&'static self) -> Vec<(Pid, &'static str)> {
+    fn stuck(&'static self) -> Vec<&'static Slot> {
         if self.gate.inside() == 0 {
             // Those that live have come too late, and are about to find the gate closed.
             return Vec::new();
         }
         // One that is cleaned up does not live any more, and one that starts is not at work.
         let slots: BTreeMap<u32, &Slot> = self.at_work().chain(self.slots()).map(|slot| (slot.index(), slot)).collect();
-        let stuck = slots.into_values().map(|slot| {
+        slots.into_values().collect()
+    }
+
+    /// The PIDs of processes, with their types.
+    pub(super) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
+        let named = |slot: &'static Slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
             (pid, slot.card.names().map_or("?", |(process, _)| process))
-        });
-        stuck.collect()
+        };
+        slots.into_iter().map(named).collect()
     }
 }
 

@@ -581,7 +581,7 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
     let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().card.names()) else { return };
     // A subscriber is code of users.
     let _panic = contain(Site::StepLog, || {
-        tracing::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
+        crate::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
     });
 }
 

@@ -53,6 +53,6 @@ pub(crate) fn set_values(values: Option<Values>) {
     // Dropped when the cell is free again, and under guard: the last one to hold a value runs its user's drop.
     let before = replace_values(values);
     if let Err(panic) = contain(Site::InheritedDrop, || drop(before)) {
-        tracing::error!(%panic, "the drop of an inherited value panicked");
+        crate::log::error!(%panic, "the drop of an inherited value panicked");
     }
 }

@@ -13,7 +13,7 @@ use crate::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::exit::{Cancel, Exit, ExitReason, Signal};
 use crate::package::Package;
-use crate::panics::{Site, contain};
+use crate::panics::{Shown, Site, dispose};
 use crate::payload::Payloads;
 use crate::pid::Pid;
 use crate::process::output::Status;
@@ -22,7 +22,7 @@ use crate::random::{Random, entropy};
 use crate::runtime::Host;
 use crate::scheduler::timers::Action as Alarm;
 use crate::sync::lock;
-use crate::table::TABLE;
+use crate::table::{ProcessKind, TABLE};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -34,6 +34,13 @@ const IN_ONE_GO: usize = 64;
 pub(super) struct Add {
     pub(super) post: Arc<Post>,
     pub(super) rules: Rules,
+    pub(super) start: Box<Start>,
+}
+
+/// Another closure is to start a child from here on.
+pub(super) struct Redefine {
+    pub(super) post: Arc<Post>,
+    pub(super) kind: Option<&'static ProcessKind>,
     pub(super) start: Box<Start>,
 }
 
@@ -134,9 +141,9 @@ impl Driver {
     /// Says of a failure what follows from it, once.
     fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[Action]) {
         let Some(member) = self.members.get(&id) else { return };
-        let (child, handling) =
+        let (child, message_type) =
             (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
-        let supervisor = self.own.map(|(pid, _)| pid);
+        let supervisor = self.own.map(|(pid, _)| tracing::field::display(pid));
         let restarts = self.plan.restarts(id);
         if restarts > before {
             let delay = actions.iter().find_map(|action| match action {
@@ -144,10 +151,16 @@ impl Driver {
                 _ => None,
             });
             let delay = delay.unwrap_or_default();
-            tracing::warn!(?supervisor, child, %reason, handling, restarts, ?delay, "a child failed and is started again");
+            crate::log::warn!(
+                supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
+                "a child failed and is started again"
+            );
         } else if self.plan.is_ending() && self.culprit.is_none() && self.plan.gave_up_on() == Some(id) {
-            tracing::error!(?supervisor, child, %reason, handling, restarts, "a child failed too often: its supervisor gives up");
-            self.culprit = Some((member.post.name.clone(), handling));
+            crate::log::error!(
+                supervisor, child, reason = %Shown(reason), message_type, restarts,
+                "a child failed too often: its supervisor gives up"
+            );
+            self.culprit = Some((member.post.name.clone(), message_type));
         }
     }
 
@@ -196,7 +209,7 @@ impl Driver {
                     self.names.remove(&member.post.name);
                     self.roll.remove(&member.post);
                     // Its closure is the user's.
-                    let _panic = contain(Site::ChildDrop, || drop(member));
+                    dispose(Site::ChildDrop, member);
                 }
             }
             Action::Finished(end) => self.end = Some(end),
@@ -266,15 +279,34 @@ impl Driver {
             }
             Err(package) => package,
         };
+        let package = match package.take::<Redefine>() {
+            Ok(redefine) => return self.redefine(redefine),
+            Err(package) => package,
+        };
         // Of another type it is a dead letter.
         if let Ok(wish) = package.take::<Wish>() {
             let (Wish::Stop(post) | Wish::Restart(post)) = &wish;
-            let id = self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied();
+            let id = self.id_of(post);
             self.happened.extend(id.map(|id| match wish {
                 Wish::Stop(_) => Happened::StopChild(id),
                 Wish::Restart(_) => Happened::RestartChild(id),
             }));
         }
+    }
+
+    fn redefine(&mut self, redefine: Redefine) {
+        let Redefine { post, kind, mut start } = redefine;
+        if let Some(member) = self.id_of(&post).and_then(|id| self.members.get_mut(&id)) {
+            post.redefine(kind);
+            std::mem::swap(&mut member.start, &mut start);
+        }
+        // The one that is not needed is the user's too.
+        dispose(Site::ChildDrop, start);
+    }
+
+    /// The child whose post that is, if it is known still.
+    fn id_of(&self, post: &Arc<Post>) -> Option<Id> {
+        self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied()
     }
 
     /// The reason that the supervisor ends with.

@@ -16,14 +16,16 @@ use crate::clock::instant_now;
 use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
+use crate::oneshot::Oneshot;
 use crate::package::{Package, Refused};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
-use crate::pointing::Behind;
+use crate::pointing::{self, Behind};
 use crate::relay::{deliver, deliver_anyway};
 use crate::scheduler::aside::while_blocked;
+use crate::scheduler::backlog::Backlog;
 use crate::scheduler::crowd::press::{Manner, in_manner};
 use crate::scheduler::host::Host;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, park, yield_now};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
 use crate::table::ProcessKind;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -60,8 +62,10 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// See the module.
 pub(crate) struct Post {
     pub(crate) name: Arc<str>,
-    /// The type of process, if the closure that starts it says so.
+    /// The type of process, if the closure says so that its supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
+    /// The same of the closure that starts it next, which may be another one by now.
+    next_kind: Mutex<Option<&'static ProcessKind>>,
     /// How many messages wait while the child is down; `None`: they come back to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Host,
@@ -86,6 +90,8 @@ struct Door {
     left: VecDeque<Package>,
     older: VecDeque<Package>,
     kept: VecDeque<Package>,
+    /// Who wants to know when there may be a process again.
+    rooms: Vec<Arc<Oneshot<()>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,10 +113,11 @@ impl Post {
         estate: Option<Arc<dyn Estate>>,
     ) -> Self {
         let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
-        let door = Door { state: State::New, process: None, left, older, kept };
+        let door = Door { state: State::New, process: None, left, older, kept, rooms: Vec::new() };
         Self {
             name,
             kind,
+            next_kind: Mutex::new(kind),
             keeps,
             host,
             place: AtomicU64::new(0),
@@ -120,6 +127,16 @@ impl Post {
             status: Mutex::default(),
             estate: Mutex::new(estate),
         }
+    }
+
+    /// The type that the child is started as next, if the closure that does so says it.
+    pub(crate) fn next_kind(&self) -> Option<&'static ProcessKind> {
+        *lock(&self.next_kind)
+    }
+
+    /// Another closure starts the child from here on, which gives processes of this type.
+    pub(crate) fn redefine(&self, kind: Option<&'static ProcessKind>) {
+        *lock(&self.next_kind) = kind;
     }
 
     /// The name, for messages to people.
@@ -144,7 +161,7 @@ impl Post {
                 door.state = State::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
                 self.life.store(word(pid), Ordering::SeqCst);
-                return;
+                return tell(door);
             }
             if door.state == State::Shut {
                 door.state = State::Down;
@@ -221,7 +238,9 @@ impl Post {
     /// The child does not come back by itself: what waits for it are dead letters, whose callers learn why.
     pub(crate) fn shut(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
-        lock(&self.door).state = State::Shut;
+        let mut door = lock(&self.door);
+        door.state = State::Shut;
+        tell(door);
         self.empty(reason);
         let estate = lock(&self.estate).clone();
         if let Some(estate) = estate {
@@ -270,7 +289,9 @@ impl Post {
             (_, keeps) => keeps,
         };
         match most {
-            None => Err((package, Some(SendFailure::Gone(pid)))),
+            None if door.state == State::Shut => Err((package, Some(SendFailure::Gone(pid)))),
+            // Also from when its process has ended until its supervisor has decided what follows from that.
+            None => Err((package, Some(SendFailure::Restarting(pid)))),
             Some(most) if door.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
                 door.kept.push_back(package);
@@ -280,6 +301,14 @@ impl Post {
     }
 }
 
+/// Those who wait for a process look again.
+fn tell(mut door: MutexGuard<'_, Door>) {
+    let rooms = std::mem::take(&mut door.rooms);
+    // Their wakers may do anything.
+    drop(door);
+    rooms.iter().for_each(|room| _ = room.put(()));
+}
+
 impl Door {
     /// All that waits, in order.
     fn take_all(&mut self) -> VecDeque<Package> {
@@ -287,6 +316,13 @@ impl Door {
         all.append(&mut self.older);
         all.append(&mut self.kept);
         all
+    }
+}
+
+impl Backlog for Post {
+    fn is_empty(&self) -> bool {
+        let door = lock(&self.door);
+        door.left.is_empty() && door.older.is_empty() && door.kept.is_empty()
     }
 }
 
@@ -346,12 +382,28 @@ impl Behind for Post {
         lock(&self.door).process
     }
 
+    /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a pool
+    /// does, is not what its addresses are checked by.
     fn kind(&self) -> Option<&'static ProcessKind> {
-        self.kind
+        let life = self.life().filter(|pid| !pid.is_pointing());
+        life.and_then(pointing::kind).or_else(|| self.next_kind())
     }
 
     fn owner(&self) -> u16 {
         self.host.config.number
+    }
+
+    /// Room is when a process serves again, or when it is known that none will.
+    fn room(&self) -> Option<Arc<Oneshot<()>>> {
+        let mut door = lock(&self.door);
+        let is_settled = door.state == State::Shut || self.life.load(Ordering::SeqCst) != 0;
+        if is_settled {
+            return None;
+        }
+        let room = Arc::new(Oneshot::new());
+        door.rooms.retain(|room| !room.is_abandoned());
+        door.rooms.push(room.clone());
+        Some(room)
     }
 }
 
@@ -377,6 +429,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 /// Nobody is left who could start another.
 impl Drop for Post {
     fn drop(&mut self) {
+        tell(lock(&self.door));
         self.empty(&ExitReason::Gone);
     }
 }

@@ -58,7 +58,10 @@ impl Roll {
                 type_id(&entry.post) == type_id(&post) && entry.post.keeps == post.keeps
             };
             let (post, pointer) = match before.remove(&post.name).filter(alike) {
-                Some(Entry { post, pointer, .. }) => (post, pointer),
+                Some(Entry { post, pointer, .. }) => {
+                    post.redefine(post.kind);
+                    (post, pointer)
+                }
                 None => (post.clone(), Pointer::new(post)),
             };
             names.add(post.clone(), pointer);

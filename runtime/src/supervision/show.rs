@@ -16,7 +16,8 @@ use std::sync::Arc;
 pub struct ChildInfo {
     /// Its name.
     pub name: Arc<str>,
-    /// The name of its type; `None` of a hand-written process that has not been started.
+    /// The name of its type: of the process that it is now, also after an [upgrade](Pid::upgrade); while it is down, of what
+    /// it was started as last. `None` of a hand-written process that has not been started.
     pub process: Option<&'static str>,
     /// The PID that points on to it, whichever life it is in.
     pub address: Pid,
@@ -40,8 +41,9 @@ impl ChildInfo {
         let roll = Roll::of(post);
         let supervisor = roll.as_ref().map(|roll| roll.strategy().name());
         let children = roll.map_or_else(Vec::new, |roll| children(&roll));
-        let process = process.or_else(|| post.kind.map(|kind| short((kind.name)())));
         let pid = post.life();
+        let process = pid.and_then(Pid::info).map(|info| info.process).or(process);
+        let process = process.or_else(|| post.next_kind().map(|kind| short((kind.name)())));
         Self { name: post.name.clone(), process, address, pid, state, restarts, last, supervisor, children }
     }
 

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A supervisor that is about to be spawned: it starts its children in order, starts those again that fail, and stops them in
@@ -156,7 +156,7 @@ impl Supervisor {
         let (host, guardian, estate) = place.door().into_parts();
         let roll = estate.and_then(|estate| estate.downcast::<Roll>().ok()).unwrap_or_else(|| Roll::new(strategy));
         let plan = Plan::new(strategy, Intensity::new(most, within), backoff);
-        let posts = children.iter().map(|spec| Arc::new(spec.post(host.scheduler()))).collect();
+        let posts = children.iter().map(|spec| spec.post(host.scheduler())).collect();
         let posts = roll.begin(strategy, posts);
         let children = posts.into_iter().zip(children).collect();
         let driver = Driver::new(roll.clone(), plan, host, children, guardian.is_some());
@@ -201,9 +201,12 @@ impl Supervisor {
 
 impl Spec {
     /// A post for the child.
-    pub(super) fn post(&self, host: &'static crate::scheduler::host::Host) -> Post {
+    pub(super) fn post(&self, host: &'static crate::scheduler::host::Host) -> Arc<Post> {
         let estate = self.is_tree.then(|| Roll::new(Strategy::OneForOne) as Arc<dyn Estate>);
-        Post::new(self.name.clone(), self.kind, self.keeps, host, estate)
+        let post = Arc::new(Post::new(self.name.clone(), self.kind, self.keeps, host, estate));
+        let backlog: Weak<Post> = Arc::downgrade(&post);
+        host.backlogs.add(backlog);
+        post
     }
 }
 

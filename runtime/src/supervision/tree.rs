@@ -1,7 +1,7 @@
 //! The handle of a tree.
 
 use super::child::{Child, Spec};
-use super::driver::{Add, Wish};
+use super::driver::{Add, Redefine, Wish};
 use super::errors::ChildError;
 use super::plan::Strategy;
 use super::roll::Roll;
@@ -10,13 +10,14 @@ use crate::actor::address::Address;
 use crate::actor::addressed::Addressed;
 use crate::actor::definition::Actor;
 use crate::actor::life::Ended;
-use crate::children::Spawned;
+use crate::children::{ChildSpawn, Spawned};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::pointing;
 use crate::runtime::Host;
 use crate::table::ProcessKind;
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ impl Tree {
         // What its closure gives does not say which protocols it answers, if it is no address: its process does.
         let wanted = TypeId::of::<P>();
         let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
-        let kinds = [post.kind, pid.resolve().and_then(pointing::kind)];
+        let kinds = [post.next_kind(), pid.resolve().and_then(pointing::kind)];
         if kinds.iter().flatten().any(fits) {
             return Ok(Address::new(pid));
         }
@@ -110,7 +111,7 @@ impl Tree {
         match Roll::of(&post) {
             Some(roll) => Ok(Self { pid, roll }),
             None => {
-                let kind = post.kind.or_else(|| pointing::kind(pid));
+                let kind = post.next_kind().or_else(|| pointing::kind(pid));
                 let found = kind.map_or_else(|| "process".to_string(), |kind| short((kind.name)()).to_string());
                 Err(ChildError::NoTree { name: post.short_name(), found })
             }
@@ -143,7 +144,7 @@ impl Tree {
             return Err(ChildError::Fixed { strategy: strategy.name() });
         }
         let host = Host::of(self.pid).ok_or(ChildError::Gone(self.pid))?;
-        let post = Arc::new(spec.post(host.scheduler()));
+        let post = spec.post(host.scheduler());
         let Some(pid) = self.roll.add(post.clone()) else {
             return Err(ChildError::Duplicate { name: post.short_name() });
         };
@@ -172,6 +173,64 @@ impl Tree {
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         let (post, _) = self.roll.find(name)?;
         self.ask(Wish::Restart(post))
+    }
+
+    /// Changes how a child is started from its next start on. What it is now goes on, and the address, the name, the restart
+    /// rules and the messages that are kept stay. This does not wait.
+    ///
+    /// It is for a child that is [upgraded](Pid::upgrade): without it, a restart makes the old definition again, by the
+    /// closure that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts the child
+    /// as the new definition. When this supervisor is itself restarted, it is built anew and starts what its closures say.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use postroom::supervision::Supervisor;
+    ///
+    /// #[process] struct Counter { count: u64 }
+    /// #[process]
+    /// impl Counter { #[entry] fn serve(&mut self) {} #[message] fn add(&mut self) { self.count += 1; } }
+    /// #[process] struct Tally { sum: u64 }
+    /// #[process]
+    /// impl Tally { #[entry] fn serve(&mut self) {} #[message] fn sum(&self) -> u64 { self.sum } }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let tree = Supervisor::one_for_one()
+    ///     .child("count", |spawn| spawn.of(Counter { count: 0 }).serve())
+    ///     .spawn(&runtime)?;
+    /// let counter: Address<Counter> = tree.child("count")?;
+    /// counter.add().wait()?;
+    ///
+    /// tree.redefine("count", |spawn| spawn.of(Tally { sum: 0 }).serve())?;
+    /// let tally = counter.pid().upgrade(|old: Counter| Tally { sum: old.count }).wait()?;
+    /// assert_eq!(tally.sum().wait()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tree::stop_child`]; [`ChildError::NoTree`] and [`ChildError::Type`] if a process was to take the place of a
+    /// supervisor, or the other way round.
+    pub fn redefine<S, E>(
+        &self,
+        name: &str,
+        start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static,
+    ) -> Result<(), ChildError>
+    where
+        S: Spawned<Process: 'static>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (post, _) = self.roll.find(name)?;
+        let Spec { start, kind, is_tree, .. } = Child::new(name, start).spec;
+        match Roll::of(&post) {
+            Some(roll) if !is_tree => {
+                let (expected, found) = (type_name::<S::Process>(), format!("{} supervisor", roll.strategy().name()));
+                Err(ChildError::Type { name: post.short_name(), expected: short(expected), found })
+            }
+            None if is_tree => {
+                let found = post.next_kind().map_or("process", |kind| short((kind.name)())).to_string();
+                Err(ChildError::NoTree { name: post.short_name(), found })
+            }
+            _ => self.ask(Redefine { post, kind, start }),
+        }
     }
 
     fn ask<M: Send + 'static>(&self, what: M) -> Result<(), ChildError> {

@@ -16,6 +16,7 @@ use crate::scheduler::local::{Context, with_current};
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Slot, Token, waiting};
 use std::time::Duration;
+use tracing::field::display;
 
 /// How long a process is held at most until it has a step.
 const VALVE: Duration = Duration::from_secs(1);
@@ -308,8 +309,8 @@ fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
     }
     if why == Why::Valve {
         held.host.valves.add_shared(1);
-        let at = at.resident();
-        tracing::warn!(process = ?slot.resident(), mailbox = ?at, "a process was held at a full mailbox for {VALVE:?}");
+        let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
+        crate::log::warn!(pid, mailbox, "a process was held at a full mailbox for {VALVE:?}");
     }
     release(slot, slot.last(), held);
 }

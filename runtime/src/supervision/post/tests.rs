@@ -141,9 +141,9 @@ fn without_keeping_what_is_sent_to_a_child_that_is_down_comes_back() {
     let first = Mailbox::new().unwrap();
     bench.post.up(first.pid());
     drop(first);
-    assert_eq!(bench.send(1), Err(SendFailure::Gone(bench.pointer.pid())), "before its supervisor knows");
+    assert_eq!(bench.send(1), Err(SendFailure::Restarting(bench.pointer.pid())), "before its supervisor knows");
     bench.post.down(&ExitReason::Killed);
-    assert_eq!(bench.send(2), Err(SendFailure::Gone(bench.pointer.pid())));
+    assert_eq!(bench.send(2), Err(SendFailure::Restarting(bench.pointer.pid())));
 }
 
 /// What waited for the first start of a child that cannot start and keeps nothing.

@@ -1,0 +1,66 @@
+//! What a shutdown tells of itself.
+
+use crate::pid::Pid;
+use std::fmt;
+use std::time::Duration;
+
+/// What a shutdown, or a drain, did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// How many processes lived when it began.
+    pub alive: u64,
+    /// How many of them ended before the deadline.
+    pub ended: u64,
+    /// How many were killed at the deadline.
+    pub killed: u64,
+    /// Those that were in a step that did not return, with their types. Their threads are left behind.
+    pub stuck: Vec<(Pid, &'static str)>,
+    /// How many messages were thrown away: they had been accepted, and their processes ended before they came to them. Those
+    /// that were to be sent later (`send_after`, `send_every`) are counted only if they come due while it goes on.
+    pub thrown_away: u64,
+    /// Whether all that was queued was finished first; `None` if that was not asked for: see
+    /// [`Runtime::drain`](crate::Runtime::drain).
+    pub drained: Option<bool>,
+    /// If not, some of the processes that had not finished, with their types.
+    pub unfinished: Vec<(Pid, &'static str)>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl ShutdownReport {
+    /// Whether no work was lost: every process ended by itself before the deadline, no message was thrown away, no call was
+    /// left unanswered, and a drain, if one was asked for, came to its end.
+    pub fn is_clean(&self) -> bool {
+        !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)
+    }
+
+    /// Whether some processes did not end by themselves before the deadline: they were killed, or are stuck.
+    pub fn was_forced(&self) -> bool {
+        self.killed > 0 || !self.stuck.is_empty()
+    }
+}
+
+impl fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} processes ended, {} were killed", self.ended, self.alive, self.killed)?;
+        for (pid, process) in &self.stuck {
+            write!(f, ", {process} {pid} did not return from a step")?;
+        }
+        if self.drained == Some(false) {
+            f.write_str("; the drain did not come to its end")?;
+            for (pid, process) in &self.unfinished {
+                write!(f, ", {process} {pid} had not finished")?;
+            }
+        }
+        if self.thrown_away > 0 {
+            write!(
+                f,
+                "; {} {} thrown away",
+                self.thrown_away,
+                if self.thrown_away == 1 { "message was" } else { "messages were" }
+            )?;
+        }
+        write!(f, " ({:?})", self.took)
+    }
+}

@@ -1,0 +1,172 @@
+//! What the runtime logs, field by field, and that the program's own panic hook hears of panics as well.
+
+use postroom::prelude::*;
+use postroom::supervision::Backoff;
+use postroom::{ChildSpawn, ProcessError};
+use postroom_tests::{act, eventually, logged, soon};
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Mutex, Once};
+
+/// The panics that the program's own hook has heard of.
+static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A subscriber and a panic hook, as a program sets them before its first runtime.
+fn runtime() -> Runtime {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        let _from_here_on = logged("");
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            print(info);
+            let place = info.location().map(Location::line).unwrap_or_default();
+            HEARD.lock().unwrap().push(format!("{} at {place}", info.payload_as_str().unwrap_or_default()));
+        }));
+    });
+    Runtime::new().unwrap()
+}
+
+#[process]
+struct Clerk;
+
+#[process]
+impl Clerk {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn panic(&mut self, what: String) {
+        panic!("{what}")
+    }
+}
+
+/// The names of the fields of a line.
+fn fields(line: &str) -> Vec<&str> {
+    let words = line.split(' ').skip(2);
+    words.filter_map(|word| word.split_once('=')).map(|(name, _)| name).filter(|name| !name.contains('"')).collect()
+}
+
+/// The only line about `pid`, once there is one. Each of its fields has a name of its own, of which `message` is the event's
+/// own text: a subscriber that writes JSON would otherwise write a key twice. (Catches: a field `message` beside the text.)
+fn only_line(pid: Pid) -> String {
+    eventually(|| !logged(&pid.to_string()).is_empty());
+    let lines = logged(&pid.to_string());
+    let [line] = lines.as_slice() else { panic!("one line about {pid}, not {lines:#?}") };
+    let names = fields(line);
+    let mut different = names.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), names.len(), "{line}");
+    assert!(!line.contains("Some("), "a value, not how Rust writes that there is one: {line}");
+    line.clone()
+}
+
+/// Catches: the text of a panic in the field of the event's own text; no label; a target that is a module of the runtime's.
+#[test]
+fn a_panic_is_logged_with_where_and_in_what_and_with_the_label() {
+    soon(|| {
+        let runtime = runtime();
+        let clerk = runtime.spawn(Clerk).label("window 7").serve().unwrap();
+        assert!(clerk.panic("no-more-ink".into()).wait().is_err());
+        let line = only_line(clerk.pid());
+        let (start, pid) = ("ERROR postroom ", format!(" pid={}", clerk.pid()));
+        assert!(line.starts_with(start) && line.contains(&pid), "{line}");
+        for field in [
+            " message=process panicked",
+            " process=\"Clerk\"",
+            " entry=\"serve\"",
+            " label=\"window 7\"",
+            " panic=no-more-ink",
+            " place=tests/logs.rs:",
+            "::ClerkPanic\"",
+        ] {
+            assert!(line.contains(field), "{field} in {line}");
+        }
+        assert!(fields(&line).contains(&"message_type"), "{line}");
+    });
+}
+
+/// Catches: a subscriber takes the program's own hook out of the way, and with it what reports panics and backtraces.
+#[test]
+fn the_panic_hook_of_the_program_hears_of_each_panic_once_also_with_a_subscriber() {
+    soon(|| {
+        let runtime = runtime();
+        let clerk = runtime.spawn(Clerk).serve().unwrap();
+        assert!(clerk.panic("out-of-stamps".into()).wait().is_err());
+        let heard = HEARD.lock().unwrap();
+        assert_eq!(heard.iter().filter(|panic| panic.starts_with("out-of-stamps at ")).count(), 1, "{heard:#?}");
+    });
+}
+
+/// Catches: a failure that says nothing of the label.
+#[test]
+fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
+    soon(|| {
+        let runtime = runtime();
+        let failing = act(|_, _| Err(ProcessError::new("closed-early")));
+        let line = only_line(runtime.spawn_process(failing).label("window 8").start().unwrap());
+        assert!(line.starts_with("WARN postroom message=process failed"), "{line}");
+        assert!(line.contains("closed-early") && line.contains(" label=\"window 8\""), "{line}");
+    });
+}
+
+/// Catches: a message that its process has no method for, which is a fault of the program, is logged where nobody looks.
+#[test]
+fn a_message_of_a_type_that_has_no_method_is_warned_of() {
+    soon(|| {
+        let runtime = runtime();
+        let clerk = runtime.spawn(Clerk).serve().unwrap();
+        runtime.send(clerk.pid(), 1_u16).unwrap();
+        let line = only_line(clerk.pid());
+        assert!(line.starts_with("WARN postroom ") && line.contains(" message_type=\"u16\""), "{line}");
+        assert!(line.contains("no method for its type") && line.contains(&format!(" to={}", clerk.pid())), "{line}");
+    });
+}
+
+/// An error that panics when it is to be shown, which a log does.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("not to be said")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+/// A process that fails with it at the first message.
+fn unspeakable(spawn: ChildSpawn) -> Result<Pid, SpawnError> {
+    let fails = act(|events, _| events.next().map_or(Ok(()), |_| Err(ProcessError::new(Unspeakable))));
+    spawn.process(fails).start()
+}
+
+/// Catches: a supervisor that dies of writing down why its child failed.
+#[test]
+fn a_supervisor_logs_a_failure_that_cannot_be_shown_and_lives() {
+    soon(|| {
+        let runtime = runtime();
+        let tree =
+            Supervisor::one_for_one().backoff(Backoff::none()).child("mute", unspeakable).spawn(&runtime).unwrap();
+        let child = tree.child_pid("mute").unwrap();
+        runtime.send(child, 1).unwrap();
+        eventually(|| tree.children()[0].restarts == 1);
+        let line = only_line(tree.pid());
+        assert!(line.contains("a child failed and is started again") && line.contains("not to be said"), "{line}");
+        assert!(tree.pid().is_alive());
+    });
+}
+
+/// Catches: the same of a pool.
+#[test]
+fn a_pool_logs_a_failure_that_cannot_be_shown_and_lives() {
+    soon(|| {
+        let runtime = runtime();
+        let pool = Pool::fixed(1).backoff(Backoff::none()).spawn(&runtime, unspeakable).unwrap();
+        runtime.send(pool.pid(), 1).unwrap();
+        eventually(|| pool.statistics().started == 2);
+        let line = only_line(pool.pid());
+        assert!(line.contains("a member of a pool failed") && line.contains("not to be said"), "{line}");
+        assert!(pool.pid().is_alive());
+    });
+}
