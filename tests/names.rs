@@ -252,6 +252,30 @@ fn a_mailbox_and_a_process_of_another_host_can_have_names() {
     });
 }
 
+/// A mailbox has no type: whoever takes it for the process that had its slot before sends what it cannot answer. Would fail if the
+/// slot went on to say what that one was.
+#[test]
+fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
+    watched(|| {
+        let (mut mailboxes, mut is_used_again) = (Vec::new(), false);
+        // Other tests take slots too: again, until one of so many has come here.
+        while !is_used_again {
+            let runtime = builder().build().unwrap();
+            let slots: Vec<u32> = (0..64).map(|_| printer(&runtime).pid().slot()).collect();
+            // Its threads give back the slots that they keep.
+            runtime.shutdown().unwrap();
+            let made: Vec<_> = (0..128).map(|_| Mailbox::new().unwrap()).collect();
+            is_used_again = made.iter().any(|mailbox| slots.contains(&mailbox.pid().slot()));
+            mailboxes.extend(made);
+        }
+        let runtime = builder().build().unwrap();
+        for pid in mailboxes.iter().map(Mailbox::pid) {
+            assert_eq!(runtime.address::<Printer>(pid), Err(AddressError::Gone(pid)));
+            assert!(pid.info().is_none());
+        }
+    });
+}
+
 #[test]
 fn a_host_that_goes_down_leaves_no_name_with_whom_it_outlives() {
     watched(|| {

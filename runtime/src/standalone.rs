@@ -133,6 +133,7 @@ impl Mailbox {
         let owner = lock(&UNUSED).pop().unwrap_or_else(Owner::new);
         let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
         *lock(&owner.time_keeper) = time_keeper;
+        token.slot().card.wipe();
         let pid = token.open(home);
         lock(&owner.hand).token = Some(token.put_down());
         Ok(Self { owner, pid, joined: Vec::new() })

@@ -47,6 +47,14 @@ impl Card {
         }
     }
 
+    /// Says nothing of whoever has the slot next: what has no type does not write its own, and must not have that of another.
+    pub(crate) fn wipe(&self) {
+        self.kind.store(ptr::null_mut(), Ordering::Release);
+        self.entry.store(ptr::null_mut(), Ordering::Release);
+        self.place.store(ptr::null_mut(), Ordering::Release);
+        self.set_parent(None);
+    }
+
     pub(crate) fn set_parent(&self, parent: Option<Pid>) {
         let (slot, host) =
             parent.map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host()));
