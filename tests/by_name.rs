@@ -1,5 +1,8 @@
 //! Starting by text: type and entry by their names, inputs as values or as JSON, and every mistake told before anything
-//! runs.
+//! runs. And sending by text.
+
+#[path = "by_name/sends.rs"]
+mod sends;
 
 use postroom::prelude::*;
 use postroom::{EntryError, InitError, StartError};
@@ -297,7 +300,9 @@ fn json_becomes_whatever_the_inputs_can_be_read_as() {
 #[test]
 fn json_that_does_not_fit_is_refused_with_the_place() {
     with_accounts(|runtime| {
-        for text in ["", "100", "{\"opening\": 100}", "[100", "[100] x", "nonsense", &"[".repeat(100_000)] {
+        for text in
+            ["", "100", "\"[100]\"", "null", "{\"opening\": 100", "[100", "[100] x", "nonsense", &"[".repeat(100_000)]
+        {
             let error = runtime.start_json("Account", "serve", text).unwrap_err();
             assert!(matches!(error, StartError::Json(_)), "{error}");
             assert!(error.to_string().len() < 200, "{error}");
@@ -312,6 +317,53 @@ fn json_that_does_not_fit_is_refused_with_the_place() {
         assert!(token.to_string().contains("not `Deserialize`"), "{token}");
         let long = format!("[\"{}\"]", "x".repeat(1 << 20));
         assert!(entry_error(runtime.start_json("Account", "serve", &long)).to_string().len() < 500);
+        assert_eq!(runtime.statistics().spawned, 0);
+    });
+}
+
+/// Would fail if the values of an object were taken in the order of its names, or in that in which they are written.
+#[test]
+fn a_json_object_gives_the_inputs_by_their_names() {
+    with_accounts(|runtime| {
+        let json = |entry, inputs| from_json(runtime, entry, inputs);
+        assert_eq!(json("serve", r#"{"opening": 100}"#).as_deref(), Ok("100"));
+        assert_eq!(json("nothing", "{}").as_deref(), Ok("nothing"));
+        let numbers = r#"{"small": 0.5, "byte": 1, "large": 5, "size": 4, "signed": -2, "float": 3}"#;
+        assert_eq!(json("numbers", numbers).as_deref(), Ok("1 -2 3 0.5 4 5"));
+        // What may be missing is what serde lets a struct's field miss.
+        let limited = r#"{"others": {}, "limits": {"low": 1, "high": null}}"#;
+        assert_eq!(json("limited", limited).as_deref(), Ok("Limits { low: 1, high: None } 0 None"));
+        let value = serde_json::json!({"opening": 7});
+        for pid in [runtime.start_json("Account", "serve", &value), runtime.start_json("Account", "serve", value)] {
+            assert_eq!(runtime.address::<Account>(pid.unwrap()).unwrap().seen().wait().unwrap()[0], "7");
+        }
+        assert!(runtime.start_json("Account", "serve", serde_json::json!([7])).is_ok());
+        assert!(runtime.start_json("Account", "serve", format!("[{}]", 7)).is_ok());
+        assert!(matches!(runtime.start_json("Account", "serve", serde_json::json!(7)), Err(StartError::Json(_))));
+    });
+}
+
+#[test]
+fn a_json_object_with_a_name_too_few_or_too_many_is_refused_with_those_there_are() {
+    with_accounts(|runtime| {
+        let error = |entry, inputs: &str| entry_error(runtime.start_json("Account", entry, inputs));
+        let missing = error("serve", "{}");
+        assert!(matches!(&missing, EntryError::Missing { input, .. } if input == "opening"));
+        assert_eq!(
+            missing.to_string(),
+            "input `opening` of `Account::serve`, of type `i64`, is not there; give it a value"
+        );
+        assert!(matches!(error("with_token", "{}"), EntryError::Missing { .. }));
+        let unknown = error("texts", r#"{"name": "Ada", "letter": "x", "flak": true, "list": []}"#);
+        assert_eq!(
+            unknown.to_string(),
+            "`Account::texts` has no input `flak`; it has `name`, `letter`, `flag`, `list`; did you mean `flag`?"
+        );
+        let long = format!("{{\"opening\": 1, \"{}\": 1}}", "x".repeat(1 << 20));
+        assert!(error("serve", &long).to_string().len() < 200);
+        // An input by its name is checked as one by its place.
+        let wrong = error("serve", r#"{"opening": "100"}"#);
+        assert!(matches!(&wrong, EntryError::Type { input, .. } if input == "opening"), "{wrong}");
         assert_eq!(runtime.statistics().spawned, 0);
     });
 }

@@ -5,7 +5,7 @@ use crate::deliver::Whose;
 use crate::method::Method;
 use crate::naming::local;
 use crate::subject::{kept_away, place, respan};
-use crate::{client, deliver, entries};
+use crate::{by_name, client, deliver, entries};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -34,6 +34,9 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let any_async = any_async(block);
     let placed = entries::placed(&block.entries);
     let starts = placed.iter().filter_map(|(index, entry)| entries::arm(entry, index, block));
+    let (named, name, process) = (by_name::messages(&block.messages, &private), local("name"), local("process"));
+    let found = local("found");
+    let protocols = &block.protocols;
     let is_async = block.messages.iter().filter(|message| message.method.is_async).map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
         quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
@@ -111,6 +114,19 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                     #(#starts)*
                     _ => ::core::result::Result::Err(#private::no_such_entry::<Self>(#entry)),
                 }
+            }
+
+            #[inline]
+            fn message_by_name(#name: &str, #inputs: #private::Inputs) -> #private::ByName {
+                let #process = <Self as #private::Declared>::NAME;
+                #named
+                #(
+                    let #inputs = match <dyn #protocols as #private::Protocol>::message_by_name(#process, #name, #inputs) {
+                        #private::ByName::Continue(#inputs) => #inputs,
+                        #found => return #found,
+                    };
+                )*
+                #private::ByName::Continue(#inputs)
             }
 
             fn is_async(#mail: &#private::Mail<'_>) -> bool {

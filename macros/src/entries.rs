@@ -2,13 +2,12 @@
 //! start by name.
 
 use crate::block::Block;
+use crate::by_name;
 use crate::docs;
 use crate::entry::Entry;
-use crate::generics::names_lifetime;
 use crate::naming::local;
 use crate::output::{Output, describe};
 use crate::subject::{Subject, kept};
-use crate::text::text;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -77,11 +76,8 @@ fn starter(entry: &Entry, index: &TokenStream, block: &Block) -> TokenStream {
 /// `EntryInfo` of this entry.
 pub(crate) fn info(entry: &Entry, subject: &Subject) -> TokenStream {
     let (private, name, is_async, cfgs) = (subject.private(), entry.name(), entry.method.is_async, entry.method.cfgs());
-    let inputs = entry.method.arguments.carried.iter().map(|argument| {
-        let (name, type_name) = (argument.ident.unraw().to_string(), text(&argument.ty));
-        quote!(#private::InputInfo { name: #name, type_name: #type_name })
-    });
-    quote!(#(#cfgs)* #private::EntryInfo { name: #name, inputs: &[#(#inputs),*], is_async: #is_async })
+    let inputs = by_name::infos(&entry.method.arguments.carried, &private);
+    quote!(#(#cfgs)* #private::EntryInfo { name: #name, inputs: &[#inputs], is_async: #is_async })
 }
 
 /// Entries with their place in `ENTRIES`, which `#[cfg]` on the ones before may move.
@@ -110,19 +106,7 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<T
     let inputs = local("inputs");
     // Without inputs there is only their number to check.
     let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
-    let takes = entry.method.arguments.carried.iter().map(|argument| {
-        let (input, ty) = (&argument.ident, &argument.ty);
-        // The more a type can do, the more references deep its way of being taken is found. What borrows for ever cannot be
-        // read from JSON, which the compiler finds out only after it has chosen a way.
-        let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
-        quote! {
-            let #input = {
-                #[allow(unused_imports)]
-                use #private::{#json TakeValue as _};
-                (&&#private::InputOf::<#ty>::new()).take(&mut #inputs)
-            }?;
-        }
-    });
+    let takes = by_name::takes(&entry.method.arguments.carried, &private);
     let start = if entry.method.is_async {
         let points = &block.entry_points;
         let (_, arguments, _) = subject.generics.split_for_impl();
@@ -136,7 +120,7 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<T
         #(#cfgs)*
         #name => {
             let #mutable #inputs = #inputs.check::<Self>(#index)?;
-            #(#takes)*
+            #takes
             ::core::result::Result::Ok(#start)
         }
     })

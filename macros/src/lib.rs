@@ -9,6 +9,7 @@ mod actor;
 mod answers;
 mod argument;
 mod block;
+mod by_name;
 mod client;
 mod declare;
 mod deliver;

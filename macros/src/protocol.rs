@@ -12,7 +12,7 @@ use crate::method::Method;
 use crate::naming::{self, local};
 use crate::subject::{Subject, lifetime_fault};
 use crate::text::text;
-use crate::{argument, client, deliver, generics, handles, options};
+use crate::{argument, by_name, client, deliver, generics, handles, options};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
@@ -207,6 +207,8 @@ fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
     });
+    let (named, by_name, process, inputs) =
+        (by_name::messages(messages, &private), local("name"), local("process"), local("inputs"));
     quote! {
         #linked
 
@@ -226,6 +228,7 @@ fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
         }
 
         #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
         impl #parameters #private::Protocol for #ty #clause {
             type Linked<__Rest: #private::Link> = #over_rest;
             const INFO: #private::ProtocolInfo = #private::ProtocolInfo {
@@ -233,6 +236,12 @@ fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
                 messages: &[#(#names),*],
                 type_id: ::core::any::TypeId::of::<Self>(),
             };
+
+            #[inline]
+            fn message_by_name(#process: &'static str, #by_name: &str, #inputs: #private::Inputs) -> #private::ByName {
+                #named
+                #private::ByName::Continue(#inputs)
+            }
         }
     }
 }

@@ -45,7 +45,7 @@
 //! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
 //!
 //! # Features
-//! * `serde`: text and binary forms of [`Pid`], and starting by name with inputs as JSON.
+//! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with inputs as JSON.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
@@ -62,6 +62,7 @@ mod arena;
 mod at_work;
 mod blocks;
 mod builder;
+mod by_name;
 mod caller;
 mod children;
 mod clock;
@@ -122,8 +123,11 @@ pub use actor::by_hand::SpawnProcess;
 pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
 pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
 pub use actor::definition::{Actor, Declared, Handles, Mobile};
-pub use actor::entry::{EntryInfo, InputInfo};
+pub use actor::entry::EntryInfo;
+pub use actor::inputs::InputInfo;
 pub use actor::interval::{Interval, Missed};
+#[cfg(feature = "serde")]
+pub use actor::json::JsonInputs;
 pub use actor::later::Timer;
 pub use actor::life::Ended;
 pub use actor::machine::Machine;
@@ -143,8 +147,8 @@ pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use ending::ShuttingDown;
 pub use errors::{
     AddressError, BadName, BuildError, CallError, CommandError, Cycle, Delivery, Elapsed, EntryError, InitError,
-    JoinError, NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError, StartError,
-    StepError, WhereisError,
+    JoinError, MessageError, NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError,
+    StartError, StepError, WhereisError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
 pub use groups::event::GroupEvent;
@@ -195,12 +199,14 @@ pub mod prelude {
 pub mod __private {
     pub use crate::actor::addressed::{Addressed, End, Link, ProtocolInfo};
     pub use crate::actor::definition::{Actor, Declared, Delivery, Errand, Handles, no_such_entry};
-    #[cfg(feature = "serde")]
-    pub use crate::actor::entry::TakeJson;
     pub use crate::actor::entry::{
-        AnswerType, ByDebug, ByDisplay, ByType, CheckedInputs, EntryFuture, EntryInfo, ErrorText, Fallible, Finished,
-        InitOutcome, InputInfo, InputOf, Inputs, MayBeResult, Start, TakeValue, Wire, wire, wire_result,
+        AnswerType, ByDebug, ByDisplay, ByType, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
+        MayBeResult, Start, Wire, wire, wire_result,
     };
+    #[cfg(feature = "serde")]
+    pub use crate::actor::inputs::TakeJson;
+    pub use crate::actor::inputs::{CheckedInputs, InputInfo, InputOf, Inputs, TakeNothing, TakeValue};
+    pub use crate::actor::outgoing::{ByName, GoesOut, MessageOf, Outgoing, StaysHere};
     pub use crate::actor::placement::{
         Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,
     };

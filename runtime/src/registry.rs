@@ -1,23 +1,32 @@
-//! The process types that can be started by name.
+//! The process types that can be started by name, and sent messages by the names of these.
 
-use crate::actor::entry::Inputs;
-use crate::errors::{SpawnError, StartError};
+use crate::actor::definition::Actor;
+use crate::actor::inputs::Inputs;
+use crate::actor::outgoing::{Outgoing, message_of};
+use crate::errors::{MessageError, SpawnError, StartError};
 use crate::panics::{Site, contain};
 use crate::pid::Pid;
 use crate::scheduler::host::Host;
 use crate::sync::{Arc, PoisonError, RwLock};
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::panic::Location;
 
 type Factory = dyn Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
+type MessageOf = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
+
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Registry(RwLock<BTreeMap<String, Arc<Factory>>>);
+pub(crate) struct Registry {
+    types: RwLock<BTreeMap<String, Arc<Factory>>>,
+    /// By the types themselves: a process is asked for its messages, however it was started.
+    messages: RwLock<BTreeMap<TypeId, MessageOf>>,
+}
 
 impl Registry {
-    /// Adds a type; one that had the name before is no longer known.
-    pub(crate) fn add(
+    /// Adds a type; one that had the name before can no longer be started.
+    pub(crate) fn add<P: Actor>(
         &self,
         name: String,
         factory: impl Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
@@ -25,12 +34,13 @@ impl Registry {
         + Sync
         + 'static,
     ) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
+        self.messages.write().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<P>(), message_of::<P>);
+        self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
     }
 
     /// Forgets all types: their factories are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
-        let types = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
         let _panic = contain(Site::TypeDrop, || drop(types));
     }
 
@@ -46,7 +56,7 @@ impl Registry {
         if host.gate.is_closed() {
             return Err(SpawnError::Shutdown.into());
         }
-        let types = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
         let Some(factory) = types.get(name).cloned() else {
             let name = name.chars().take(80).collect();
             return Err(StartError::Unknown { name, has: types.keys().cloned().collect() });
@@ -55,5 +65,10 @@ impl Registry {
         drop(types);
         let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs));
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
+    }
+
+    /// The function that makes the messages of processes of that type.
+    pub(crate) fn messages(&self, of: TypeId) -> Option<MessageOf> {
+        self.messages.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied()
     }
 }

@@ -6,16 +6,14 @@ use crate::actor::addressed::Addressed;
 use crate::actor::by_hand::SpawnProcess;
 use crate::actor::call::send;
 use crate::actor::definition::{Actor, Mobile};
-use crate::actor::entry::Inputs;
 use crate::actor::spawn::Spawn;
 use crate::actor::target::SendTo;
 use crate::actor::upgrade::{Successive, Upgrading};
-use crate::errors::{AddressError, BuildError, SendError, SendFailure, StartError};
+use crate::errors::{AddressError, BuildError, SendError, SendFailure};
 use crate::groups::rooms::Rooms;
 use crate::manual::{Clock, IdleError};
 use crate::oneshot::block_on;
 use crate::package::{Package, Refused};
-use crate::payload::Payloads;
 use crate::pid::Pid;
 use crate::pointing;
 use crate::process::Process;
@@ -24,7 +22,7 @@ use crate::relay::{Receiver, deliver};
 use crate::scheduler::aside::while_blocked;
 use crate::scheduler::birth::current_host;
 use crate::scheduler::host::Host as Scheduler;
-use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
+use crate::sync::{OnceLock, PoisonError, RwLock};
 use crate::upgrades::{Cause, Upgrades};
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -84,6 +82,10 @@ impl Host {
 
     pub(crate) fn scheduler(self) -> &'static Scheduler {
         self.0.scheduler
+    }
+
+    pub(crate) fn registry(self) -> &'static Registry {
+        &self.0.registry
     }
 
     pub(crate) fn groups(self) -> &'static Rooms {
@@ -202,49 +204,6 @@ impl Host {
     /// The message, with the reason, if the process has ended or was never there.
     pub fn send_wait<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).send_wait()
-    }
-
-    /// From here on processes of type `P` can be started under the type's name; each begins as `P::default()`.
-    pub fn register<P: Mobile + Default>(self) {
-        self.register_with(P::NAME, P::default);
-    }
-
-    /// From here on processes of type `P` can be started under `name`; each begins as what `make` gives.
-    pub fn register_with<P: Mobile>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
-        self.0.registry.add(name.into(), move |host, place, entry, inputs| {
-            // Checked before anything is made.
-            let start = P::start_by_name(entry, inputs)?;
-            Spawn::new(host, place, make()).start_at(start)
-        });
-    }
-
-    /// The same for processes with a thread of their own, on which each is made: see [`Host::spawn_pinned`].
-    pub fn register_pinned<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
-        let make = Arc::new(make);
-        self.0.registry.add(name.into(), move |host, place, entry, inputs| {
-            let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());
-            Spawn::pinned(host, place, move || make()).start_at(start)
-        });
-    }
-
-    /// Starts a process by the name of its type and of its entry. Everything is checked before anything runs.
-    ///
-    /// # Errors
-    /// What there is instead, for an unknown type or entry and for inputs that do not fit; see [`StartError`].
-    #[track_caller]
-    pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
-        self.0.registry.start(self.0.scheduler, Location::caller(), process, entry, Inputs::values(inputs))
-    }
-
-    /// The same with the inputs as a JSON array, such as `[100, "text"]`. Each input's type must be `Deserialize`.
-    ///
-    /// # Errors
-    /// As [`Host::start`], and for a text that is no JSON array.
-    #[cfg(feature = "serde")]
-    #[track_caller]
-    pub fn start_json(self, process: &str, entry: &str, inputs: &str) -> Result<Pid, StartError> {
-        let inputs = serde_json::from_str(inputs).map_err(|error| StartError::Json(error.to_string()))?;
-        self.0.registry.start(self.0.scheduler, Location::caller(), process, entry, Inputs::json(inputs))
     }
 
     /// From here on processes of type `Old` can be upgraded by the name of the new type, with [`Host::upgrade`]: `make` gives

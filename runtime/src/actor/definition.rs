@@ -2,7 +2,9 @@
 
 use super::addressed::{Addressed, ProtocolInfo};
 use super::context::Context;
-use super::entry::{CheckedInputs, EntryInfo, Finished, Inputs, Start};
+use super::entry::{EntryInfo, Finished, Start};
+use super::inputs::{CheckedInputs, Inputs};
+use super::outgoing::ByName;
 use super::placement::{Anywhere, Kept, Movable};
 use super::seed::SpawnCore;
 use crate::errors::{EntryError, ProcessError};
@@ -61,6 +63,8 @@ pub trait Actor: Declared + Sized + 'static {
     fn spawn_core(entries: &mut Self::Entries) -> &mut SpawnCore<Self>;
     /// What an entry that is known by its text, and its inputs, come to. For generated code.
     fn start_by_name(entry: &str, inputs: Inputs) -> Result<Start<Self>, EntryError>;
+    /// What the inputs for a message that is known by the name of its method come to. For generated code.
+    fn message_by_name(message: &str, inputs: Inputs) -> ByName;
     /// Whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Hands a message to its method. For generated code.
@@ -137,7 +141,8 @@ pub struct Errand(pub(crate) Event);
 impl Inputs {
     /// Checks their number against entry number `index`.
     pub fn check<P: Actor>(self, index: usize) -> Result<CheckedInputs, EntryError> {
-        self.check_for(P::NAME, &P::ENTRIES[index])
+        let entry = &P::ENTRIES[index];
+        self.check_for(P::NAME, entry.name, entry.inputs)
     }
 }
 

@@ -8,8 +8,9 @@
 use super::active::{self, Entered, Seat};
 use super::context::Context;
 use super::definition::{Actor, Errand, names};
-use super::entry::{Begin, Finished, Inputs, Pending, Start};
+use super::entry::{Begin, Finished, Pending, Start};
 use super::handover::Handover;
+use super::inputs::Inputs;
 use super::kind::{async_entry, traps_exits};
 use super::serving::{bring, serve, serve_mail_only};
 use super::waits::Waits;

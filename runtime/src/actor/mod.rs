@@ -7,11 +7,13 @@
 //!   a PID;
 //! * [`awaits`], [`interval`]: what async code can wait for besides calls; [`context`]: what a method can do;
 //!   [`blocking`]: something in it that blocks;
-//! * [`placement`]: which threads may run it; [`entry`]: how an entry is started by its name; [`seed`]: a spawn before its
+//! * [`placement`]: which threads may run it; [`inputs`] (and `json`): what is given to something that is known by its name; [`entry`]: how an entry is
+//!   started by its name; [`seed`]: a spawn before its
 //!   entry is known;
 //! * [`addressed`]: what can be the type of an address;
 //! * [`definition`]: what the macro says of a struct, in terms of all these; [`protocol`]: what it says of a protocol, and
 //!   of a struct that answers one;
+//! * [`outgoing`]: how a message is sent by the name of its method;
 //! * [`kind`]: what is known of a struct without one at hand; [`serving`]: how a struct serves what arrives;
 //! * [`existing`]: a process that is there already, in place of a new one;
 //! * [`handover`]: a wish that a struct hands its state to another, for the machine;
@@ -33,13 +35,17 @@ pub(crate) mod definition;
 pub(crate) mod entry;
 mod existing;
 pub(crate) mod handover;
+pub(crate) mod inputs;
 pub(crate) mod interval;
+#[cfg(feature = "serde")]
+pub(crate) mod json;
 mod keeping;
 pub(crate) mod kind;
 pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod machine;
 pub(crate) mod outcome;
+pub(crate) mod outgoing;
 pub(crate) mod patient;
 pub(crate) mod placement;
 pub(crate) mod protocol;

@@ -11,6 +11,8 @@
 use super::addressed::{Addressed, Link, ProtocolInfo};
 use super::context::Context;
 use super::definition::{Delivery, Handles};
+use super::inputs::Inputs;
+use super::outgoing::ByName;
 use crate::mail::Mail;
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -48,6 +50,9 @@ pub trait Protocol: Addressed {
     type Linked<Rest: Link>: Link;
     /// Its name and its messages.
     const INFO: ProtocolInfo;
+
+    /// What the inputs for a message of `process` that is known by the name of its method come to. For generated code.
+    fn message_by_name(process: &'static str, message: &str, inputs: Inputs) -> ByName;
 }
 
 /// A process that answers the protocol `Q`, such as `dyn Storage`. The macro implements it.

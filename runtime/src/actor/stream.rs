@@ -73,6 +73,14 @@ impl<T: Send + 'static> Replies<T> {
     }
 }
 
+impl<T> Replies<T> {
+    /// Such to which nobody listens. For generated code.
+    #[doc(hidden)]
+    pub fn unheard() -> Self {
+        channel().0
+    }
+}
+
 impl<T> Clone for Replies<T> {
     fn clone(&self) -> Self {
         lock(&self.shared.0).senders += 1;

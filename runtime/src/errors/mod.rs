@@ -15,7 +15,7 @@ mod words;
 pub use delivery::Delivery;
 pub use naming::{AddressError, BadName, JoinError, NameError, WhereisError};
 pub use running::{BuildError, ShutdownError};
-pub use sending::{CallError, Cycle, SendError, SendFailure};
+pub use sending::{CallError, Cycle, MessageError, SendError, SendFailure};
 pub use starting::{EntryError, InitError, RunError, SpawnError, StartError};
 pub use stepping::{CommandError, Elapsed, ProcessError, StepError};
 pub(crate) use words::{describe, did_you_mean, distance, list};

@@ -1,6 +1,8 @@
 //! What those meet who send or call: a message is refused, or a call gets no answer.
 
 use super::delivery::Delivery;
+use super::starting::EntryError;
+use super::words::{did_you_mean, list};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use std::convert::Infallible;
@@ -97,6 +99,61 @@ impl<M> fmt::Display for SendError<M> {
 }
 
 impl<M> std::error::Error for SendError<M> {}
+
+/// Why a message could not be sent by the name of its method. It was not delivered.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// The type of the process is not registered with this host.
+    #[error(
+        "{pid} is a `{process}`, a type that is not registered here, so that its messages have no names; register it with \
+         `runtime.register::<{process}>()`, or send the message as a value with `send`"
+    )]
+    Unregistered {
+        /// The process.
+        pid: Pid,
+        /// Its type.
+        process: &'static str,
+    },
+    /// There is no type to look its messages up by.
+    #[error(
+        "the type of {0} is not known here: it is a mailbox, a process of another node, or an address behind which no process \
+         has been yet; send the message as a value with `send`"
+    )]
+    Untyped(Pid),
+    /// The process has no such message.
+    #[error("`{process}` has no message `{message}`; it has {}{}", list(has), did_you_mean(message, has))]
+    Unknown {
+        /// The type of the process.
+        process: &'static str,
+        /// The message asked for.
+        message: String,
+        /// The messages there are: the names of its methods, then those of the protocols that it answers.
+        has: Vec<String>,
+    },
+    /// The inputs do not fit it.
+    #[error(transparent)]
+    Inputs(Box<EntryError>),
+    /// The inputs are no JSON, or neither an array nor an object.
+    #[error("the inputs have to be a JSON array, or a JSON object with a value for each input's name: {0}")]
+    Json(String),
+    /// The message was refused.
+    #[error("the message was refused: {0}")]
+    Refused(SendFailure),
+}
+
+impl MessageError {
+    /// Whether the same may well be sent later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Refused(reason) if reason.is_retryable())
+    }
+}
+
+impl From<EntryError> for MessageError {
+    fn from(error: EntryError) -> Self {
+        Self::Inputs(Box::new(error))
+    }
+}
 
 /// Why a call got no answer. `E` is the error of the called method.
 ///

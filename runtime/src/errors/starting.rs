@@ -123,15 +123,16 @@ pub enum StartError {
         /// The names that are registered.
         has: Vec<String>,
     },
-    /// The inputs are no JSON array.
-    #[error("the inputs are not a JSON array: {0}")]
+    /// The inputs are no JSON, or neither an array nor an object.
+    #[error("the inputs have to be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
     /// It could not be spawned; the entry and its inputs are checked there.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
 }
 
-/// Why an entry could not be started by its name.
+/// Why an entry could not be started by its name; or, as [`MessageError::Inputs`](crate::MessageError::Inputs), why a message could
+/// not be sent by that of its method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -150,7 +151,7 @@ pub enum EntryError {
     Count {
         /// The process type.
         process: String,
-        /// The entry.
+        /// The entry, or the message.
         entry: String,
         /// How many inputs it takes.
         expected: usize,
@@ -159,6 +160,30 @@ pub enum EntryError {
         /// The inputs it takes, with their types.
         inputs: Vec<String>,
     },
+    /// A JSON object without a value for an input that needs one.
+    #[error("input `{input}` of `{process}::{entry}`, of type `{expected}`, is not there; give it a value")]
+    Missing {
+        /// The process type.
+        process: String,
+        /// The entry, or the message.
+        entry: String,
+        /// The input.
+        input: String,
+        /// Its type.
+        expected: String,
+    },
+    /// A JSON object with a name that no input has.
+    #[error("`{process}::{entry}` has no input `{input}`; it has {}{}", list(has), did_you_mean(input, has))]
+    UnknownInput {
+        /// The process type.
+        process: String,
+        /// The entry, or the message.
+        entry: String,
+        /// The name, or how it begins.
+        input: String,
+        /// The names of the inputs there are.
+        has: Vec<String>,
+    },
     /// An input of the wrong type.
     #[error(
         "input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into without loss"
@@ -166,7 +191,7 @@ pub enum EntryError {
     Type {
         /// The process type.
         process: String,
-        /// The entry.
+        /// The entry, or the message.
         entry: String,
         /// The input.
         input: String,

@@ -1,0 +1,78 @@
+//! What is known by its name: the arms that make a start, or a message, of inputs which are taken one by one.
+
+use crate::argument::{Argument, Reply};
+use crate::generics::names_lifetime;
+use crate::message::Message;
+use crate::naming::local;
+use crate::text::text;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+
+/// `InputInfo` of each argument.
+pub(crate) fn infos(carried: &[Argument], private: &TokenStream) -> TokenStream {
+    let each = carried.iter().map(|argument| {
+        let (name, type_name) = (argument.ident.unraw().to_string(), text(&argument.ty));
+        quote!(#private::InputInfo { name: #name, type_name: #type_name })
+    });
+    quote!(#(#each),*)
+}
+
+/// The statements that take the arguments out of the checked inputs, which are called `inputs`.
+pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream {
+    let inputs = local("inputs");
+    let each = carried.iter().map(|argument| {
+        let (input, ty) = (&argument.ident, &argument.ty);
+        // The more a type can do, the more references deep its way of being taken is found. What borrows for ever cannot be
+        // read from JSON, which the compiler finds out only after it has chosen a way.
+        let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
+        quote! {
+            let #input = {
+                #[allow(unused_imports)]
+                use #private::{#json TakeNothing as _, TakeValue as _};
+                (&&&#private::InputOf::<#ty>::new()).take(&mut #inputs)
+            }?;
+        }
+    });
+    each.collect()
+}
+
+/// The body of `message_by_name`, up to where no message has the name: the arguments of that function are `process`, `name`
+/// and `inputs`.
+pub(crate) fn messages(messages: &[Message], private: &TokenStream) -> TokenStream {
+    let name = local("name");
+    let arms = messages.iter().filter_map(|message| arm(message, private));
+    quote!(match #name { #(#arms)* _ => {} })
+}
+
+fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
+    let method = &message.method;
+    if !method.sound || message.repeated {
+        return None;
+    }
+    let (process, inputs) = (local("process"), local("inputs"));
+    let (cfgs, name, carried) = (method.cfgs(), method.ident.unraw().to_string(), &method.arguments.carried);
+    let (infos, takes) = (infos(carried, private), takes(carried, private));
+    // Without inputs there is only their number to check.
+    let mutable = (!carried.is_empty()).then(|| quote!(mut));
+    // As when a message is sent and not called.
+    let unheard = match &method.arguments.reply {
+        Some(Reply::Stream { ident, ty, .. }) => Some(quote!(let #ident = <#ty>::unheard();)),
+        _ => None,
+    };
+    let (ty, value) = (message.ty(), message.value());
+    Some(quote! {
+        #(#cfgs)*
+        #name => {
+            let make = move |#inputs: #private::Inputs| {
+                let #mutable #inputs = #inputs.check_for(#process, #name, &[#infos])?;
+                #takes
+                #unheard
+                #[allow(unused_imports)]
+                use #private::{GoesOut as _, StaysHere as _};
+                ::core::result::Result::Ok((&&#private::MessageOf::<#ty>::new()).outgoing(#value))
+            };
+            return #private::ByName::Break(make(#inputs));
+        }
+    })
+}
