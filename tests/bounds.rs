@@ -2,6 +2,8 @@
 
 #[path = "bounds/churn.rs"]
 mod churn;
+#[path = "bounds/crowded.rs"]
+mod crowded;
 #[path = "bounds/flood.rs"]
 mod flood;
 #[path = "bounds/hard.rs"]
