@@ -73,6 +73,10 @@ impl Inputs {
         method: &'static str,
         expected: &'static [InputInfo],
     ) -> Result<CheckedInputs, EntryError> {
+        #[cfg_attr(
+            not(feature = "serde"),
+            expect(clippy::infallible_destructuring_match, reason = "with `serde` it is none")
+        )]
         let inputs = match self.0 {
             Given::InOrder(inputs) => inputs,
             #[cfg(feature = "serde")]
