@@ -30,11 +30,13 @@ pub struct ChildSpawn {
     guardian: Option<Arc<dyn Guardian>>,
     /// What the child's last life left behind for the next one.
     estate: Option<Estate>,
+    /// What is known of its siblings, and itself, by whoever looks after them.
+    siblings: Option<Estate>,
 }
 
 impl ChildSpawn {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, bound: false, guardian: None, estate: None }
+        Self { host, bound: false, guardian: None, estate: None, siblings: None }
     }
 
     /// The process that spawns by it monitors and owns what it spawns.
@@ -42,9 +44,14 @@ impl ChildSpawn {
         Self { bound: true, ..Self::new(host) }
     }
 
-    /// For a child that somebody looks after.
-    pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Estate>) -> Self {
-        Self { host, bound: false, guardian: Some(guardian), estate }
+    /// For a child that a guardian looks after, beside these.
+    pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Estate>, siblings: Estate) -> Self {
+        Self { host, bound: false, guardian: Some(guardian), estate, siblings: Some(siblings) }
+    }
+
+    /// What is known of the child's siblings.
+    pub(crate) fn siblings(&self) -> Option<Estate> {
+        self.siblings.clone()
     }
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].

@@ -1,6 +1,6 @@
 //! What can be wrong with a tree, and with what is asked of one.
 
-use crate::errors::{SpawnError, did_you_mean, list};
+use crate::errors::{InitError, SpawnError, did_you_mean, list};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use std::sync::Arc;
@@ -94,6 +94,28 @@ pub enum ChildError {
     /// The supervisor has ended.
     #[error("the supervisor {0} has ended")]
     Gone(Pid),
+    /// A sibling was asked for where the process is not the child of a supervisor.
+    #[error(
+        "there is no sibling `{name}`: what is spawned here is not the child of a supervisor; capture the address in the closure instead"
+    )]
+    Alone {
+        /// The name asked for.
+        name: String,
+    },
+}
+
+/// The same for the closure that starts a supervisor below another.
+impl From<ChildError> for SupervisorError {
+    fn from(error: ChildError) -> Self {
+        Self::Spawn(error.into())
+    }
+}
+
+/// For the closure that starts a child, in which a sibling is asked for: the child cannot start.
+impl From<ChildError> for SpawnError {
+    fn from(error: ChildError) -> Self {
+        Self::Init(InitError::failed(error))
+    }
 }
 
 fn are(has: &[String], count: usize) -> String {

@@ -9,7 +9,8 @@
 // * `errors`, and `status`: what is told of a child; `post`: where a child is reached, whichever life it is in; `roll`: the
 //   children of a supervisor, as others see them; `show`: a tree as a text;
 // * `life`: one life of a child, as its end is told; `child`: what is said of a child before it is started;
-// * `driver`: the supervisor's process; `tree`: its handle; `supervisor`, with `place`: how it is built and spawned.
+// * `driver`: the supervisor's process; `tree`: its handle; `siblings`: how a child is given the address of
+//   another; `supervisor`, with `place`: how it is built and spawned.
 mod backoff;
 mod child;
 mod driver;
@@ -21,6 +22,7 @@ mod plan;
 mod post;
 mod roll;
 mod show;
+mod siblings;
 mod status;
 mod supervisor;
 mod tree;

@@ -56,6 +56,27 @@ pub struct Tree {
     roll: Arc<Roll>,
 }
 
+/// The address of the child of that name, if it is a `P`.
+pub(super) fn address_of<P: Addressed + ?Sized>(roll: &Roll, name: &str) -> Result<Address<P>, ChildError> {
+    let (post, pid) = roll.find(name)?;
+    let (name, expected) = (post.short_name(), P::LABEL);
+    if let Some(roll) = Roll::of(&post) {
+        let found = format!("{} supervisor", roll.strategy().name());
+        return Err(ChildError::Type { name, expected, found });
+    }
+    // What its closure gives does not say which protocols it answers, if it is no address: its process does.
+    let wanted = TypeId::of::<P>();
+    let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
+    let kinds = [post.next_kind(), pid.resolve().and_then(pointing::kind)];
+    if kinds.iter().flatten().any(fits) {
+        return Ok(Address::new(pid));
+    }
+    match kinds.into_iter().flatten().next() {
+        Some(kind) => Err(ChildError::Type { name, expected, found: short((kind.name)()).to_string() }),
+        None => Err(ChildError::Untyped { name }),
+    }
+}
+
 impl Tree {
     pub(super) fn new(pid: Pid, roll: Arc<Roll>) -> Self {
         Self { pid, roll }
@@ -75,23 +96,7 @@ impl Tree {
     /// # Errors
     /// If there is no such child, if it is of another type, or if it does not answer the protocol.
     pub fn child<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
-        let (post, pid) = self.roll.find(name)?;
-        let (name, expected) = (post.short_name(), P::LABEL);
-        if let Some(roll) = Roll::of(&post) {
-            let found = format!("{} supervisor", roll.strategy().name());
-            return Err(ChildError::Type { name, expected, found });
-        }
-        // What its closure gives does not say which protocols it answers, if it is no address: its process does.
-        let wanted = TypeId::of::<P>();
-        let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
-        let kinds = [post.next_kind(), pid.resolve().and_then(pointing::kind)];
-        if kinds.iter().flatten().any(fits) {
-            return Ok(Address::new(pid));
-        }
-        match kinds.into_iter().flatten().next() {
-            Some(kind) => Err(ChildError::Type { name, expected, found: short((kind.name)()).to_string() }),
-            None => Err(ChildError::Untyped { name }),
-        }
+        address_of(&self.roll, name)
     }
 
     /// The PID that points on to a child, whatever its type.

@@ -19,7 +19,7 @@ impl Driver {
         let post = member.post.clone();
         let life = Life::new(id, post.clone(), ear);
         let estate = lock(&post.estate).clone().map(Estate::into_any);
-        let door = ChildSpawn::guarded(self.host, life.clone(), estate);
+        let door = ChildSpawn::guarded(self.host, life.clone(), estate, self.roll.clone());
         let started = contain(Site::ChildStart, || (member.start)(door));
         if let Some(pid) = life.born() {
             // Spawned with a link, the child would take its supervisor along when it fails.
