@@ -80,6 +80,17 @@ pub(crate) const CASES: &[Case] = &[
     ("the `Hash` of a pool's key", "PoolKey", |hostile| strike_in_key(hostile, Part::Hash)),
     ("the `Eq` of a pool's key", "PoolKey", |hostile| strike_in_key(hostile, Part::Eq)),
     ("the drop of a pool's key", "PoolKey", |hostile| strike_in_key(hostile, Part::Drop)),
+    ("the drop of what says the key of a pool's message", "PoolKey", |hostile| {
+        let host = hostile.run(|builder| builder);
+        let fuse = Fuse(hostile.clone());
+        let pool = Pool::by_key(move |_: &Ping| (&fuse, 7_u8).1);
+        let pool = pool.spawn(host, |spawn, _: &u8| spawn.of(Node).serve()).expect("it starts");
+        let end = pool.pid().join();
+        pool.stop();
+        drop(pool);
+        assert_eq!(end.wait(), ExitReason::Normal);
+        eventually(|| hostile.has_struck());
+    }),
     ("the copying of a message for a pool's members", "PoolCopy", |hostile| {
         let (dead, own) = (Log::new(), hostile.clone());
         let log = dead.clone();
@@ -90,6 +101,7 @@ pub(crate) const CASES: &[Case] = &[
         if hostile.panics() {
             assert!(answer.is_ok());
             assert_eq!(dead.all(), [DeadLetterReason::Unhandled], "nobody gets it, rather than some");
+            assert_eq!(pool.statistics().accepted, 0);
         }
         if !hostile.shuts_down() {
             assert_eq!(pool.address().ping().wait(), Ok(()), "the pool goes on");

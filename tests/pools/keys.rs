@@ -128,6 +128,41 @@ fn a_key_that_panics_harms_nobody() {
     });
 }
 
+/// A key that panics in all its code, if it is 0.
+#[derive(Clone, PartialEq, Eq)]
+struct Spiteful(u32);
+
+impl std::hash::Hash for Spiteful {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        assert_ne!(self.0, 0, "no hash");
+        self.0.hash(state);
+    }
+}
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        assert_ne!(self.0, 0, "no drop");
+    }
+}
+
+/// Catches: the drop of a key during the panic of its hash, which ends the program.
+#[test]
+fn a_key_that_panics_in_its_hash_and_in_its_drop_harms_nobody() {
+    with_runtime(|runtime| {
+        let hashed = Pool::fixed(3).by_hash(|echo: &WorkerEcho| Spiteful(echo.value));
+        let keyed = Pool::by_key(|echo: &WorkerEcho| Spiteful(echo.value));
+        let pools = [
+            hashed.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap(),
+            keyed.spawn(runtime, |spawn, _| spawn.of(Worker::default()).serve()).unwrap(),
+        ];
+        for pool in &pools {
+            assert_eq!(pool.address().echo(0).wait(), Err(CallError::Unhandled));
+            assert_eq!(pool.address().echo(1).wait(), Ok(1));
+            assert_eq!(pool.statistics().accepted, 1);
+        }
+    });
+}
+
 #[test]
 fn equal_keys_of_a_fixed_pool_meet_the_same_member_and_all_members_are_used() {
     with_runtime(|runtime| {

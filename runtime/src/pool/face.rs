@@ -2,7 +2,7 @@
 
 use super::front::{Front, Key, Totals};
 use super::keeper::{Factory, Keeper};
-use super::keys::{Keys, Known};
+use super::keys::{self, Keys, Known};
 use super::plan::{Choice, Plan, Rules, Standing};
 use super::route::Routes;
 use crate::actor::address::Address;
@@ -10,6 +10,7 @@ use crate::actor::definition::Actor;
 use crate::children::{ChildSpawn, Spawned};
 use crate::errors::SpawnError;
 use crate::mailbox::bound::Bound;
+use crate::panics::{Site, dispose};
 use crate::pid::Pid;
 use crate::pointing::Pointer;
 use crate::random::{Random, entropy};
@@ -19,7 +20,7 @@ use crate::supervision::intensity::{self, Intensity};
 use crate::supervision::place::SpawnPlace;
 use crate::sync::{Arc, Mutex, lock};
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -99,7 +100,7 @@ impl Pool {
     }
 
     /// One process for each key, made at its first message and ended when it has been idle: see [`KeyedPool`].
-    pub fn by_key<M: Send + 'static, K: Clone + Eq + Hash + Send + Sync + 'static>(
+    pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
         let rules = Rules { least: 0, most: 1, ..Self::of(0, 1, Some(IDLE)).rules };
@@ -126,7 +127,11 @@ impl Pool {
         let lanes = self.rules.most.max(1);
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         self.lanes = Some(lanes);
-        self.routes.by_key(move |message: &M| Some((hasher.hash_one(key(message)) % lanes as u64) as usize));
+        self.routes.by_key(move |message: &M| {
+            let (hash, key) = keys::hashed(&hasher, key(message))?;
+            dispose(Site::PoolKey, key);
+            Ok((hash % lanes as u64) as usize)
+        });
         self
     }
 }
@@ -197,7 +202,7 @@ macro_rules! options {
 }
 
 options!(Pool);
-options!(<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
+options!(<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
 
 impl Pool {
     /// Starts the pool and the members that it has from the beginning, each by `member`, which runs in the process that keeps
@@ -260,17 +265,14 @@ pub struct KeyedPool<K> {
     keys: Arc<Keys<K>>,
 }
 
-impl<K: Clone + Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
+impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// Where the key of messages of type `M` is. A message of a type that has none is not understood.
     ///
     /// What the key does in `Hash`, `Eq` and `Drop` runs without a lock, on the thread that sends: it may block, and may use the
     /// pool. If it or `key` panics, the message has no key: it is a dead letter, as one that is not understood.
     pub fn key<M: Send + 'static>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let keys = self.keys.clone();
-        self.routes.by_key(move |message: &M| {
-            let known = keys.know(key(message));
-            known.inspect_err(|panic| crate::log::error!(%panic, "the key of a pool's message panicked")).ok()
-        });
+        self.routes.by_key(move |message: &M| keys.know(key(message)));
         self
     }
 

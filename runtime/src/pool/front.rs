@@ -250,7 +250,10 @@ impl<K: Key> Front<K> {
 
     fn ring(&self, due: Moment) {
         let mut state = lock(&self.state);
-        state.alarm = None;
+        // While this one was on its way here, another may have been set in its place.
+        if state.alarm.is_some_and(|(_, key)| !self.host.is_pending(key)) {
+            state.alarm = None;
+        }
         let now = state.no_earlier(self.now().max(due));
         state.plan.tick(now);
         self.act(state);
@@ -353,7 +356,6 @@ impl<K: Key> Front<K> {
             self.count(|totals| totals.refused += 1);
             return Err((package, Refusal::Draining));
         }
-        self.count(|totals| totals.accepted += 1);
         let (to, mut payload, caller) = package.into_parts();
         // Copied without the lock: that is its user's code.
         let mut copied = || members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
@@ -368,6 +370,7 @@ impl<K: Key> Front<K> {
                 return Ok(());
             }
         };
+        self.count(|totals| totals.accepted += 1);
         match members.first() {
             Some(first) => self.tell(|plan, _| {
                 plan.spread(*first, package);

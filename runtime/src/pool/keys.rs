@@ -48,6 +48,21 @@ struct List<K> {
 /// How many keys a list has at least when it is looked which can be let go.
 const SOME: usize = 64;
 
+/// The hash of a key, and the key. One that panics may do so in its drop as well, which must not be during the first panic: that
+/// would end the program.
+///
+/// # Errors
+/// The panic of the key's `Hash`; the key has been dropped then.
+pub(crate) fn hashed<K: Hash>(hasher: &impl BuildHasher, key: K) -> Result<(u64, K), Panic> {
+    match contain(Site::PoolKey, || hasher.hash_one(&key)) {
+        Ok(hash) => Ok((hash, key)),
+        Err(panic) => {
+            dispose(Site::PoolKey, key);
+            Err(panic)
+        }
+    }
+}
+
 impl<K: Hash + Eq> Keys<K> {
     pub(crate) fn new() -> Self {
         let list = List { known: HashMap::new(), count: 0, bound: SOME, last: 0 };
@@ -59,14 +74,7 @@ impl<K: Hash + Eq> Keys<K> {
     /// # Errors
     /// The panic of the key's own code; then nothing has changed.
     pub(crate) fn know(&self, key: K) -> Result<Known<K>, Panic> {
-        // A key that panics may do so in its drop as well, which must not be during the first panic.
-        let hash = match contain(Site::PoolKey, || self.hasher.hash_one(&key)) {
-            Ok(hash) => hash,
-            Err(panic) => {
-                dispose(Site::PoolKey, key);
-                return Err(panic);
-            }
-        };
+        let (hash, key) = hashed(&self.hasher, key)?;
         let mut compared = 0;
         loop {
             let candidates: Vec<Known<K>> = {

@@ -1,11 +1,13 @@
 //! Which lane of a pool a message belongs to: what its user said of messages of its type.
 
-use crate::panics::{Site, contain};
+use crate::exit::Panic;
+use crate::panics::{Site, contain, dispose};
 use crate::payload::Payload;
 use std::any::TypeId;
 use std::collections::HashMap;
 
-type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<K> + Send + Sync>;
+/// The key of a message, or the panic of the code of the key's user. Nothing if the message is of another type.
+type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
 /// See the module.
 pub(crate) struct Routes<K> {
@@ -29,9 +31,9 @@ impl<K: Clone + 'static> Routes<K> {
         Self { keys: HashMap::new(), copies: HashMap::new(), otherwise }
     }
 
-    /// Messages of type `M` go to the lane that `key` says, if it says one.
-    pub(crate) fn by_key<M: Send + 'static>(&mut self, key: impl Fn(&M) -> Option<K> + Send + Sync + 'static) {
-        let key = move |message: &mut Payload| message.get_mut::<M>().and_then(|message| key(message));
+    /// Messages of type `M` go to the lane that `key` says, unless it panics.
+    pub(crate) fn by_key<M: Send + 'static>(&mut self, key: impl Fn(&M) -> Result<K, Panic> + Send + Sync + 'static) {
+        let key = move |message: &mut Payload| message.get_mut::<M>().map(|message| key(message));
         self.keys.insert(TypeId::of::<M>(), Box::new(key));
     }
 
@@ -50,12 +52,19 @@ impl<K: Clone + 'static> Routes<K> {
             return Route::All(*copy);
         }
         let key = match self.keys.get(&type_id) {
-            Some(key) => contain(Site::PoolKey, || key(message)).unwrap_or_else(|panic| {
+            Some(key) => contain(Site::PoolKey, || key(message).transpose()).flatten().unwrap_or_else(|panic| {
                 crate::log::error!(%panic, message_type = message.type_name(), "the key of a pool's message panicked");
                 None
             }),
             None => self.otherwise.clone(),
         };
         key.map_or(Route::None, Route::Lane)
+    }
+}
+
+impl<K> Drop for Routes<K> {
+    fn drop(&mut self) {
+        // What a user's closure holds may panic in its drop, which is on the thread of whoever lets go of the pool last.
+        self.keys.drain().for_each(|(_, key)| dispose(Site::PoolKey, key));
     }
 }
