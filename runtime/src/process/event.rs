@@ -615,3 +615,6 @@ impl fmt::Debug for Feed {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

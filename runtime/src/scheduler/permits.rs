@@ -345,3 +345,67 @@ impl Permits {
         self.those(|at| at == At::Up(worker) || at == At::Asleep(worker)).next()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    const ALL: [Need; 3] = [Need::Blocking, Need::Room, Need::Process];
+
+    /// Two threads with a worker each, of at most `limit` threads.
+    fn two(limit: usize) -> Permits {
+        let mut permits = Permits::new(2, limit);
+        assert_eq!([0, 1].map(|worker| permits.admit(Some(worker))), [0, 1]);
+        permits
+    }
+
+    /// Catches: more threads than the limit, because a thread that has been started but has not arrived yet is not counted.
+    /// (Faults: `may_start` does without `threads < limit`, or takes it for `<=`.)
+    #[test]
+    fn no_thread_is_started_beyond_the_limit_while_one_is_starting() {
+        let mut permits = two(3);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [true; 3]);
+        let third = permits.admit(None);
+        // It is there for the first that asks.
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::New; 3]);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+        permits.stand_by(third);
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::Standby(third); 3]);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+        assert_eq!(permits.pass_to_standby(0, At::Blocked), Some(third));
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::None; 3]);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+        // The other worker's step blocks in its place: a wait for another process must not stop everything.
+        permits.stay(1, true);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false, false, true]);
+        permits.stopped = true;
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+    }
+
+    /// Catches: one thread more than the limit for a promise that a thread which is starting or ending is going to keep.
+    /// (Faults: in `may_start`, a promise does without `starting` or `ending`.)
+    #[test]
+    fn a_promise_exceeds_the_limit_only_if_no_thread_is_starting_or_ending() {
+        let mut permits = two(2);
+        let ticket = permits.line.join(Waker::noop().clone());
+        assert!(permits.promise().is_some(), "all that block wait for processes");
+        let promised = Need::Promised(ticket);
+        assert_eq!((permits.may_start(promised), permits.may_start(Need::Blocking)), (true, false));
+        let third = permits.admit(None);
+        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (Successor::New, false));
+        permits.stand_by(third);
+        assert_eq!(
+            (permits.successor(promised, false), permits.may_start(promised)),
+            (Successor::Standby(third), false)
+        );
+        permits.line.leave(ticket);
+        assert!(permits.retire(third), "one too many, and not promised");
+        let again = permits.line.join(Waker::noop().clone());
+        assert!(permits.promise().is_some());
+        let promised = Need::Promised(again);
+        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (Successor::New, false));
+        permits.dismiss(third);
+        assert!(permits.may_start(promised));
+    }
+}

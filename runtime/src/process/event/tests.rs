@@ -1,0 +1,90 @@
+use super::*;
+use crate::process::{InitContext, Process, StepOutput};
+use crate::{InitError, Payloads, Pid, ProcessError, Runtime};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Takes whatever comes, for ever.
+struct Idle;
+
+impl Process for Idle {
+    fn init(&mut self, _: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
+        Ok(())
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while events.next().is_some() {}
+        Ok(())
+    }
+}
+
+/// At its first message it begins to watch another process, and waits until that has ended. At its second it takes the notice of
+/// that end, before it hears of it, and cancels itself. It reports what it hears, step by step.
+struct Hears {
+    own: Option<Pid>,
+    watched: Pid,
+    told: Sender<Vec<&'static str>>,
+    /// Comes when the watched process has ended.
+    over: Receiver<()>,
+    is_watching: bool,
+}
+
+impl Process for Hears {
+    fn init(&mut self, ctx: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
+        self.own = ctx.pid();
+        Ok(())
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        let mut heard = Vec::new();
+        while let Some(event) = events.next() {
+            heard.push(match event {
+                Event::Message(_) if !std::mem::replace(&mut self.is_watching, true) => {
+                    self.watched.monitor().map_err(|_| ProcessError::new("it lives"))?;
+                    self.told.send(vec!["watches"]).map_err(ProcessError::new)?;
+                    self.over.recv().map_err(ProcessError::new)?;
+                    "first"
+                }
+                Event::Message(_) => {
+                    let feed = events.feed_mut().ok_or_else(|| ProcessError::new("it runs"))?;
+                    assert!(feed.mail().is_none() && feed.has_notices());
+                    assert!(self.own.is_some_and(|own| own.cancel(ExitReason::error("why not"))));
+                    "second"
+                }
+                Event::Signal(Signal::Cancel(_)) => "cancel",
+                Event::Signal(Signal::Down(_)) => "down",
+                _ => "something else",
+            });
+        }
+        // The test may be over.
+        let _over = self.told.send(heard);
+        Ok(())
+    }
+
+    fn handles_cancel(&self) -> bool {
+        true
+    }
+}
+
+/// Catches: a step that hears of an end before a signal that reached it earlier. (Fault: `has_notice` does not ask whether the
+/// control lane is empty.)
+#[test]
+fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
+    let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
+    let (told, heard) = channel();
+    let watched = runtime.spawn_process(Idle).start().unwrap();
+    let (end, over) = channel();
+    let hears = runtime.spawn_process(Hears { own: None, watched, told, over, is_watching: false }).start().unwrap();
+    runtime.send(hears, ()).unwrap();
+    let mut heard = std::iter::from_fn(|| heard.recv_timeout(Duration::from_secs(60)).ok()).flatten();
+    assert_eq!(heard.next(), Some("watches"));
+    runtime.send(hears, ()).unwrap();
+    let ended = watched.join();
+    watched.kill();
+    // The notice comes before this: it lies behind the second message.
+    ended.wait();
+    end.send(()).unwrap();
+    assert_eq!(heard.by_ref().take(4).collect::<Vec<_>>(), ["first", "second", "cancel", "down"]);
+    // A shutdown would only be one more `Cancel` to it.
+    hears.kill();
+}
