@@ -288,6 +288,49 @@ fn a_detach_from_another_thread_takes_back_the_item_that_is_on_its_way() {
     });
 }
 
+/// Attaches two streams, and detaches the second at the first item.
+#[process]
+struct Pair {
+    log: Log<usize>,
+    second: Option<Attached<Self>>,
+}
+
+#[process]
+impl Pair {
+    #[entry]
+    fn serve(&mut self, ctx: &mut Context<Self>, first: BoxedStream, second: BoxedStream) {
+        ctx.attach(first);
+        self.second = Some(ctx.attach(second));
+    }
+
+    #[message(Item)]
+    fn item(&mut self, item: Item) {
+        self.log.add(item.0);
+        if let Some(second) = self.second.take() {
+            second.detach();
+        }
+    }
+
+    #[message]
+    fn numbers(&mut self) -> Vec<usize> {
+        self.log.all()
+    }
+}
+
+/// Both streams have given an item by then. Catches: an item that was taken out of its stream before the detach comes after it.
+#[test]
+fn a_detach_by_the_process_takes_back_the_item_that_waits_behind_the_one_in_hand() {
+    with_runtime(|runtime| {
+        let dropped = Log::new();
+        let (mut second, _) = numbers(usize::MAX);
+        second._dropped = Some(OnDrop(dropped.clone(), "dropped"));
+        let pair = runtime.spawn(Pair { log: Log::new(), second: None });
+        let pair = pair.serve(stream::iter([Item(100)]).boxed(), second.boxed()).unwrap();
+        until(|| !dropped.is_empty());
+        assert_eq!(pair.numbers().wait(), Ok(vec![100]));
+    });
+}
+
 #[test]
 fn items_that_other_threads_make_wake_the_process() {
     with_runtime(|runtime| {
