@@ -65,6 +65,76 @@ fn kill_ends_a_process_that_waits_for_a_yield() {
     });
 }
 
+/// When an answer comes to the process that has asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Comes {
+    InTime,
+    /// It waits in the mailbox when the process ends.
+    AtTheEnd,
+    Afterwards,
+}
+
+/// Catches: an answer to a process that has ended which is not counted, or is counted although it came in time.
+#[test]
+fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
+    soon(|| {
+        let (builder, desk) = Desk::at(Runtime::builder().workers(1));
+        let runtime = builder.build().unwrap();
+        let mut late = 0;
+        let cases = [Comes::InTime, Comes::AtTheEnd, Comes::Afterwards, Comes::InTime];
+        for (comes, pinned) in cases.iter().flat_map(|comes| [(*comes, false), (*comes, true)]) {
+            let (inside, go) = (Latch::new(), Latch::new());
+            let (is_inside, may_go) = (inside.clone(), go.clone());
+            let asks = move || {
+                let mut has_asked = false;
+                act(move |events, out| {
+                    while let Some(event) = events.next() {
+                        match event {
+                            Event::Completed { .. } => {
+                                out.done();
+                                return Ok(());
+                            }
+                            _ => {
+                                is_inside.open();
+                                may_go.wait();
+                            }
+                        }
+                    }
+                    if !std::mem::replace(&mut has_asked, true) {
+                        out.perform(Ask(7), 1);
+                    }
+                    out.idle();
+                    Ok(())
+                })
+            };
+            let pid = match pinned {
+                true => runtime.spawn_process_pinned(asks).start().unwrap(),
+                false => runtime.spawn_process(asks()).start().unwrap(),
+            };
+            let (end, (_, completion)) = (pid.join(), desk.next());
+            match comes {
+                Comes::InTime => completion.complete(1),
+                Comes::AtTheEnd => {
+                    runtime.send(pid, ()).unwrap();
+                    inside.wait();
+                    completion.complete(1);
+                    pid.kill();
+                    go.open();
+                }
+                Comes::Afterwards => {
+                    pid.kill();
+                    assert_eq!(pid.join().wait(), ExitReason::Killed);
+                    completion.complete(1);
+                }
+            }
+            let expected = if comes == Comes::InTime { ExitReason::Normal } else { ExitReason::Killed };
+            assert_eq!(end.wait(), expected);
+            late += u64::from(comes != Comes::InTime);
+            assert_eq!(runtime.statistics().late, late);
+        }
+    });
+}
+
 /// The kill comes while the first of 100,000 messages is being handled: no other is.
 ///
 /// Mutation: in `event.rs`, `Feed::next`, take data although the end is decided.

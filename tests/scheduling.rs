@@ -4,7 +4,7 @@
 //! cores than the machine has.
 
 use postroom::prelude::*;
-use postroom::{Host, SpawnError as Refused, Statistics};
+use postroom::{Host, ProcessState, SpawnError as Refused, Statistics, ThreadStatistics};
 use postroom_tests::{Act, Latch, Witness, act, eventually, idle_for_ever, listeners, soon};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
@@ -283,6 +283,28 @@ fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
             eventually(|| parks(&runtime.statistics()) >= WORKERS + round);
             assert_eq!(parks(&runtime.statistics()), WORKERS + round);
         }
+    });
+}
+
+/// Catches: what is sent from outside is not counted where it is taken from, or is counted as something else.
+#[test]
+fn each_wake_from_outside_is_taken_from_the_injector_once() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
+        let sources = || {
+            let statistics = runtime.statistics();
+            let sum = |count: fn(&ThreadStatistics) -> u64| statistics.threads.iter().map(count).sum::<u64>();
+            (sum(|thread| thread.from_inject), sum(|thread| thread.from_global), sum(|thread| thread.stolen))
+        };
+        eventually(|| pid.info().unwrap().state == ProcessState::Idle);
+        let (inject, global, stolen) = sources();
+        for _ in 0..100 {
+            let steps = pid.info().unwrap().steps;
+            runtime.send(pid, ()).unwrap();
+            eventually(|| pid.info().is_some_and(|info| info.steps > steps && info.state == ProcessState::Idle));
+        }
+        assert_eq!(sources(), (inject + 100, global, stolen));
     });
 }
 

@@ -48,6 +48,7 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
         let log = Log::new();
         let seen = log.clone();
         let workers = Pool::fixed(2)
+            .broadcast::<WorkerNote>()
             .spawn(runtime, move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
             .unwrap();
         let (address, gate) = (workers.address(), Gate::new());
@@ -63,6 +64,8 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
         let refused = address.echo(9).send().unwrap_err();
         assert_eq!(refused.reason, SendFailure::Gone(workers.pid()));
         assert_eq!(address.echo(9).wait(), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!(address.note(9).wait(), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!((workers.statistics().accepted, workers.statistics().refused), (6, 3));
         gate.open();
         for (value, call) in calls.into_iter().enumerate() {
             assert_eq!(call.join().unwrap(), Ok(value as u32));
