@@ -3,32 +3,18 @@
 //! Nothing here decides a test by time: who must wait for something waits for that very thing, and the watch only turns a
 //! hang into a failure.
 
+use crate::within;
 use postroom::{Builder, DeadLetterReason, ExitReason, Runtime};
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// After how long a test counts as hanging. Far beyond what any of them needs.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Runs `body` on a thread of its own, and fails if it never comes back.
+/// [`within`] a minute: far beyond what any test needs.
 pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
-    let (done, over) = mpsc::channel::<()>();
-    let thread = thread::spawn(move || {
-        let result = body();
-        drop(done);
-        result
-    });
-    match over.recv_timeout(PATIENCE) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs: not over after {PATIENCE:?}"),
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-        }
-    }
+    within(Duration::from_secs(60), body)
 }
 
 /// A builder of two workers, whose shutdown does not take long where a test fails.

@@ -101,7 +101,7 @@ pub(crate) struct Host {
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
-    /// Whether a shutdown has begun that nobody waits for.
+    /// Whether nobody waits for the threads: a shutdown has begun that is not waited for, or one is over.
     pub(crate) unattended: AtomicBool,
     /// Whether the threads are to end.
     pub(crate) stopped: AtomicBool,
@@ -255,9 +255,10 @@ impl Host {
         threads.push(thread);
     }
 
-    /// Lets go of all threads: nobody will join them. `unattended` is set, so under the lock either [`keep_thread`](Self::keep_thread)
-    /// sees that, or this sees what it has put there.
-    pub(crate) fn detach_threads(&self) {
+    /// Nobody will join the threads from here on: neither those that there are nor those that are still to be started.
+    pub(crate) fn leave_unattended(&self) {
+        self.unattended.store(true, Ordering::SeqCst);
+        // Under the lock either `keep_thread` has seen that, or this sees what it has put there.
         lock(&self.running).clear();
     }
 

@@ -85,6 +85,7 @@ impl Host {
     /// `dead` is how many messages the ends of processes had thrown away when it began.
     fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
         let began = instant_now();
+        self.unattended.store(false, Ordering::SeqCst);
         self.close();
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
@@ -98,6 +99,8 @@ impl Host {
         self.timers.clear();
         self.stop_threads();
         let stuck = self.end_threads(&mut grace);
+        // From here on nobody waits for the threads: neither for those that are stuck, nor for the one that ends what they leave.
+        self.leave_unattended();
         // What lies in their mailboxes will be thrown away when their steps return.
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
@@ -179,8 +182,7 @@ impl Host {
     /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes. The last process to
     /// leave ends the threads; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
-        self.unattended.store(true, Ordering::SeqCst);
-        self.detach_threads();
+        self.leave_unattended();
         self.close();
         self.tell_those_of_age(reason);
         let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
@@ -253,5 +255,22 @@ pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
     slot.post_control(pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
     if is_end && slot.is_held() {
         crowd::hold::let_step_end(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for ever, and
+    /// with it the thread's stack.
+    #[test]
+    fn a_thread_that_is_started_after_the_shutdown_is_not_kept() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let host = runtime.host().scheduler();
+        runtime.shutdown().expect("asked from outside");
+        host.start_last_thread();
+        assert!(lock(&host.running).is_empty());
     }
 }
