@@ -138,6 +138,34 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
     });
 }
 
+/// Catches: the thread of a step that has blocked is in no count while it waits for a worker.
+#[test]
+fn a_step_that_has_blocked_counts_as_blocked_until_it_has_a_worker_again() {
+    soon(|| {
+        let (runtime, running) = (with_workers(1), Running::default());
+        let (blocker, inside, go) = blocker(&runtime, &running);
+        let call = std::thread::spawn(move || blocker.block().wait());
+        inside.wait();
+        let (is_busy, may_end) = (Latch::new(), Latch::new());
+        let (busy, end) = (is_busy.clone(), may_end.clone());
+        let hog = runtime.spawn_process(act(move |_, out| {
+            busy.open();
+            end.wait();
+            out.done();
+            Ok(())
+        }));
+        hog.start().unwrap();
+        is_busy.wait();
+        go.open();
+        eventually(|| runtime.statistics().threads.iter().any(|thread| thread.state == ThreadState::Waiting));
+        assert_eq!(runtime.statistics().blocked, 1);
+        assert_eq!(blocker.pid().info().unwrap().state, ProcessState::Blocking);
+        may_end.open();
+        assert_eq!(call.join().unwrap(), Ok(7));
+        assert_eq!(runtime.statistics().blocked, 0);
+    });
+}
+
 #[test]
 fn while_all_workers_processes_block_the_others_run() {
     soon(|| {

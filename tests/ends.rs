@@ -169,6 +169,29 @@ fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
     });
 }
 
+/// Who asks during the last step, which looks for nothing any more, is told by the end itself.
+///
+/// Catches: a join that has come when the process ends is dropped instead of told the reason.
+#[test]
+fn who_asks_for_the_end_during_the_last_step_is_told_its_reason() {
+    soon(|| {
+        let runtime = one_worker();
+        let (inside, go) = (Latch::new(), Latch::new());
+        let (is_inside, may_go) = (inside.clone(), go.clone());
+        let pid = runtime.spawn_process(act(move |_, out| {
+            is_inside.open();
+            may_go.wait();
+            out.done();
+            Ok(())
+        }));
+        let pid = pid.start().unwrap();
+        inside.wait();
+        let ends = [pid.join(), pid.join()];
+        go.open();
+        ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Normal));
+    });
+}
+
 /// A kill of what is queued and has never run: it is closed without a step.
 #[test]
 fn kill_before_the_first_step_means_no_step() {

@@ -160,6 +160,23 @@ fn what_is_sent_later_from_a_thread_outside_is_sent_by_the_clock_of_whoever_gets
     });
 }
 
+/// It comes due on the thread that moves the clock, which belongs to no runtime.
+///
+/// Catches: what a timer sends to a process that has ended is no dead letter, or is one of another runtime's.
+#[test]
+fn what_is_sent_later_to_a_process_that_has_ended_is_a_dead_letter_of_its_runtime() {
+    soon(|| {
+        let (clock, runtime) = still(1);
+        let other = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
+        let counter = runtime.spawn(Counter { count: 0 }).serve().unwrap();
+        counter.add(1).send_after(SECOND).unwrap();
+        counter.pid().kill();
+        let _end = counter.pid().join().wait();
+        clock.advance(SECOND).unwrap();
+        assert_eq!((runtime.statistics().dead_ended, other.statistics().dead_ended), (1, 0));
+    });
+}
+
 #[process]
 struct Relay;
 

@@ -64,3 +64,22 @@ impl fmt::Display for ShutdownReport {
         write!(f, " ({:?})", self.took)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a report that calls a shutdown clean though it was not, in one way or another.
+    #[test]
+    fn a_shutdown_is_forced_by_what_was_killed_or_is_stuck_and_clean_if_nothing_was_lost() {
+        let stuck = vec![(Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1), "Stuck")];
+        let judged = |report: ShutdownReport| (report.was_forced(), report.is_clean());
+        let good = ShutdownReport { alive: 3, ended: 3, ..ShutdownReport::default() };
+        assert_eq!(judged(good.clone()), (false, true));
+        assert_eq!(judged(ShutdownReport { killed: 1, ..good.clone() }), (true, false));
+        assert_eq!(judged(ShutdownReport { stuck, ..good.clone() }), (true, false));
+        assert_eq!(judged(ShutdownReport { thrown_away: 1, ..good.clone() }), (false, false));
+        assert_eq!(judged(ShutdownReport { drained: Some(false), ..good.clone() }), (false, false));
+        assert_eq!(judged(ShutdownReport { drained: Some(true), ..good }), (false, true));
+    }
+}
