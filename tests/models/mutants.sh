@@ -39,7 +39,7 @@ token=table/slot/token.rs lay=table/slot/lay.rs send=table/slot/send.rs control=
 ear=table/ear.rs bond=topology/bond.rs
 members=memberships.rs
 graph=wait_graph.rs ticket=ticket.rs running=scheduler/running.rs
-permits=scheduler/permits.rs handoff=scheduler/handoff.rs
+permits=scheduler/permits.rs handoff=scheduler/handoff.rs next=scheduler/next.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -160,6 +160,9 @@ mutant ticket-taken-by-a-store     $ticket wait_graph '/^fn mark_as/,/^\}/ s/mat
 mutant ticket-withdrawn-by-a-store $ticket wait_graph '/fn withdraw/,/^    \}/ s/self\.word\(\)\.compare_exchange\(open, withdrawn.*$/{ self.word().store(withdrawn, Ordering::Relaxed); !open.is_null() }/'
 mutant ticket-withdrawn-unmarked   $ticket wait_graph 's/self\.marked\(WANTED \| UNWANTED \| WITHDRAWN\)/self.marked(WANTED | UNWANTED)/'
 mutant ticket-closes-all-the-same  $graph wait_graph '/^fn close</,/^\}/ s/if own\.withdraw\(\) \{/if own.withdraw() || true {/'
+
+mutant next-is-not-looked-at-again $next next 's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& false/'
+mutant next-of-all-is-lowered-first $next next '/pub\(crate\) fn lower/,/^    \}/ { s/^        if due < of_wheel.*$/        let is_first = due < self.0.load() \&\& self.0.lower(due); if due < of_wheel.load() {/; s/^        due < self\.0\.load.*$/        is_first/ }'
 
 mutant running-is-not-begun        $running running '/fn begin/,/^    \}/ s/self\.0\.store\(.*$/let _ = ptr::from_ref(token.slot());/'
 mutant running-is-not-ended        $running running '/fn end/,/^    \}/ s/self\.0\.store\(.*$//'

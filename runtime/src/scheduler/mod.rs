@@ -2,7 +2,8 @@
 //!
 //! From the bottom up:
 //! * [`counters`]: what each thread counts; [`gate`]: who may still come in, and who waits until all have left;
-//! * [`idle`]: who sleeps and who is woken; [`wheel`] and [`timers`]: what happens later; [`dispatch`]: who handles which command;
+//! * [`idle`]: who sleeps and who is woken; [`wheel`], [`next`] and [`timers`]: what happens later; [`dispatch`]: who handles
+//!   which command;
 //! * [`hooks`]: what the user wants to be told; [`reactor`]: what processes wait with for sockets and the like;
 //! * [`worker`] and [`thread`]: the right to run steps, and who may have it; they are two things, since a thread that blocks
 //!   hands its worker to another one; [`running`]: which process a thread runs; [`threads`]: the records of all threads, and [`post`]: those of pinned processes;
@@ -46,6 +47,7 @@ pub(crate) mod lined_up;
 pub(crate) mod local;
 mod monitor;
 pub(crate) mod monitored;
+mod next;
 pub(crate) mod own;
 pub(crate) mod permits;
 pub(crate) mod pinned;

@@ -4,19 +4,7 @@
 //! meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
 //! workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
 //!
-//! # When the first is due
-//!
-//! Each wheel tells when there is something to do in it (`next`, no later than its first timer is due), and so does the
-//! whole. The next of a wheel is written under its lock. The next of the whole is lowered by whoever sets a timer, and raised
-//! by whoever has found nothing due ([`Timers::raise`]):
-//!
-//! * S1 whoever sets a timer lowers the wheel's next; S2 then, if that is earlier, the whole's.
-//! * R1 whoever raises the whole's reads it; R2 reads all wheels'; R3 exchanges what it read at R1 for the least of them;
-//!   R4 reads all wheels' once more, and lowers the whole's to the least of them.
-//!
-//! A timer is not lost: if S2 comes before R3 and lowers, R3 fails. If it finds nothing to lower before R3, S1 came before
-//! R4, which sees it. If S2 comes after R3, it is compared with what R3 wrote. (All are sequentially consistent.) Whoever
-//! slept by the time that R3 wrote, and that R4 has lowered, is woken as if the timer were set at R4.
+//! Each wheel tells when there is something to do in it, and [`Next`] when there is in any.
 //!
 //! # Order
 //!
@@ -33,6 +21,7 @@
 //! somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two workers
 //! that waited for each other spent a third of their time being put to sleep and woken.)
 
+use super::next::Next;
 use super::wheel::{Key, Wheel};
 use crate::clock::{Moment, SharedMoment, TimerKey};
 use crate::mailbox::node::Kind;
@@ -100,8 +89,7 @@ pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
 /// The timers of a host.
 pub(crate) struct Timers {
     wheels: Box<[CachePadded<Shared>]>,
-    /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
-    next: SharedMoment,
+    next: Next,
 }
 
 struct Shared {
@@ -114,7 +102,7 @@ impl Timers {
     pub(crate) fn new(threads: usize) -> Self {
         let wheel = || Shared { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
         let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
-        Self { wheels, next: SharedMoment::new(Moment::NEVER) }
+        Self { wheels, next: Next::new() }
     }
 
     /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
@@ -130,17 +118,9 @@ impl Timers {
         let shared = &self.wheels[number];
         let mut wheel = lock(&shared.wheel);
         let Key { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
-        let first = self.lower(shared, due);
+        let first = self.next.lower(&shared.next, due);
         drop(wheel);
         Some((TimerKey { place: number << u32::BITS | index as usize, serial }, first))
-    }
-
-    /// S1 and S2. Gives whether the moment is before all others. The lock of the wheel is held.
-    fn lower(&self, shared: &Shared, due: Moment) -> bool {
-        if due < shared.next.load() {
-            shared.next.store(due);
-        }
-        due < self.next.load() && self.next.lower(due)
     }
 
     /// Cancels a timer. Gives whether it was still to come: if so, it never fires, even if it was due.
@@ -155,7 +135,7 @@ impl Timers {
         let Some((shared, key)) = self.find(key) else { return (false, false) };
         let mut wheel = lock(&shared.wheel);
         let was_there = wheel.reset(key, due.nanoseconds());
-        (was_there, was_there && self.lower(shared, due))
+        (was_there, was_there && self.next.lower(&shared.next, due))
     }
 
     /// Whether it is still to come.
@@ -224,13 +204,10 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// R1 to R4: nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is
-    /// due before all others, so that somebody must be told.
+    /// Nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is due before
+    /// all others, so that somebody must be told.
     pub(crate) fn raise(&self) -> bool {
-        let before = self.next.load();
-        let least = || self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER);
-        let next = least();
-        self.next.exchange(before, next) && self.next.lower(least())
+        self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }
 
     /// How many are pending.

@@ -8,6 +8,7 @@ mod hold;
 mod life;
 mod mailbox;
 mod memberships;
+mod next;
 mod running;
 mod sleep;
 mod takeover;

@@ -1,4 +1,4 @@
-//! The production modules of the sleep protocol, the hand-off and the gate.
+//! The production modules of the sleep protocol, the hand-off, the gate and the next timer.
 
 #[path = "../../../../runtime/src/scheduler/census.rs"]
 pub(crate) mod census;
@@ -10,6 +10,8 @@ pub(crate) mod handoff;
 pub(crate) mod idle;
 #[path = "../../../../runtime/src/scheduler/line.rs"]
 pub(crate) mod line;
+#[path = "../../../../runtime/src/scheduler/next.rs"]
+pub(crate) mod next;
 #[path = "../../../../runtime/src/scheduler/permits.rs"]
 pub(crate) mod permits;
 #[path = "../../../../runtime/src/scheduler/running.rs"]
