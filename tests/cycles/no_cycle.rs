@@ -356,3 +356,60 @@ fn a_waker_that_was_given_back_hides_no_cycle() {
         assert_eq!(out.all(), [Out::Cycle(Cycle { calls })]);
     });
 }
+
+/// Calls `Caller` while that one waits for it, when the test says so.
+#[process]
+struct Callee {
+    inside: Gate,
+    go: Gate,
+    ended: Log<Ended>,
+}
+
+#[process]
+impl Callee {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn call_back(&mut self, whom: Address<Caller>) {
+        self.inside.open();
+        // Within the step: the only worker is busy with it.
+        self.go.pass();
+        self.ended.add(whom.touch().timeout(LONG).await);
+    }
+}
+
+#[process]
+struct Caller;
+
+#[process]
+impl Caller {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn call(&mut self, whom: Address<Callee>, own: Address<Self>) {
+        let _ended = whom.call_back(own).timeout(LONG).await;
+    }
+
+    #[message]
+    fn touch(&mut self) {}
+}
+
+/// Catches: a process is taken for stuck though something has come to it that it has not seen: here a kill, which ends its wait.
+#[test]
+fn a_process_that_is_about_to_be_killed_is_not_part_of_a_cycle() {
+    watched(|| {
+        let runtime = builder().workers(1).stall_limit(Duration::MAX).build().unwrap();
+        let (inside, go, ended) = (Gate::new(), Gate::new(), Log::new());
+        let callee = Callee { inside: inside.clone(), go: go.clone(), ended: ended.clone() };
+        let callee = runtime.spawn(callee).serve().unwrap();
+        let caller = runtime.spawn(Caller).serve().unwrap();
+        caller.call(callee, caller).send().unwrap();
+        inside.pass();
+        caller.pid().kill();
+        go.open();
+        eventually(|| ended.len() == 1);
+        assert_eq!(ended.all(), [Err(CallError::Gone(ExitReason::Killed))]);
+    });
+}

@@ -189,4 +189,35 @@ mod tests {
         assert!(!would_close(c, a) && !is_held(b));
         withdraw(a);
     }
+
+    /// Catches: the wait of a process is taken for that of another one, which had its slot before and has been called.
+    #[test]
+    fn the_wait_of_one_that_has_the_slot_of_another_closes_no_ring_with_it() {
+        let runtime = crate::Runtime::builder().workers(1).build().expect("one worker");
+        let [from, to] = [(); 2].map(|()| runtime.spawn_process(Idle).start().expect("it starts"));
+        let holds = |from: Pid, to: Life| {
+            let edge = EDGES.make(from.slot()).expect("there is room");
+            let wait = Wait { on: to, what: What::Hold(number()), blocks: true };
+            publish(&Here, &SECOND_LOOK, from.life(), edge, wait).is_none()
+        };
+        assert!(holds(to, from.life()));
+        assert!(!holds(from, to.life()), "a ring");
+        assert!(holds(from, life(to.slot(), to.generation() + 1)), "no ring: that one does not live");
+        withdraw(from);
+        withdraw(to);
+    }
+
+    struct Idle;
+
+    impl crate::Process for Idle {
+        fn step(
+            &mut self,
+            events: &mut crate::Events<'_>,
+            out: &mut crate::StepOutput<'_>,
+        ) -> Result<(), crate::ProcessError> {
+            while events.next().is_some() {}
+            out.idle();
+            Ok(())
+        }
+    }
 }
