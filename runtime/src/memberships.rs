@@ -68,6 +68,12 @@ pub(crate) struct Memberships {
 #[cfg(not(loom))]
 pub(crate) static MEMBERSHIPS: Memberships = Memberships::new();
 
+// Those of one execution of a model.
+#[cfg(loom)]
+loom::lazy_static! {
+    pub(crate) static ref MEMBERSHIPS: Memberships = Memberships::new();
+}
+
 impl Memberships {
     #[cfg(not(loom))]
     const fn new() -> Self {

@@ -39,7 +39,7 @@ token=table/slot/token.rs lay=table/slot/lay.rs send=table/slot/send.rs control=
 ear=table/ear.rs bond=topology/bond.rs
 members=memberships.rs
 graph=wait_graph.rs ticket=ticket.rs running=scheduler/running.rs
-permits=scheduler/permits.rs handoff=scheduler/handoff.rs next=scheduler/next.rs
+permits=scheduler/permits.rs handoff=scheduler/handoff.rs next=scheduler/next.rs names=names.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
@@ -162,6 +162,8 @@ mutant ticket-withdrawn-unmarked   $ticket wait_graph 's/self\.marked\(WANTED \|
 mutant ticket-closes-all-the-same  $graph wait_graph '/^fn close</,/^\}/ s/if own\.withdraw\(\) \{/if own.withdraw() || true {/'
 
 mutant next-is-not-looked-at-again $next next 's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& false/'
+mutant next-seen-again-tells-nobody $next next 's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& self.0.lower(least()) \&\& false/'
+mutant next-of-all-is-not-lowered  $next next '/pub\(crate\) fn lower/,/^    \}/ s/ \&\& self\.0\.lower\(due\)$//'
 mutant next-of-all-is-lowered-first $next next '/pub\(crate\) fn lower/,/^    \}/ { s/^        if due < of_wheel.*$/        let is_first = due < self.0.load() \&\& self.0.lower(due); if due < of_wheel.load() {/; s/^        due < self\.0\.load.*$/        is_first/ }'
 
 mutant running-is-not-begun        $running running '/fn begin/,/^    \}/ s/self\.0\.store\(.*$/let _ = ptr::from_ref(token.slot());/'
@@ -169,5 +171,10 @@ mutant running-is-not-ended        $running running '/fn end/,/^    \}/ s/self\.
 
 mutant end-keeps-the-late-letter   $lay life 's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'
 mutant end-goes-without-its-token  $lay life '/fn lay_dead/,/^    \}/ s/Lay::Refused \| Lay::Back\(Claim::Grave\) => Some\(self\.taken_up\(\)\)/Lay::Back(Claim::Grave) => Some(self.taken_up()), Lay::Refused => None/'
+
+mutant name-retired-blindly        $names names 's/\.is_some_and\(is_free\)/.filter(|entry| is_free(entry) || true).is_some()/'
+mutant name-retired-if-free        $names names 's/pointed\.free == Some\(number\)/pointed.free.is_some_and(|free| free >= number)/'
+mutant name-held-keeps-its-number  $names names 's/pointed\.free\.take\(\)/pointed.free/'
+mutant name-falls-free-twice       $names names 's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_pointing()/'
 
 exit $missed

@@ -27,6 +27,8 @@ mod oneshot;
 mod package;
 #[cfg(test)]
 mod panics;
+#[cfg(test)]
+mod pointing;
 
 // The production modules. What no model uses of them is no concern here.
 #[cfg(test)]
@@ -49,6 +51,13 @@ mod mailbox;
 #[allow(clippy::modulo_one, reason = "one cell is enough for a model")]
 #[path = "../../../runtime/src/memberships.rs"]
 mod memberships;
+#[cfg(test)]
+#[path = "../../../runtime/src/name.rs"]
+mod name;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../runtime/src/names.rs"]
+mod names;
 #[cfg(test)]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../runtime/src/payload.rs"]

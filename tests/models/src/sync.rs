@@ -1,7 +1,7 @@
 //! What `runtime/src/sync.rs` is to the program, made of loom's types. Planted faults take effect here.
 
 use crate::fault::{self, Fault};
-pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::{Arc, PoisonError};
 

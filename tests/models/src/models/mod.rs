@@ -8,6 +8,7 @@ mod hold;
 mod life;
 mod mailbox;
 mod memberships;
+mod names;
 mod next;
 mod running;
 mod sleep;

@@ -12,6 +12,7 @@ pub(crate) mod extras;
 #[path = "../../../../runtime/src/table/slot/mod.rs"]
 pub(crate) mod slot;
 
+pub(crate) use extras::ProcessKind;
 #[allow(unused_imports)]
 pub(crate) use slot::{Home, Keeper, Refusal, Slot, Token};
 
