@@ -122,7 +122,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
         post(pid, self.message, caller)?;
-        let called = on.filter(|on| is_still_serving(pid, *on)).map(|on| Called { on, method, ticket });
+        let called = as_sent(pid, on.map(|on| Called { on, method, ticket }));
         let _waiting = match called.map_or(Ok(None), block) {
             Ok(waiting) => waiting,
             Err(cycle) => {
@@ -207,21 +207,24 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 }
 
 /// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point to
-/// another one when the message is sent: see [`is_still_serving`].
+/// another one when the message is sent: see [`as_sent`].
 #[inline]
 fn serving(pid: Pid) -> Option<Life> {
     let pid = if pid.is_pointing() { pid.serving()? } else { pid };
     (pid.node() == this_node()).then(|| pid.life())
 }
 
-/// Whether a message for `pid` that has been sent went to the process that was asked for before.
+/// A call whose message has been sent to `pid`: not known if that points on to another process than before it was sent. A wait
+/// for the wrong one would be taken for part of a cycle.
 #[inline]
-fn is_still_serving(pid: Pid, before: Life) -> bool {
-    !pid.is_pointing() || serving(pid) == Some(before)
+fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
+    called.filter(|called| !pid.is_pointing() || serving(pid) == Some(called.on))
 }
 
 /// Sends `message` with someone who waits for the answer.
 fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
+    #[cfg(test)]
+    tests::meanwhile();
     crate::relay::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
 }
 
@@ -347,9 +350,9 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
             let _unseen = active::with(|waits| waits.forget(key));
             return Err(error);
         }
-        if call.pid.is_pointing() && !called.is_some_and(|called| is_still_serving(call.pid, called.on)) {
+        let called = as_sent(call.pid, called);
+        if call.pid.is_pointing() && called.is_none() {
             active::with(|waits| waits.polled_call(key, None));
-            return Ok((Stage::Process(key, life, None), is_polled));
         }
         return Ok((Stage::Process(key, life, called), is_polled));
     }
@@ -412,5 +415,76 @@ impl<M, T, E> std::fmt::Debug for Call<M, T, E> {
 impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("CallFuture")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Events, Process, ProcessError, Runtime, StepOutput};
+    use std::cell::RefCell;
+    use std::sync::mpsc::{Receiver, channel};
+
+    thread_local! {
+        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Does what a test has put between the question who is called and the sending of the message.
+    pub(super) fn meanwhile() {
+        if let Some(action) = MEANWHILE.take() {
+            action();
+        }
+    }
+
+    /// Runs this at each message, and gives the message up.
+    struct Does<F>(F);
+
+    impl<F: FnMut() + Send + 'static> Process for Does<F> {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while let Some(event) = events.next() {
+                if let Event::Message(_) = event {
+                    (self.0)();
+                }
+            }
+            out.idle();
+            Ok(())
+        }
+    }
+
+    fn call(pid: Pid) -> Result<u8, CallError> {
+        Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
+    }
+
+    /// `first` has the name and waits for `caller`, which calls by name; before its message is sent, `second` has the name.
+    ///
+    /// Catches: a call is taken for one of the process that had the name before, which closes a ring that is none. (The same is
+    /// asked where a call is awaited, which has no test.)
+    #[test]
+    fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
+        let runtime = Runtime::builder().workers(2).build().expect("two workers");
+        let host = runtime.host();
+        let name = "moves";
+        let second = runtime.spawn_process(Does(|| ())).start().expect("it starts");
+        let (go, may_go): (_, Receiver<Pid>) = channel();
+        let (tell, told) = channel();
+        let caller = runtime.spawn_process(Does(move || {
+            let Ok(by_name) = may_go.recv() else { return };
+            MEANWHILE.set(Some(Box::new(move || {
+                host.unregister_name(name);
+                host.register_name(name, second).expect("it lives");
+            })));
+            tell.send(call(by_name)).expect("the test waits");
+        }));
+        let caller = caller.start().expect("it starts");
+        let first = runtime.spawn_process(Does(move || _ = call(caller))).named(name).start().expect("it starts");
+        let by_name = host.scheduler().names.pointer(&crate::name::Name::new(name).expect("a name"));
+        runtime.send(caller, ()).expect("it lives");
+        runtime.send(first, ()).expect("it lives");
+        while waiting::waits_for(first).is_none() {
+            std::thread::yield_now();
+        }
+        go.send(by_name).expect("it waits");
+        let answer = told.recv_timeout(Duration::from_secs(60)).expect("no cycle, and no wait without end");
+        assert_eq!(answer, Err(CallError::Unhandled), "`second` gives it up");
     }
 }
