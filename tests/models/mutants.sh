@@ -177,4 +177,9 @@ mutant name-retired-if-free        $names names 's/pointed\.free == Some\(number
 mutant name-held-keeps-its-number  $names names 's/pointed\.free\.take\(\)/pointed.free/'
 mutant name-falls-free-twice       $names names 's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_pointing()/'
 
+mutant stuck-whatever-it-is-told   $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.home().is_some()/'
+mutant stuck-in-any-life           $slot stuck '/fn is_stuck/,/^    \}/ s/self\.is_living\(generation\)/generation != 0/'
+mutant stuck-though-woken          $lanes stuck '/fn is_quiet/,/^    \}/ s/ \&\& marks\(control\) \& WOKEN == 0//'
+mutant stuck-not-though-it-blocks  $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes/!(blocks \&\& false) \&\& self.lanes/'
+
 exit $missed

@@ -36,8 +36,7 @@ impl Places for Here {
     }
 
     fn is_stuck(&self, life: Life, blocks: bool) -> bool {
-        let slot = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION));
-        slot.is_some_and(|slot| blocks || slot.lanes.is_quiet())
+        TABLE.slot(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
     }
 }
 

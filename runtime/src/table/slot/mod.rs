@@ -193,6 +193,12 @@ impl Slot {
         generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
     }
 
+    /// Whether the process of that generation, which waits for another one, lives here and, unless it `blocks`, has nothing in
+    /// its control lane to see to. A model is in `tests/models`.
+    pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
+        self.is_living(generation) && (blocks || self.lanes.is_quiet())
+    }
+
     /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has. Whatever
     /// comes with a PID is let in by this; a slot and a generation that belong together, as this has found, name one process
     /// for ever.

@@ -12,6 +12,7 @@ mod names;
 mod next;
 mod running;
 mod sleep;
+mod stuck;
 mod takeover;
 mod token;
 mod told;
