@@ -229,7 +229,9 @@ fn a_thousand_that_no_worker_comes_to_are_all_told() {
         let ends: Vec<_> = pids.iter().map(|pid| pid.join()).collect();
         let stuck = [hog(&runtime, &release, || {}), hog(&runtime, &release, || {})];
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
-        assert_eq!((report.killed, report.stuck.len()), (1_000, 2), "{report}");
+        // How many of them have been ended by then depends on how fast the machine is; those that block have not.
+        assert_eq!((report.alive, report.killed + report.stuck.len() as u64), (1_002, 1_002));
+        assert!(stuck.iter().all(|pid| report.stuck.iter().any(|(left, _)| left == pid)));
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Killed));
         release.open();
         stuck.into_iter().for_each(|pid| eventually(|| !pid.is_alive()));
