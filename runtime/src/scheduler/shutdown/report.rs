@@ -41,11 +41,17 @@ impl ShutdownReport {
     }
 }
 
+/// How many processes a report names in its text; it holds all of them.
+const SHOWN: usize = 5;
+
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} processes ended, {} were killed", self.ended, self.alive, self.killed)?;
-        for (pid, process) in &self.stuck {
+        for (pid, process) in self.stuck.iter().take(SHOWN) {
             write!(f, ", {process} {pid} did not return from a step")?;
+        }
+        if let more @ 1.. = self.stuck.len().saturating_sub(SHOWN) {
+            write!(f, ", nor did {more} more")?;
         }
         if self.drained == Some(false) {
             f.write_str("; the drain did not come to its end")?;
@@ -68,6 +74,18 @@ impl fmt::Display for ShutdownReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: a line of a log with thousands of PIDs.
+    #[test]
+    fn the_text_of_a_report_names_a_few_of_many() {
+        let pid = Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1);
+        let text =
+            |stuck| ShutdownReport { stuck: vec![(pid, "Stuck"); stuck], ..ShutdownReport::default() }.to_string();
+        assert_eq!(text(5).matches("Stuck").count(), 5);
+        assert!(!text(5).contains("more"));
+        assert_eq!(text(700).matches("Stuck").count(), 5);
+        assert!(text(700).contains("did not return from a step, nor did 695 more ("), "{}", text(700));
+    }
 
     /// Catches: a report that calls a shutdown clean though it was not, in one way or another.
     #[test]
