@@ -276,6 +276,7 @@ mod tests {
     use super::*;
     use crate::Mailbox;
     use crate::clock::{SharedMoment, Told};
+    use crate::sync::OnceLock;
 
     type Alarm = (Moment, Box<dyn FnOnce() + Send>);
 
@@ -284,6 +285,9 @@ mod tests {
         now: &'static SharedMoment,
         set: Mutex<Vec<Alarm>>,
     }
+
+    static NOW: OnceLock<SharedMoment> = OnceLock::new();
+    static KEEPER: OnceLock<Keeper> = OnceLock::new();
 
     impl TimeKeeper for Keeper {
         fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
@@ -315,8 +319,8 @@ mod tests {
         let mut mailbox = Mailbox::new().unwrap();
         let millis = Duration::from_millis;
         let began = Moment::now();
-        let now = Box::leak(Box::new(SharedMoment::new(began)));
-        let keeper: &'static Keeper = Box::leak(Box::new(Keeper { now, set: Mutex::default() }));
+        let now = NOW.get_or_init(|| SharedMoment::new(began));
+        let keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
         let state = Mutex::new(State::Sending(current_thread().id()));
         let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), keeper, state });
         assert!(every.arm(began.after(millis(10)), 7_u64));
