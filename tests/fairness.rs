@@ -1,7 +1,7 @@
 //! How long a turn is: what a process can have done while another one waits for the same worker.
 //!
 //! Time is not measured: a handler that is to take long waits until the host's thread that counts ticks has counted one
-//! more. What these tests cannot see is how long a tick is; `scheduler/stall.rs` has the tests of that, on a clock that is
+//! more. What these tests cannot see is how long a tick is; `engine/watchdog/detector.rs` has the tests of that, on a clock that is
 //! moved by hand.
 
 use postroom::prelude::*;
@@ -150,7 +150,7 @@ const TWO_TURNS: u64 = 260;
 /// A long turn is two ticks, and what was at work then; a tick may fall between two messages.
 const TWO_LONG_TURNS: u64 = 6;
 
-/// Mutation: in `process/turn.rs`, `tick`, do nothing.
+/// Mutation: in `process/slice.rs`, `tick`, do nothing.
 #[test]
 fn a_turn_ends_with_the_message_that_is_at_work_at_its_second_tick() {
     soon(|| {
@@ -196,7 +196,7 @@ fn so_does_that_of_an_async_process_that_finds_message_after_message() {
     });
 }
 
-/// Mutation: in `actor/active.rs`, `is_to_pause`, give false.
+/// Mutation: in `actor/tasks/current.rs`, `is_to_pause`, give false.
 #[test]
 fn messages_that_were_set_aside_count_when_they_are_handled() {
     soon(|| {
@@ -217,7 +217,7 @@ fn messages_that_were_set_aside_count_when_they_are_handled() {
     });
 }
 
-/// Mutation: in `actor/serving.rs`, `serve_first`, do not ask whether to pause.
+/// Mutation: in `actor/machine/serving.rs`, `serve_first`, do not ask whether to pause.
 #[test]
 fn so_they_do_in_a_process_that_serves_from_its_mailbox() {
     soon(|| {

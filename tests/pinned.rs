@@ -160,7 +160,7 @@ fn a_machine_whose_state_is_not_send_is_driven_by_hand() {
     assert_eq!(trace.parts(), ["make", "open", "show", "fade", "drop"]);
 }
 
-/// Mutation: in `scheduler/pinned.rs`, have `Newborn::close` close the body itself.
+/// Mutation: in `engine/pinned/mod.rs`, have `Newborn::close` close the body itself.
 #[test]
 fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
     soon(|| {

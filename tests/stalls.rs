@@ -1,7 +1,7 @@
 //! Steps that do not end: what waits behind them runs elsewhere, and they are told of once.
 //!
 //! Nothing here decides by the clock, but that some tests take as long as a stall takes to be one: they wait for what
-//! follows from it. What these tests cannot see: how soon a stall is noticed (`scheduler/stall.rs` has the tests of that, on
+//! follows from it. What these tests cannot see: how soon a stall is noticed (`engine/watchdog/detector.rs` has the tests of that, on
 //! a clock that is moved by hand), and what becomes of latencies (`benches/compare` has the probe).
 
 #[path = "stalls/log.rs"]

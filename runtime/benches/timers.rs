@@ -14,14 +14,18 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../src/random.rs"]
-mod random;
+#[path = "../src/env/chance.rs"]
+mod chance;
+/// Where the wheel looks for it.
+mod env {
+    pub(crate) use crate::chance;
+}
 // Its own tests are not for here.
 #[allow(dead_code, unreachable_pub, unused_imports)]
-#[path = "../src/scheduler/wheel.rs"]
+#[path = "../src/time/wheel.rs"]
 mod wheel;
 
-use random::Random;
+use env::chance::Random;
 use wheel::Wheel;
 
 const RUNS: usize = 5;

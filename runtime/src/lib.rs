@@ -57,127 +57,92 @@ compile_error!("postroom packs addresses and tags into one word, and needs a 64-
 compile_error!("postroom contains panics in processes by unwinding; build without `panic = \"abort\"`");
 
 mod actor;
-mod anchored;
-mod arena;
-mod at_work;
-mod blocks;
-mod builder;
-mod by_name;
-mod caller;
-mod children;
-mod clock;
-mod command;
-mod dead_letter;
-mod ending;
+mod api;
+mod call;
+mod deadlock;
+mod engine;
+mod env;
 mod errors;
 mod exit;
-mod groups;
-mod hosts;
-mod inside;
-#[cfg(feature = "ctrl-c")]
-mod interrupt;
-mod log;
-mod mail;
+mod links;
 mod mailbox;
-mod manual;
-mod memberships;
-mod name;
+mod mem;
 mod names;
-mod naming;
-mod oneshot;
-mod package;
-mod panics;
-mod payload;
+mod observe;
 mod pid;
-mod pointing;
-mod poison;
 mod pool;
-mod probe;
 mod process;
-mod program;
-mod random;
-#[cfg(feature = "tokio")]
-mod reactor;
 mod registry;
-mod relay;
-mod runtime;
-mod scheduler;
-mod shelf;
-mod stall;
-mod standalone;
-mod statistics;
+mod routing;
+mod slots;
 pub mod supervision;
 mod sync;
-mod table;
-mod ticket;
-mod timekeeper;
-mod topology;
-mod upgrades;
-mod wait_graph;
+mod time;
+mod util;
 
-pub use actor::address::{Address, NarrowOf, Recipient};
-pub use actor::addressed::{Addressed, ProtocolInfo};
-pub use actor::attach::Attached;
-pub use actor::blocking::Blocking;
-pub use actor::by_hand::SpawnProcess;
-pub use actor::call::{Call, CallFuture, DEFAULT_TIMEOUT};
-pub use actor::context::{Answered, CallThen, Context, Finished, RunThen};
-pub use actor::definition::{Actor, Declared, Handles, Mobile};
-pub use actor::entry::EntryInfo;
-pub use actor::inputs::InputInfo;
-pub use actor::interval::{Interval, Missed};
+pub use actor::definition::actor::{Actor, Declared, Handles, Mobile};
+pub use actor::definition::context::{Answered, CallThen, Context, Finished, RunThen};
+pub use actor::definition::entry::EntryInfo;
+pub use actor::definition::inputs::InputInfo;
 #[cfg(feature = "serde")]
-pub use actor::json::JsonInputs;
-pub use actor::later::Timer;
-pub use actor::life::Ended;
-pub use actor::machine::Machine;
-pub use actor::patient::{PatientCall, PatientCallFuture};
-pub use actor::protocol::{Protocol, Serves};
-pub use actor::reply::Reply;
+pub use actor::definition::json::JsonInputs;
+pub use actor::definition::protocol::{Protocol, Serves};
+pub use actor::definition::reply::Reply;
+pub use actor::handle::address::{Address, NarrowOf, Recipient};
 #[cfg(feature = "futures")]
-pub use actor::sink::MessageSink;
-pub use actor::spawn::{Running, Spawn};
-pub use actor::stream::{Replies, ReplyIter, ReplyStream, Streaming};
-pub use actor::target::SendTo;
-pub use actor::upgrade::{Successive, UpgradeError, Upgrading};
-pub use builder::Builder;
-pub use children::{ChildSpawn, Spawned};
-pub use command::{Command, Completion};
-pub use dead_letter::{DeadLetter, DeadLetterReason};
-pub use ending::ShuttingDown;
+pub use actor::handle::sink::MessageSink;
+pub use actor::machine::attach::Attached;
+pub use actor::machine::blocking::Blocking;
+pub use actor::machine::state_machine::Machine;
+pub use actor::machine::upgrade::{Successive, UpgradeError, Upgrading};
+pub use actor::send::addressed::{Addressed, ProtocolInfo};
+pub use actor::send::call::{Call, CallFuture, DEFAULT_TIMEOUT};
+pub use actor::send::links::{Inspection, TopologyError};
+pub use actor::send::pid_ops::Ended;
+pub use actor::send::replies::{Replies, ReplyIter, ReplyStream, Streaming};
+pub use actor::send::restart_wait::{PatientCall, PatientCallFuture};
+pub use actor::send::send_after::Timer;
+pub use actor::send::target::SendTo;
+pub use actor::spawn::builder::{Running, Spawn};
+pub use actor::spawn::by_hand::SpawnProcess;
+pub use actor::tasks::interval::{Interval, Missed};
+pub use api::builder::Builder;
+pub use api::child_spawn::{ChildSpawn, Spawned};
+#[cfg(feature = "ctrl-c")]
+pub use api::interrupt::Interrupt;
+pub use api::mailbox::Mailbox;
+pub use api::probe::{Probe, ProbeError};
+pub use api::runtime::{Host, Runtime};
+pub use api::shutdown::ShuttingDown;
+pub use api::statistics::{
+    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+};
+pub use call::command::{Command, Completion};
+pub use call::dead_letter::{DeadLetter, DeadLetterReason};
+pub use call::package::{Package, Refused};
+pub use engine::blocking::block_in_place::block_in_place;
+pub use engine::host::hooks::{Hook, Started};
+pub use engine::shutdown::ShutdownReport;
+pub use engine::watchdog::report::Stall;
+pub use env::program::this_node;
 pub use errors::{
     AddressError, BadName, BuildError, CallError, CommandError, Cycle, Delivery, Elapsed, EntryError, InitError,
     JoinError, MessageError, NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError,
     StartError, StepError, WhereisError,
 };
 pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
-pub use groups::event::GroupEvent;
-pub use groups::group::Group;
-pub use groups::topic::Topic;
-#[cfg(feature = "ctrl-c")]
-pub use interrupt::Interrupt;
+pub use links::message::Bindings;
 pub use mailbox::bound::{Bound, Overflow};
-pub use manual::{Clock, ClockError, IdleError};
-pub use package::{Package, Refused};
-pub use payload::{Payload, Payloads};
+pub use mailbox::payload::{Payload, Payloads};
 pub use pid::{NodeId, ParsePidError, Pid};
-pub use pool::face::{KeyedPool, Pool, PoolStatistics, RunningPool};
+pub use pool::builder::{KeyedPool, Pool, PoolStatistics, RunningPool};
 pub use pool::plan::PoolGaveUp;
-pub use probe::{Probe, ProbeError};
 pub use process::{Event, Events, InitContext, Process, StepOutput};
-pub use program::this_node;
-pub use relay::{Node, Receiver, Router};
-pub use runtime::{Host, Runtime};
-pub use scheduler::aside::block_in_place;
-pub use scheduler::hooks::{Hook, Started};
-pub use scheduler::shutdown::ShutdownReport;
-pub use stall::Stall;
-pub use standalone::Mailbox;
-pub use statistics::{
-    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
-};
-pub use topology::bond::Bindings;
-pub use topology::face::{Inspection, TopologyError};
+pub use registry::group::Group;
+pub use registry::group_event::GroupEvent;
+pub use registry::topic::Topic;
+pub use routing::router::{Node, Receiver, Router};
+pub use time::virtual_clock::{Clock, ClockError, IdleError};
 
 pub use postroom_macros::{entry, main, message, process, protocol, signal};
 
@@ -197,29 +162,29 @@ pub mod prelude {
 /// For generated code only: no promise is made about what is here.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::actor::addressed::{Addressed, End, Link, ProtocolInfo};
-    pub use crate::actor::definition::{Actor, Declared, Delivery, Errand, Handles, no_such_entry};
-    pub use crate::actor::entry::{
+    pub use crate::actor::definition::actor::{Actor, Declared, Delivery, Errand, Handles, no_such_entry};
+    pub use crate::actor::definition::entry::{
         AnswerType, ByDebug, ByDisplay, ByType, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
         MayBeResult, Start, Wire, wire, wire_result,
     };
     #[cfg(feature = "serde")]
-    pub use crate::actor::inputs::TakeJson;
-    pub use crate::actor::inputs::{CheckedInputs, InputInfo, InputOf, Inputs, TakeNothing, TakeValue};
-    pub use crate::actor::outgoing::{ByName, GoesOut, MessageOf, Outgoing, StaysHere};
-    pub use crate::actor::placement::{
+    pub use crate::actor::definition::inputs::TakeJson;
+    pub use crate::actor::definition::inputs::{CheckedInputs, InputInfo, InputOf, Inputs, TakeNothing, TakeValue};
+    pub use crate::actor::definition::named_message::{ByName, GoesOut, MessageOf, Outgoing, StaysHere};
+    pub use crate::actor::definition::placement::{
         Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,
     };
-    pub use crate::actor::protocol::{
+    pub use crate::actor::definition::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
-    pub use crate::actor::reply::{Asked, apart, is_large, open, open_into};
-    pub use crate::actor::seed::SpawnCore;
-    pub use crate::actor::serving::never_away;
+    pub use crate::actor::definition::reply::{Asked, apart, is_large, open, open_into};
+    pub use crate::actor::definition::spawn_core::SpawnCore;
+    pub use crate::actor::machine::serving::never_away;
+    pub use crate::actor::send::addressed::{Addressed, End, Link, ProtocolInfo};
     pub use crate::errors::EntryError;
-    pub use crate::mail::Mail;
+    pub use crate::process::mail::Mail;
     // For the tests of hostile users.
-    pub use crate::panics::caught;
+    pub use crate::util::panics::caught;
 
     /// Without the feature `serde` there is nothing to take from JSON.
     #[cfg(not(feature = "serde"))]

@@ -206,7 +206,7 @@ fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
 
 /// Sends without end in one step, which waits within itself: killed while it waits, or before.
 ///
-/// Mutations: in `scheduler/shutdown.rs`, `tell`, do without `let_step_end`; in `crowd/hold.rs`, `wait_in_step`, do
+/// Mutations: in `engine/shutdown/mod.rs`, `tell`, do without `let_step_end`; in `crowd/hold.rs`, `wait_in_step`, do
 /// without `is_told_to_end`.
 #[test]
 fn a_step_that_waits_within_itself_is_let_go_to_end() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants one fault at a time in a copy of `bonds.rs` and searches: each must be found.
+# Plants one fault at a time in a copy of `links/protocol.rs` and searches: each must be found.
 # Usage: tests/exhaustive/mutants.sh [word]    (only the mutants whose name has the word; all take some minutes)
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -8,9 +8,9 @@ trap 'rm -rf "$copy"' EXIT
 # One act less than the scenarios have, as in CI: that finds them all, in a tenth of the time.
 export RUST_BACKTRACE=0 POSTROOM_EXHAUSTIVE_MORE=${POSTROOM_EXHAUSTIVE_MORE:--1}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/tests/exhaustive/target}/mutants
-mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/topology"
+mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/links"
 cp -r "$root"/tests/exhaustive/{Cargo.toml,Cargo.lock,src} "$copy/tests/exhaustive"
-bonds=runtime/src/topology/bonds.rs
+bonds=runtime/src/links/protocol.rs
 missed=0
 
 # mutant NAME SED-EXPRESSION
@@ -18,7 +18,7 @@ mutant() {
     [[ $1 == *${word:-}* ]] || return 0
     sed -E "$2" "$root/$bonds" >"$copy/$bonds"
     if cmp -s "$root/$bonds" "$copy/$bonds"; then
-        echo "STALE   $1: the line is not in bonds.rs any more"; missed=1
+        echo "STALE   $1: the line is not in protocol.rs any more"; missed=1
     elif ! (cd "$copy/tests/exhaustive" && cargo test -q --no-run) >"$copy/log" 2>&1; then
         echo "BROKEN  $1: does not compile"; missed=1
     else

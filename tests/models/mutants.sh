@@ -34,12 +34,12 @@ mutant() {
 }
 
 word=${1:-}
-lanes=mailbox/lanes.rs node=mailbox/node.rs slot=table/slot/mod.rs idle=scheduler/idle.rs gate=scheduler/gate.rs
-token=table/slot/token.rs lay=table/slot/lay.rs send=table/slot/send.rs control=table/slot/control.rs
-ear=table/ear.rs bond=topology/bond.rs
-members=memberships.rs
-graph=wait_graph.rs ticket=ticket.rs running=scheduler/running.rs
-permits=scheduler/permits.rs handoff=scheduler/handoff.rs next=scheduler/next.rs names=names.rs
+lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs idle=engine/permits/sleep.rs gate=engine/host/gate.rs
+token=slots/slot/token.rs lay=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
+ear=slots/link_endpoint.rs bond=links/message.rs
+members=links/registrations.rs
+graph=deadlock/wait_graph.rs ticket=call/call_id.rs running=engine/workers/running.rs
+permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 
 mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
 mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'

@@ -142,7 +142,7 @@ fn stop_comes_in_its_place_and_cancel_and_kill_ahead() {
     });
 }
 
-/// Mutation: in `scheduler/shutdown.rs`, look for those that are stuck among the threads with workers only.
+/// Mutation: in `engine/shutdown/mod.rs`, look for those that are stuck among the threads with workers only.
 #[test]
 fn a_shutdown_ends_them_all_and_names_the_one_that_does_not_return() {
     soon(|| {

@@ -28,7 +28,7 @@ fn a_name_and_the_one_that_has_it_already() {
     });
 }
 
-/// Mutation: in `scheduler/pinned.rs`, leave out `is_paused`.
+/// Mutation: in `engine/pinned/mod.rs`, leave out `is_paused`.
 #[test]
 fn on_a_paused_host_it_starts_and_takes_its_first_turn_when_the_host_runs() {
     soon(|| {

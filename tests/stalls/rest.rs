@@ -18,7 +18,7 @@ fn wait_until_it_sleeps(statistics: impl Fn() -> Statistics) -> u64 {
     }
 }
 
-/// Mutation: leave out G2 of `scheduler/monitor.rs`.
+/// Mutation: leave out G2 of `engine/sched/watchdog.rs`.
 #[test]
 fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
     soon(|| {

@@ -4,13 +4,13 @@
 //! ([`naming`]), the process itself ([`stepping`]), and whoever has the runtime ([`running`]). [`delivery`] and [`words`] are
 //! for all of them.
 
-mod delivery;
-mod naming;
-mod running;
-mod sending;
-mod starting;
-mod stepping;
-mod words;
+pub(crate) mod delivery;
+pub(crate) mod naming;
+pub(crate) mod running;
+pub(crate) mod sending;
+pub(crate) mod starting;
+pub(crate) mod stepping;
+pub(crate) mod words;
 
 pub use delivery::Delivery;
 pub use naming::{AddressError, BadName, JoinError, NameError, WhereisError};

@@ -1,6 +1,6 @@
 //! How what was found, and what there is instead, is put into words.
 
-use crate::payload::Payload;
+use crate::mailbox::payload::Payload;
 
 /// What a payload was, for people: its value where that is known, else its type.
 pub(crate) fn describe(payload: &mut Payload) -> String {

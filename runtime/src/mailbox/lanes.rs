@@ -63,7 +63,7 @@
 //! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
 use super::node::{Letter, Lying, Node, NodeBox, distance, take_in_place};
-use crate::payload::Payload;
+use super::payload::Payload;
 use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
 
@@ -435,7 +435,7 @@ impl Lanes {
         }
         if let Some(free) = NonNull::new(head) {
             // SAFETY: consumed, out of `tail` and out of `head`, so nobody will look at its content or link to it.
-            super::pool::recycle(unsafe { NodeBox::from_raw(free) });
+            crate::mailbox::node_pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
         fence_for_models();
         if self.control.load(Ordering::SeqCst).is_null() {
@@ -539,7 +539,7 @@ impl<'a> Holder<'a> {
         match unsafe { self.0.advance() } {
             Advance::To(node, free) => {
                 if let Some(free) = free {
-                    super::pool::recycle(free);
+                    crate::mailbox::node_pool::recycle(free);
                 }
                 // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
                 Some(unsafe { Lying::new(node) })
@@ -554,7 +554,7 @@ impl<'a> Holder<'a> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.pop_data() } {
             Pop::Letter(letter, free) => {
-                free.into_iter().for_each(super::pool::recycle);
+                free.into_iter().for_each(crate::mailbox::node_pool::recycle);
                 Some(letter)
             }
             Pop::Empty | Pop::Busy => None,

@@ -1,12 +1,15 @@
-//! Mailboxes: how what is sent waits for whom it was sent to.
+//! Mailboxes: how messages wait.
 //!
-//! * [`node`]: the 64-byte cell that one thing sent travels in;
-//! * [`pool`]: where nodes come from and go back to, without an allocation per message;
-//! * [`lanes`]: the two queues of one process, and the token that says who may run it.
+//! * [`payload`]: a value whose type is known at run time only;
+//! * [`node`]: the 64-byte cell that a message travels in; [`node_pool`]: where nodes come from, without an allocation per
+//!   message;
+//! * [`lanes`]: the two queues of a process, and the token that says which thread may run it;
+//! * [`bound`]: how many messages a mailbox may hold.
 //!
-//! Nothing here knows of processes or scheduling: a lane that must wake its owner says so to its caller.
+//! Nothing here schedules: a lane that must wake its owner says so to its caller.
 
 pub(crate) mod bound;
 pub(crate) mod lanes;
 pub(crate) mod node;
-pub(crate) mod pool;
+pub(crate) mod node_pool;
+pub(crate) mod payload;

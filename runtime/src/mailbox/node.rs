@@ -6,11 +6,11 @@
 //! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by anyone: the next sender takes its sequence number from it, and whoever wants to know how long the queue is
 //!   subtracts two of them.
 //! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
-//!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::caller`); since the memory of
+//!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::call::caller`); since the memory of
 //!   nodes is never returned, whoever holds a stale pointer to one may still look at `next`, or at `mark` for a number that
 //!   may be wrong, and at nothing else. Of a free node it is the link of its shelf.
 
-use crate::payload::Payload;
+use super::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
@@ -47,7 +47,7 @@ pub(crate) struct Letter {
 }
 
 // SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this letter alone holds: what is in
-// that is `Send` (see `crate::caller`).
+// that is `Send` (see `crate::call::caller`).
 unsafe impl Send for Letter {}
 
 /// What a node carries: where a message lies from when it was sent until its method takes it.

@@ -14,8 +14,8 @@
 //! that is dropped under a lock is never the last.
 
 use crate::exit::Panic;
-use crate::panics::{Site, contain, dispose};
 use crate::sync::{Arc, Mutex, lock};
+use crate::util::panics::{Site, contain, dispose};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};

@@ -2,14 +2,14 @@
 //!
 //! * [`plan`]: who gets which message, and who comes and goes: a state machine without a clock, a thread or a process;
 //! * [`route`]: which lane a message belongs to; [`keys`]: what lanes are told apart by, where users' keys do;
-//! * [`front`]: what those who send to the pool meet; [`hand`]: how it hears that a message has been handled;
-//! * [`keeper`]: the process that starts the members and hears of their ends;
-//! * [`face`]: what a user writes.
+//! * [`router`]: where sends to the pool arrive; [`completion`]: how it hears that a message has been handled;
+//! * [`process`]: the process that starts the members and hears of their ends;
+//! * [`builder`]: what a user writes.
 
-pub(crate) mod face;
-mod front;
-mod hand;
-mod keeper;
-mod keys;
+pub(crate) mod builder;
+pub(crate) mod completion;
+pub(crate) mod keys;
 pub(crate) mod plan;
-mod route;
+pub(crate) mod process;
+pub(crate) mod route;
+pub(crate) mod router;

@@ -1,8 +1,8 @@
 //! Which lane of a pool a message belongs to: what its user said of messages of its type.
 
 use crate::exit::Panic;
-use crate::panics::{Site, contain, dispose};
-use crate::payload::Payload;
+use crate::mailbox::payload::Payload;
+use crate::util::panics::{Site, contain, dispose};
 use std::any::TypeId;
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl<K: Clone + 'static> Routes<K> {
         }
         let key = match self.keys.get(&type_id) {
             Some(key) => contain(Site::PoolKey, || key(message).transpose()).flatten().unwrap_or_else(|panic| {
-                crate::log::error!(%panic, message_type = message.type_name(), "the key of a pool's message panicked");
+                crate::util::log::error!(%panic, message_type = message.type_name(), "the key of a pool's message panicked");
                 None
             }),
             None => self.otherwise.clone(),

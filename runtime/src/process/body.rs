@@ -1,7 +1,7 @@
 //! Where the state of a process lies.
 
 use super::Process;
-use crate::blocks;
+use crate::mem::size_classes;
 use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ unsafe impl Send for Body {}
 
 impl Body {
     pub(crate) fn new<P: Process + Send>(process: P) -> Self {
-        let place = blocks::take(Layout::new::<P>()).cast::<P>();
+        let place = size_classes::take(Layout::new::<P>()).cast::<P>();
         // SAFETY: taken with the layout of `P`, and nobody else's.
         unsafe { place.write(process) };
         Self(place)
@@ -27,7 +27,7 @@ impl Drop for Body {
         impl Drop for GiveBack {
             fn drop(&mut self) {
                 // SAFETY: taken with this layout by `new`; what was there has been dropped.
-                unsafe { blocks::give_back(self.0, self.1) };
+                unsafe { size_classes::give_back(self.0, self.1) };
             }
         }
         // SAFETY: it is valid until it is dropped below.

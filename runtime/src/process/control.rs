@@ -2,9 +2,9 @@
 
 use super::handover::Upgrade;
 use crate::exit::ExitReason;
-use crate::oneshot::Oneshot;
-use crate::payload::Payload;
-use crate::topology::bond::{Bindings, Bond};
+use crate::links::message::{Bindings, Bond};
+use crate::mailbox::payload::Payload;
+use crate::util::oneshot::Oneshot;
 use std::sync::Arc;
 
 /// A control that is no completion.

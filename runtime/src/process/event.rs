@@ -2,18 +2,18 @@
 
 use super::control::{Control, Join};
 use super::handover::Upgrade;
-use super::turn::Turn;
+use super::mail::Mail;
+use super::slice::Turn;
+use crate::call::package::Package;
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
-use crate::mail::Mail;
+use crate::links::message::{Bond, Ear};
+use crate::links::protocol::Heard;
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Content, Kind, Letter, Lying};
-use crate::mailbox::pool;
-use crate::package::Package;
-use crate::panics::{Site, dispose};
-use crate::payload::Payload;
-use crate::topology::bond::{Bond, Ear};
-use crate::topology::bonds::Heard;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::util::panics::{Site, dispose};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -228,7 +228,7 @@ impl Feed {
     /// A turn begins, which may spend so much.
     #[inline]
     pub(crate) fn begin_turn(&mut self, budget: u32) {
-        self.began = pool::begin_turn();
+        self.began = node_pool::begin_turn();
         self.turn.begin(self.began, budget);
     }
 
@@ -278,7 +278,7 @@ impl Feed {
                 self.controls.push(node);
                 continue;
             }
-            pool::recycle(node);
+            node_pool::recycle(node);
             if let Some(Ok(Control::Cancel(reason))) = letter.payload.map(Payload::take) {
                 self.end(reason);
             }
@@ -379,13 +379,13 @@ impl Feed {
     /// How much the turn has spent.
     #[inline]
     pub(crate) fn spent(&self) -> u64 {
-        pool::spent() - self.began
+        node_pool::spent() - self.began
     }
 
     /// Whether the turn may spend no more.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
-        self.turn.is_over(pool::spent())
+        self.turn.is_over(node_pool::spent())
     }
 
     #[inline]
@@ -408,11 +408,11 @@ impl Feed {
         let turn = self.turn;
         loop {
             // A wake alone is no reason to stop: a future may wake itself in each of its polls until it has a message.
-            if self.holder.has_control_node() || turn.is_over(pool::spent()) {
+            if self.holder.has_control_node() || turn.is_over(node_pool::spent()) {
                 return None;
             }
             let letter = self.holder.next_data()?;
-            pool::spend(1);
+            node_pool::spend(1);
             if letter.is_message_for(self.generation) {
                 self.messages += 1;
                 let content: *mut Content = letter.content();
@@ -516,7 +516,7 @@ impl Feed {
         while let Some(mut node) = taken.pop() {
             let letter = node.take();
             if letter.generation != self.generation {
-                pool::recycle(node);
+                node_pool::recycle(node);
                 self.rare().strangers.push(letter);
                 continue;
             }
@@ -548,7 +548,7 @@ impl Feed {
                 Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
                 Err(_) => {}
             }
-            pool::recycle(node);
+            node_pool::recycle(node);
         }
     }
 
@@ -566,7 +566,7 @@ impl Feed {
         }
         let Some(mut node) = self.controls.pop() else { return self.next_notice() };
         let letter = node.take();
-        pool::recycle(node);
+        node_pool::recycle(node);
         let payload = letter.payload?;
         match letter.kind {
             Kind::Completed => Some(self.completed(letter.word.addr(), Ok(payload))),
@@ -580,7 +580,7 @@ impl Feed {
             _ => match payload.take::<Control>() {
                 Ok(Control::Cancel(reason)) => {
                     self.others += 1;
-                    pool::spend(1);
+                    node_pool::spend(1);
                     Some(Event::Signal(Signal::Cancel(Cancel { reason })))
                 }
                 _ => None,
@@ -591,7 +591,7 @@ impl Feed {
     fn completed(&mut self, tag: usize, result: Result<Payload, CommandError>) -> Event {
         self.others += 1;
         self.completions += 1;
-        pool::spend(1);
+        node_pool::spend(1);
         Event::Completed { tag: tag as u64, result }
     }
 }
@@ -601,7 +601,7 @@ impl Drop for Feed {
     fn drop(&mut self) {
         while let Some(mut node) = self.controls.pop() {
             let letter = node.take();
-            pool::recycle(node);
+            node_pool::recycle(node);
             dispose(Site::EventDrop, letter);
         }
     }

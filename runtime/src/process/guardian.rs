@@ -1,7 +1,7 @@
 //! Who looks after a process, and takes what it leaves.
 
+use crate::call::package::Package;
 use crate::exit::ExitReason;
-use crate::package::Package;
 use crate::pid::Pid;
 use std::cell::RefCell;
 use std::sync::Arc;

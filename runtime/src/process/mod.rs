@@ -1,21 +1,24 @@
 //! What a user implements: [`Process`], by hand or through `#[process]`.
 //!
-//! * [`event`]: what a step receives;
-//! * [`output`]: what a step hands out, and what it wants to be next; [`turn`]: what it may spend;
-//! * [`body`]: where its state lies; [`settled`]: one that stays on its thread;
+//! * [`event`]: what a step receives; [`mail`]: a message in place;
+//! * [`output`]: what a step yields, and what comes next; [`slice`](mod@slice), [`budget`]: how much a time slice may take;
+//! * [`body`]: where its state lies; [`pinned`]: one that stays on its thread;
 //! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
-//! * [`control`]: what the runtime itself says to a process, through its control lane;
-//! * [`guardian`]: who looks after a process, and takes what it leaves.
+//! * [`control`]: what the runtime says to a process; [`handling`]: which message it was handling when it failed;
+//! * [`guardian`]: the supervisor of a process, as the engine sees it.
 
 pub(crate) mod body;
+pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod event;
 pub(crate) mod guardian;
+pub(crate) mod handling;
 pub(crate) mod handover;
 pub(crate) mod kind;
+pub(crate) mod mail;
 pub(crate) mod output;
-mod settled;
-pub(crate) mod turn;
+pub(crate) mod pinned;
+pub(crate) mod slice;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;
@@ -24,7 +27,7 @@ use handover::{Refusal, Successor, Upgrade};
 use output::Status;
 
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::payload::Payloads;
+use crate::mailbox::payload::Payloads;
 use crate::pid::Pid;
 use std::marker::PhantomData;
 

@@ -1,9 +1,9 @@
 //! What a step hands out, and what it wants to be next.
 
 use super::handover::Successor;
-use crate::command::Command;
+use crate::call::command::Command;
 use crate::exit::ExitReason;
-use crate::payload::Payload;
+use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use std::fmt;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! What is said of a child before it is started.
 
+use super::child_slot::KEEPS;
 use super::plan::{Restart, Rules};
-use super::post::KEEPS;
-use crate::children::{ChildSpawn, Spawned};
+use crate::api::child_spawn::{ChildSpawn, Spawned};
 use crate::pid::Pid;
-use crate::table::ProcessKind;
+use crate::slots::ProcessKind;
 use std::any::{Any, TypeId};
 use std::error::Error;
 use std::fmt;

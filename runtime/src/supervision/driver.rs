@@ -3,26 +3,26 @@
 mod start;
 
 use super::child::{Spec, Start};
+use super::child_slot::{Estate, Post};
 use super::errors::GaveUp;
-use super::life::{ENDED, Ear, Ended};
+use super::incarnation::{ENDED, Ear, Ended};
 use super::plan::{Action, End, Event as Happened, Id, Plan, Rules, TimerOf};
-use super::post::{Estate, Post};
-use super::roll::Roll;
+use super::registry::Roll;
 use super::status::{ChildState, LastEnd};
-use crate::clock::{Moment, TimerKey};
+use crate::api::runtime::Host;
+use crate::call::package::Package;
+use crate::env::chance::{Random, entropy};
+use crate::env::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::exit::{Cancel, Exit, ExitReason, Signal};
-use crate::package::Package;
-use crate::panics::{Shown, Site, dispose};
-use crate::payload::Payloads;
+use crate::mailbox::payload::Payloads;
 use crate::pid::Pid;
 use crate::process::output::Status;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
-use crate::random::{Random, entropy};
-use crate::runtime::Host;
-use crate::scheduler::timers::Action as Alarm;
+use crate::slots::{ProcessKind, TABLE};
 use crate::sync::lock;
-use crate::table::{ProcessKind, TABLE};
+use crate::time::timers::Action as Alarm;
+use crate::util::panics::{Shown, Site, dispose};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -151,12 +151,12 @@ impl Driver {
                 _ => None,
             });
             let delay = delay.unwrap_or_default();
-            crate::log::warn!(
+            crate::util::log::warn!(
                 supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
                 "a child failed and is started again"
             );
         } else if self.plan.is_ending() && self.culprit.is_none() && self.plan.gave_up_on() == Some(id) {
-            crate::log::error!(
+            crate::util::log::error!(
                 supervisor, child, reason = %Shown(reason), message_type, restarts,
                 "a child failed too often: its supervisor gives up"
             );
@@ -336,7 +336,7 @@ impl Process for Driver {
         };
         self.own = Some((pid, Ear { slot, generation: pid.generation() }));
         // Its children are to be stopped in order whoever it falls with.
-        crate::topology::face::trap_exits(true);
+        crate::actor::send::links::trap_exits(true);
         self.roll.begun(pid);
         for (post, spec) in std::mem::take(&mut self.first) {
             self.add(post, spec.rules, spec.start);

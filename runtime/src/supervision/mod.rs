@@ -4,34 +4,32 @@
 //! prints, stops, and takes in further children; `.child(…)` gives addresses that stay valid across restarts.
 
 // From the bottom up:
-// * `backoff` and `intensity`: how long to wait before a restart, and how many there may be;
-// * `plan`: what a supervisor does, as a pure state machine;
-// * `errors`, and `status`: what is told of a child; `post`: where a child is reached, whichever life it is in; `roll`: the
-//   children of a supervisor, as others see them; `show`: a tree as a text;
-// * `life`: one life of a child, as its end is told; `child`: what is said of a child before it is started;
+// * `plan`: what a supervisor does, as a pure state machine, with back-off and restart intensity;
+// * `errors`, and `status`: what is told of a child; `child_slot`: where a child is reached, across restarts; `registry`: the
+//   children of a supervisor, as others see them; `show`: a tree as text;
+// * `incarnation`: one run of a child, as its end is told; `child`: what is said of a child before it is started;
 // * `driver`: the supervisor's process; `tree`: its handle; `siblings`: how a child is given the address of
 //   another; `supervisor`, with `place`: how it is built and spawned.
-mod backoff;
-mod child;
-mod driver;
-mod errors;
-pub(crate) mod intensity;
-mod life;
-pub(crate) mod place;
-mod plan;
-mod post;
-mod roll;
-mod show;
-mod siblings;
-mod status;
-mod supervisor;
-mod tree;
 
-pub use backoff::Backoff;
+pub(crate) mod child;
+pub(crate) mod child_slot;
+pub(crate) mod driver;
+pub(crate) mod errors;
+pub(crate) mod incarnation;
+pub(crate) mod place;
+pub(crate) mod plan;
+pub(crate) mod registry;
+pub(crate) mod show;
+pub(crate) mod siblings;
+pub(crate) mod status;
+pub(crate) mod supervisor;
+pub(crate) mod tree;
+
 pub use child::Child;
 pub use errors::{ChildError, GaveUp, SupervisorError};
 pub use place::SpawnPlace;
 pub use plan::Restart;
+pub use plan::backoff::Backoff;
 pub use show::ChildInfo;
 pub use status::{ChildState, LastEnd};
 pub use supervisor::Supervisor;

@@ -1,9 +1,9 @@
 //! Where a supervisor is spawned.
 
-use crate::actor::context::Context;
-use crate::actor::definition::Actor;
-use crate::children::ChildSpawn;
-use crate::runtime::{Host, Runtime};
+use crate::actor::definition::actor::Actor;
+use crate::actor::definition::context::Context;
+use crate::api::child_spawn::ChildSpawn;
+use crate::api::runtime::{Host, Runtime};
 use std::ops::Deref;
 
 /// What [`Supervisor::spawn`](super::Supervisor::spawn) takes: a runtime, a host, the context of a process, or what the

@@ -1,11 +1,11 @@
 //! What is told of a tree: a snapshot of its children, and the text that it prints as.
 
+use super::child_slot::Post;
 use super::errors::count_restarts;
-use super::post::Post;
-use super::roll::Roll;
+use super::registry::Roll;
 use super::status::{ChildState, LastEnd, Status};
 use crate::pid::Pid;
-use crate::pointing::Behind;
+use crate::routing::alias::Behind;
 use crate::sync::lock;
 use std::fmt;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! How a child is given the address of another child of its supervisor.
 
 use super::errors::ChildError;
-use super::roll::Roll;
+use super::registry::Roll;
 use super::tree::address_of;
-use crate::actor::address::Address;
-use crate::actor::addressed::Addressed;
-use crate::children::ChildSpawn;
+use crate::actor::handle::address::Address;
+use crate::actor::send::addressed::Addressed;
+use crate::api::child_spawn::ChildSpawn;
 
 impl ChildSpawn {
     /// Returns the address of another child of the same supervisor, to be put into the state of this one. It stays valid when

@@ -1,17 +1,17 @@
 //! How a supervisor is built and spawned.
 
-use super::backoff::Backoff;
 use super::child::{Child, Spec};
+use super::child_slot::{Estate, Post};
 use super::driver::Driver;
 use super::errors::SupervisorError;
-use super::intensity::{self, Intensity};
 use super::place::SpawnPlace;
+use super::plan::backoff::Backoff;
+use super::plan::intensity::{self, Intensity};
 use super::plan::{Plan, Strategy};
-use super::post::{Estate, Post};
-use super::roll::Roll;
+use super::registry::Roll;
 use super::tree::Tree;
-use crate::actor::by_hand::SpawnProcess;
-use crate::children::{ChildSpawn, Spawned};
+use crate::actor::spawn::by_hand::SpawnProcess;
+use crate::api::child_spawn::{ChildSpawn, Spawned};
 use crate::exit::ExitReason;
 use crate::mailbox::bound::Bound;
 use std::collections::HashSet;
@@ -201,7 +201,7 @@ impl Supervisor {
 
 impl Spec {
     /// A post for the child.
-    pub(super) fn post(&self, host: &'static crate::scheduler::host::Host) -> Arc<Post> {
+    pub(super) fn post(&self, host: &'static crate::engine::host::Host) -> Arc<Post> {
         let estate = self.is_tree.then(|| Roll::new(Strategy::OneForOne) as Arc<dyn Estate>);
         let post = Arc::new(Post::new(self.name.clone(), self.kind, self.keeps, host, estate));
         let backlog: Weak<Post> = Arc::downgrade(&post);

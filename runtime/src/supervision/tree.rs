@@ -4,18 +4,18 @@ use super::child::{Child, Spec};
 use super::driver::{Add, Redefine, Wish};
 use super::errors::ChildError;
 use super::plan::Strategy;
-use super::roll::Roll;
+use super::registry::Roll;
 use super::show::{self, ChildInfo, short};
-use crate::actor::address::Address;
-use crate::actor::addressed::Addressed;
-use crate::actor::definition::Actor;
-use crate::actor::life::Ended;
-use crate::children::{ChildSpawn, Spawned};
+use crate::actor::definition::actor::Actor;
+use crate::actor::handle::address::Address;
+use crate::actor::send::addressed::Addressed;
+use crate::actor::send::pid_ops::Ended;
+use crate::api::child_spawn::{ChildSpawn, Spawned};
+use crate::api::runtime::Host;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::pointing;
-use crate::runtime::Host;
-use crate::table::ProcessKind;
+use crate::routing::alias;
+use crate::slots::ProcessKind;
 use std::any::{Any, TypeId, type_name};
 use std::error::Error;
 use std::fmt;
@@ -67,7 +67,7 @@ pub(super) fn address_of<P: Addressed + ?Sized>(roll: &Roll, name: &str) -> Resu
     // What its closure gives does not say which protocols it answers, if it is no address: its process does.
     let wanted = TypeId::of::<P>();
     let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
-    let kinds = [post.next_kind(), pid.resolve().and_then(pointing::kind)];
+    let kinds = [post.next_kind(), pid.resolve().and_then(alias::kind)];
     if kinds.iter().flatten().any(fits) {
         return Ok(Address::new(pid));
     }
@@ -116,7 +116,7 @@ impl Tree {
         match Roll::of(&post) {
             Some(roll) => Ok(Self { pid, roll }),
             None => {
-                let kind = post.next_kind().or_else(|| pointing::kind(pid));
+                let kind = post.next_kind().or_else(|| alias::kind(pid));
                 let found = kind.map_or_else(|| "process".to_string(), |kind| short((kind.name)()).to_string());
                 Err(ChildError::NoTree { name: post.short_name(), found })
             }
@@ -239,7 +239,7 @@ impl Tree {
     }
 
     fn ask<M: Send + 'static>(&self, what: M) -> Result<(), ChildError> {
-        crate::relay::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
+        crate::routing::router::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
     }
 
     /// The children as they are now, in the order in which they were added. Also when the supervisor has ended: as they were.

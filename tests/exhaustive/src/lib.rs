@@ -1,4 +1,4 @@
-//! Checks `runtime/src/topology/bonds.rs`, the production module and not a copy, in all that can happen among three processes,
+//! Checks `runtime/src/links/protocol.rs`, the production module and not a copy, in all that can happen among three processes,
 //! with the [stateright](https://docs.rs/stateright) model checker. `README.md` says what is covered, what is not, and which
 //! planted faults are caught.
 //!
@@ -8,7 +8,7 @@
 
 #[cfg(test)]
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../../runtime/src/topology/bonds.rs"]
+#[path = "../../../runtime/src/links/protocol.rs"]
 mod bonds;
 #[cfg(test)]
 mod check;

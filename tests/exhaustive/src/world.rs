@@ -170,12 +170,12 @@ impl World {
         self.fault = Some(fault);
     }
 
-    /// `scheduler/own.rs`: what is of no interest to the dead, and asks for no answer, is gone at once.
+    /// `engine/context/own.rs`: what is of no interest to the dead, and asks for no answer, is gone at once.
     fn say(&mut self, from: Who, to: Who, said: Said<Why>) {
         let is_notice = matches!(said, Said::Down(..) | Said::Exit(_));
         match &self.lives[to] {
             Life::Dead if said.answer_for_the_dead().is_none() => {}
-            // Never heard: `scheduler/end.rs` drops what is in the data lane.
+            // Never heard: `engine/lifecycle/exit.rs` drops what is in the data lane.
             Life::Leaving(..) if is_notice => {}
             _ if is_notice => self.notices[from][to].push_back(said),
             _ => self.control[from][to].push_back(Control::Said(said)),

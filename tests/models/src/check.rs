@@ -46,9 +46,9 @@ pub(crate) fn thread() -> u64 {
 }
 
 fn begin() {
-    crate::mailbox::pool::reset();
-    crate::table::TABLE.freed();
-    crate::pointing::reset();
+    crate::mailbox::node_pool::reset();
+    crate::slots::TABLE.freed();
+    crate::routing::alias::reset();
     EXECUTIONS.set(EXECUTIONS.get() + 1);
     // Of an execution that failed in an earlier test of this thread: its values are no more than memory now.
     KEPT.take().clear();

@@ -2,7 +2,7 @@
 
 use super::lanes::waits;
 use super::{Action, Plan};
-use crate::clock::Moment;
+use crate::env::clock::Moment;
 use std::cmp::Reverse;
 use std::hash::Hash;
 

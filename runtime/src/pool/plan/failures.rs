@@ -13,7 +13,7 @@
 
 use super::lanes::{Lane, Record};
 use super::{Action, Plan};
-use crate::clock::Moment;
+use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use std::hash::Hash;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The lanes of a pool's plan: what is kept of members and of messages that wait, and how the one meet the other.
 
 use super::{Action, Choice, Member, Plan, Rules};
-use crate::clock::Moment;
+use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use std::cmp::Reverse;

@@ -15,21 +15,21 @@
 //!    ended, so that there are never two for one key.
 //! 5. A pool that drains takes nothing new, and lets each member go that is done when nothing waits in its lane.
 
-mod due;
-mod failures;
-mod lanes;
+pub(crate) mod due;
+pub(crate) mod failures;
+pub(crate) mod lanes;
 
 pub use failures::PoolGaveUp;
 pub(crate) use failures::Unstarted;
 pub(crate) use lanes::Waiting;
 use lanes::{CROWDED, Lane, Numbered, Record};
 
-use crate::clock::Moment;
+use crate::env::chance::Random;
+use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::random::Random;
 use crate::supervision::Backoff;
-use crate::supervision::intensity::Intensity;
+use crate::supervision::plan::intensity::Intensity;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;

@@ -1,15 +1,15 @@
 //! How one life of a child begins.
 
 use super::super::child::Begun;
-use super::super::life::{Life, Watched};
-use super::super::post::Estate;
-use super::super::roll::Roll;
 use super::super::status::LastEnd;
 use super::{Driver, Happened, Id};
-use crate::children::ChildSpawn;
+use crate::api::child_spawn::ChildSpawn;
 use crate::exit::ExitReason;
-use crate::panics::{Site, contain};
+use crate::supervision::child_slot::Estate;
+use crate::supervision::incarnation::{Life, Watched};
+use crate::supervision::registry::Roll;
 use crate::sync::lock;
+use crate::util::panics::{Site, contain};
 use std::sync::Arc;
 
 impl Driver {

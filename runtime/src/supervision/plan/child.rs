@@ -1,7 +1,7 @@
 //! What is known of one child, and the phases of its life.
 
 use super::Restart;
-use crate::clock::Moment;
+use crate::env::clock::Moment;
 use std::time::Duration;
 
 /// What was said of a child when it was added.

@@ -20,19 +20,22 @@
 //!    does not end of the kill, because its step does not return, holds the others up no longer than [`PATIENCE`].
 //! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children; it has finished when the last is down.
 
-mod child;
-mod settle;
+pub(crate) mod backoff;
+pub(crate) mod child;
+pub(crate) mod intensity;
+pub(crate) mod settle;
+pub(crate) mod wishes;
+
 #[cfg(test)]
 mod tests;
-mod wishes;
 
 pub(crate) use child::{Phase, Rules};
 
-use super::backoff::Backoff;
-use super::intensity::Intensity;
-use crate::clock::Moment;
+use crate::env::clock::Moment;
 use crate::exit::ExitReason;
+use backoff::Backoff;
 use child::{After, Child};
+use intensity::Intensity;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -7,4 +7,7 @@ pub(crate) mod bound;
 pub(crate) mod lanes;
 #[path = "../../../../runtime/src/mailbox/node.rs"]
 pub(crate) mod node;
-pub(crate) mod pool;
+pub(crate) mod node_pool;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../../runtime/src/mailbox/payload.rs"]
+pub(crate) mod payload;

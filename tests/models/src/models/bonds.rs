@@ -1,27 +1,27 @@
-//! What is said about bonds on its way to a slot (`table/ear.rs` and `topology/bond.rs` over `table/slot`).
+//! What is said about bonds on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `table/slot`).
 //!
 //! A question to a process that is on its way out is answered once: by the process, which hears it before it tells everyone
 //! of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And a notice is not
 //! heard before what its sender said ahead of it, though that went by the other lane.
 //!
 //! The slot, its ear and what is said are production code. The driver takes the steps of `process/event.rs` (`step`) and
-//! `scheduler/end.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
+//! `engine/lifecycle/exit.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
 
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
+use crate::links::message::{Bindings, Bond, Ear};
+use crate::links::protocol::{Heard, Said};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Kind, Letter};
-use crate::mailbox::pool;
-use crate::payload::Payload;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::process::Process;
 use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::table::{Home, Keeper, Slot, TABLE, Token};
-use crate::topology::bond::{Bindings, Bond, Ear};
-use crate::topology::bonds::{Heard, Said};
+use crate::slots::{Home, Keeper, Slot, TABLE, Token};
 use loom::thread;
 use std::collections::VecDeque;
 use std::ptr;
@@ -120,7 +120,7 @@ fn step(token: &mut Token) -> bool {
         let mut controls = token.hold().take_control();
         while let Some(mut node) = controls.pop() {
             let letter = node.take();
-            pool::recycle(node);
+            node_pool::recycle(node);
             if letter.generation != generation && !fault::is(ANY_GENERATION) {
                 reach("a stranger");
                 token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
@@ -153,7 +153,7 @@ fn step(token: &mut Token) -> bool {
     }
 }
 
-/// `scheduler/end.rs`.
+/// `engine/lifecycle/exit.rs`.
 fn end(other: &'static Other, mut token: Token) {
     let me = token.pid().expect("a process ends once");
     token.close();
@@ -164,7 +164,7 @@ fn end(other: &'static Other, mut token: Token) {
     let mut controls = token.hold().take_control();
     while let Some(mut node) = controls.pop() {
         let letter = node.take();
-        pool::recycle(node);
+        node_pool::recycle(node);
         if fault::is(NOT_HEARD) {
             std::mem::forget(letter);
         } else if let Control::Bond(bond) = control(letter) {
@@ -226,7 +226,7 @@ impl World {
 
     fn kill(&self) {
         let kill = Some(Payload::new(Control::Kill));
-        self.slot.post_control(pool::empty(), Kind::Signal, 1, ptr::null_mut(), kill);
+        self.slot.post_control(node_pool::empty(), Kind::Signal, 1, ptr::null_mut(), kill);
     }
 
     /// All are done, and a life is idle: it knows of nobody. Gives what the other has heard.

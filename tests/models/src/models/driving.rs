@@ -1,14 +1,14 @@
-//! The lookout that parks in the reactor (`scheduler/driving.rs`, D2 and D3): what it queues there is announced to nobody, since it
+//! The lookout that parks in the reactor (`engine/sched/driving.rs`, D2 and D3): what it queues there is announced to nobody, since it
 //! looks at the queues afterwards, as if it had just lain down.
 //!
 //! Covered: its look against a thread that searches and ends its search, and against somebody who announces other work.
 //! Not covered: Tokio, and who drives it (a lock that is only tried); calls, which go by a lock.
 
 use crate::check::{check, keep, reach};
+use crate::engine::permits::handoff::Rest;
+use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
 use crate::models::sleep::driver::Flag;
-use crate::scheduler::handoff::Rest;
-use crate::scheduler::idle::{Idle, Lain};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 

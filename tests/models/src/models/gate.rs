@@ -1,10 +1,10 @@
-//! The gate (`scheduler/gate.rs`): who may still come in, and who waits until all have left.
+//! The gate (`engine/host/gate.rs`): who may still come in, and who waits until all have left.
 //!
 //! Not covered: deadlines (models have no time).
 
 use crate::check::{check, keep, reach};
+use crate::engine::host::gate::{Gate, Lane};
 use crate::fault::{self, Fault};
-use crate::scheduler::gate::{Gate, Lane};
 use crate::sync::OwnedCell;
 use loom::thread;
 

@@ -1,4 +1,4 @@
-//! Holds (`scheduler/crowd/hold.rs`): a process that is put on the list of a full mailbox is let go when there is room there,
+//! Holds (`engine/backpressure/suspend.rs`): a process that is put on the list of a full mailbox is let go when there is room there,
 //! whatever else happens meanwhile; and what came for it while it was held is there once, when it goes on.
 //!
 //! The lanes of both processes are the production ones. What is above them is a driver, which takes the steps of `hold.rs`
@@ -12,8 +12,8 @@ use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
 use crate::mailbox::node::{Kind, Letter};
-use crate::mailbox::pool;
-use crate::payload::Payload;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, AtomicU8, Mutex, Ordering, OwnedCell, fence_for_models, lock};
 use loom::thread;
 use std::ptr;
@@ -109,7 +109,7 @@ impl Side {
                 taken.push(
                     node.take().payload.and_then(|payload| payload.take().ok()).expect("each letter is a number"),
                 );
-                pool::recycle(node);
+                node_pool::recycle(node);
             }
         }
         taken
@@ -120,7 +120,7 @@ impl Side {
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
-                Pop::Letter(_, free) => free.into_iter().for_each(pool::recycle),
+                Pop::Letter(_, free) => free.into_iter().for_each(node_pool::recycle),
                 Pop::Empty => return,
                 Pop::Busy => thread::yield_now(),
             }
@@ -140,9 +140,9 @@ impl World {
     /// The receiver has a letter in each lane. The caller holds both tokens.
     fn new(rest: Rest) -> &'static Self {
         let world = keep(Self { sender: Side::new(), receiver: Side::new(), rest, let_go: AtomicU8::new(0) });
-        let claim = world.receiver.lanes.push_data(pool::node(letter(0)), || 0, || ());
+        let claim = world.receiver.lanes.push_data(node_pool::node(letter(0)), || 0, || ());
         assert_eq!(claim, Claim::Nothing);
-        let claim = world.receiver.lanes.push_control(pool::node(letter(0)));
+        let claim = world.receiver.lanes.push_control(node_pool::node(letter(0)));
         assert_eq!(claim, Claim::Nothing);
         world
     }
@@ -277,7 +277,7 @@ impl World {
 
     /// An answer comes for the sender.
     fn answer(&'static self, number: u32) {
-        let claim = self.sender.lanes.push_control(pool::node(letter(number)));
+        let claim = self.sender.lanes.push_control(node_pool::node(letter(number)));
         self.claimed_sender(claim);
     }
 

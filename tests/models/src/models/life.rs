@@ -4,25 +4,25 @@
 //! every control is handled by its life or counted as late. Nothing reaches another life, and one thread at a time is in
 //! the process or at its grave.
 //!
-//! The slot and its token are production code. The driver takes the steps of `scheduler/step.rs` (`turn`),
-//! `scheduler/end.rs` and `scheduler/birth.rs`; whoever takes a token runs it at once, on its own thread, where production
+//! The slot and its token are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`),
+//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`; whoever takes a token runs it at once, on its own thread, where production
 //! puts it into a queue, which orders more.
 //!
 //! Not covered: the directory's lists (there is one slot, which everyone knows), callers in letters, more than two lives.
 
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
-use crate::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Kind, Letter};
-use crate::mailbox::pool;
-use crate::payload::Payload;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::Process;
 use crate::process::body::Body;
+use crate::slots::{Home, Keeper, Refusal, Slot, TABLE, Token};
 use crate::sync::{Ordering, OwnedCell};
-use crate::table::{Home, Keeper, Refusal, Slot, TABLE, Token};
 use loom::thread;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
@@ -130,7 +130,7 @@ impl Host {
         let mut controls = token.hold().take_control();
         while let Some(mut node) = controls.pop() {
             taken.push(node.take());
-            pool::recycle(node);
+            node_pool::recycle(node);
         }
         while let Some(letter) = token.hold().pop_data() {
             taken.push(letter);
@@ -150,7 +150,7 @@ impl Host {
         ends
     }
 
-    /// `scheduler/end.rs`.
+    /// `engine/lifecycle/exit.rs`.
     fn end(&self, mut token: Token) {
         self.enter();
         if fault::is(NOT_CLOSED) {
@@ -165,7 +165,7 @@ impl Host {
             let mut controls = token.hold().take_control();
             while let Some(mut node) = controls.pop() {
                 token.dead_letter(node.take(), DeadLetterReason::Ended, &ExitReason::Normal);
-                pool::recycle(node);
+                node_pool::recycle(node);
             }
             if fault::is(TOLD_FIRST) {
                 self.log.lock().unwrap().told = true;
@@ -252,7 +252,13 @@ impl World {
     }
 
     fn send_control(&self, generation: u64, number: u32) {
-        self.slot.post_control(pool::empty(), Kind::Completed, generation, ptr::null_mut(), Some(Payload::new(number)));
+        self.slot.post_control(
+            node_pool::empty(),
+            Kind::Completed,
+            generation,
+            ptr::null_mut(),
+            Some(Payload::new(number)),
+        );
     }
 
     /// All are done, the second life is idle: checks that `letters` and `controls`, each with the life that it was sent to,
@@ -309,7 +315,7 @@ fn a_late_letter() {
 }
 
 /// A message comes late: it is refused, or a dead letter before the end is told. (Where two come late, or another process has
-/// begun in the slot by then, it may be a dead letter after that: see `scheduler/end.rs`.)
+/// begun in the slot by then, it may be a dead letter after that: see `engine/lifecycle/exit.rs`.)
 #[test]
 fn a_dead_letter_is_not_late() {
     check(6, &["refused", "dead letter", "refused at the end"], || {
@@ -380,12 +386,12 @@ fn two_late_letters() {
 #[test]
 fn three_late_messages() {
     check(2, &["had its own back", "dead letter"], || {
-        pool::share();
+        node_pool::share();
         let world = World::new();
         world.keeper.end(world.open());
         // `Slot::send`, once it has found the process alive.
         let send = |number: u32| {
-            let node = pool::message(1, number, ptr::null_mut());
+            let node = node_pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();
             if world.slot.lanes.push_data(node, || 0, || ()) == Claim::Grave {
                 // SAFETY: the push has taken the token.

@@ -8,7 +8,7 @@
 use super::{Mailbox, Rest};
 use crate::check::{check, reach};
 use crate::fault::{self, Fault};
-use crate::mailbox::pool;
+use crate::mailbox::node_pool;
 use loom::thread;
 
 const PLACES: [&str; 6] = [
@@ -53,7 +53,7 @@ fn two_senders_of_two() {
 #[test]
 fn two_senders_with_one_shelf() {
     check(2, &PLACES, || {
-        pool::share();
+        node_pool::share();
         model(2);
     });
 }
@@ -62,7 +62,7 @@ fn two_senders_with_one_shelf() {
 #[test]
 fn three_letters_of_one_sender() {
     check(4, &["busy without a first node", "refused without a first node", "refused the first node"], || {
-        pool::share();
+        node_pool::share();
         let mailbox = Mailbox::new();
         let sender = thread::spawn(|| (1..=3).for_each(|number| mailbox.send(number)));
         mailbox.run(Rest::Idle);

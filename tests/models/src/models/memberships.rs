@@ -5,19 +5,19 @@
 //! and that of the next process in the slot is untouched.
 //!
 //! The society is a stand-in for `names.rs`, with one name: it keeps the rule that a society changes its members under its
-//! own lock. The driver takes the steps of `scheduler/end.rs`.
+//! own lock. The driver takes the steps of `engine/lifecycle/exit.rs`.
 //!
 //! Not covered: rooms (they keep the same rule), more than one cell and one shard, the letters of an ended process.
 
+use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
-use crate::clock::TimeKeeper;
-use crate::dead_letter::{DeadLetter, Sink};
+use crate::env::clock::TimeKeeper;
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
-use crate::memberships::{Memberships, Seat, Society};
+use crate::links::registrations::{Memberships, Seat, Society};
 use crate::pid::{NodeId, Pid};
+use crate::slots::{Home, Keeper, Slot, TABLE, Token};
 use crate::sync::{Mutex, lock};
-use crate::table::{Home, Keeper, Slot, TABLE, Token};
 use loom::thread;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl World {
         (token, pid)
     }
 
-    /// `scheduler/end.rs`.
+    /// `engine/lifecycle/exit.rs`.
     fn end(&self, mut token: Token, pid: Pid) {
         if fault::is(TOLD_TOO_EARLY) {
             self.memberships.end(pid, &ExitReason::Normal);

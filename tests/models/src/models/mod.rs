@@ -22,8 +22,8 @@ mod wake;
 use crate::check::{keep, reach};
 use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
 use crate::mailbox::node::{Kind, Letter};
-use crate::mailbox::pool;
-use crate::payload::Payload;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, Ordering, OwnedCell};
 use std::ptr;
 
@@ -84,7 +84,7 @@ impl Mailbox {
 
     /// Sends where that sequence number is known from elsewhere.
     fn send_where(&self, known: u64, number: u32) {
-        let claim = self.lanes.push_data(pool::node(Self::letter(number)), || known, || ());
+        let claim = self.lanes.push_data(node_pool::node(Self::letter(number)), || known, || ());
         if claim == Claim::Process {
             reach("a first node in the place of a mark");
         }
@@ -92,7 +92,7 @@ impl Mailbox {
     }
 
     fn send_control(&self, number: u32) {
-        let claim = self.lanes.push_control(pool::node(Self::letter(number)));
+        let claim = self.lanes.push_control(node_pool::node(Self::letter(number)));
         self.claimed(claim);
     }
 
@@ -180,7 +180,7 @@ impl Mailbox {
         let mut controls = unsafe { self.lanes.take_control() };
         while let Some(mut node) = controls.pop() {
             taken.push(Self::number(node.take()));
-            pool::recycle(node);
+            node_pool::recycle(node);
         }
         Some(taken)
     }
@@ -194,7 +194,7 @@ impl Mailbox {
                 Pop::Letter(letter, free) => {
                     assert_eq!(free.is_some(), *has_first, "the node before it is free, if there was one");
                     *has_first = true;
-                    free.into_iter().for_each(pool::recycle);
+                    free.into_iter().for_each(node_pool::recycle);
                     taken.push(Self::number(letter));
                 }
                 Pop::Empty => return taken,

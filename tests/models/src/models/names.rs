@@ -5,11 +5,11 @@
 
 use crate::check::{check, keep, reach};
 use crate::exit::ExitReason;
-use crate::memberships::MEMBERSHIPS;
-use crate::name::Name;
-use crate::names::Names;
+use crate::links::registrations::MEMBERSHIPS;
+use crate::names::name::Name;
+use crate::names::table::Names;
 use crate::pid::{NodeId, Pid};
-use crate::pointing;
+use crate::routing::alias;
 use loom::thread;
 
 /// A process.
@@ -39,9 +39,9 @@ impl World {
     /// All are done: so many names are held, and there are so many addresses. They are all given back.
     fn close(&self, held: usize, addresses: usize) {
         assert_eq!(self.names.count(), (held, addresses), "names and addresses");
-        assert_eq!(pointing::count(), addresses, "pointers");
+        assert_eq!(alias::count(), addresses, "pointers");
         self.names.clear();
-        assert_eq!((self.names.count(), pointing::count()), ((0, 0), 0));
+        assert_eq!((self.names.count(), alias::count()), ((0, 0), 0));
     }
 }
 
@@ -56,10 +56,10 @@ fn a_name_is_given_away_while_it_is_retired() {
         names.register(&name("free"), process(2)).expect("it is free");
         other.join().unwrap();
         assert_eq!(names.whereis("free"), Some(process(2)), "who has got the name");
-        let serves = pointing::lives(world.free);
+        let serves = alias::lives(world.free);
         reach(if serves { "its address serves" } else { "retired before" });
         // That of the one that has fallen free is kept.
-        assert!(pointing::lives(world.held));
+        assert!(alias::lives(world.held));
         world.close(1, 1 + usize::from(serves));
     });
 }
@@ -74,7 +74,7 @@ fn a_name_is_given_away_and_falls_free_again_while_it_is_retired() {
         names.register(&name("free"), process(2)).expect("it is free");
         assert_eq!(names.unregister("free"), Some(process(2)));
         other.join().unwrap();
-        reach(if pointing::lives(world.free) { "it is kept" } else { "the other is kept" });
+        reach(if alias::lives(world.free) { "it is kept" } else { "the other is kept" });
         world.close(0, 1);
     });
 }
@@ -86,7 +86,7 @@ fn a_name_is_given_away_while_its_process_ends() {
         let world = world();
         let names = world.names;
         let end = thread::spawn(move || {
-            pointing::end(process(1));
+            alias::end(process(1));
             MEMBERSHIPS.end(process(1), &ExitReason::Normal);
         });
         let mut next = names.register(&name("held"), process(2));
@@ -97,8 +97,8 @@ fn a_name_is_given_away_while_its_process_ends() {
         }
         assert!(next.is_ok(), "the one before has ended");
         assert_eq!(names.whereis("held"), Some(process(2)), "who has got the name");
-        assert!(pointing::lives(world.held), "an address is retired");
+        assert!(alias::lives(world.held), "an address is retired");
         // That of the other name has been free for longer than this one, if this one was free at all.
-        world.close(1, 1 + usize::from(pointing::lives(world.free)));
+        world.close(1, 1 + usize::from(alias::lives(world.free)));
     });
 }

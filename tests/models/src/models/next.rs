@@ -1,11 +1,11 @@
-//! When the first timer is due (`scheduler/next.rs`): who sets timers while the time to sleep until is raised.
+//! When the first timer is due (`time/next_due.rs`): who sets timers while the time to sleep until is raised.
 //!
 //! Not covered: a wheel's own moment being raised, which is done under its lock.
 
 use crate::check::{check, keep, reach};
-use crate::clock::{Moment, SharedMoment};
+use crate::env::clock::{Moment, SharedMoment};
 use crate::fault::{self, Fault};
-use crate::scheduler::next::Next;
+use crate::time::next_due::Next;
 use loom::thread;
 
 /// What was due first, and has been fired: whoever keeps the time is about to find that.

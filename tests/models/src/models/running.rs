@@ -1,18 +1,18 @@
-//! Which process a thread runs (`scheduler/running.rs`): code of a user that runs on a thread reaches the process that the thread
+//! Which process a thread runs (`engine/workers/running.rs`): code of a user that runs on a thread reaches the process that the thread
 //! has the token of, and no other.
 //!
-//! The slot, its token and the word are production code. The driver takes the steps of `scheduler/step.rs` (`turn`, `conclude`)
-//! and of `scheduler/own.rs` (`with_own`).
+//! The slot, its token and the word are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`, `conclude`)
+//! and of `engine/context/own.rs` (`with_own`).
 //!
 //! Not covered: the end of a process, after whose life is closed nothing is reached (`life` has that); starts.
 
+use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
-use crate::dead_letter::{DeadLetter, Sink};
+use crate::engine::workers::running::Running;
 use crate::fault::{self, Fault};
 use crate::pid::{NodeId, Pid};
-use crate::scheduler::running::Running;
+use crate::slots::{Home, Keeper, Slot, Token};
 use crate::sync::{Mutex, lock};
-use crate::table::{Home, Keeper, Slot, Token};
 use loom::thread;
 
 /// The word is taken back when the token has been laid down, and what the drop of a value does comes in between.

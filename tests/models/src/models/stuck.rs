@@ -1,22 +1,22 @@
 //! Who counts as stuck in a ring of calls (`table/slot`, `is_stuck`, over `wait_graph.rs` and `ticket.rs`): not one that has
 //! something in its control lane, unless it blocks, and not one that has ended, whoever is in its slot now.
 //!
-//! The slots, the edges and the tickets are production code. The driver takes the steps of `scheduler/step.rs`,
-//! `scheduler/end.rs` and `actor/waits.rs`. As there a process takes its edge away when it has taken its controls up: a call
+//! The slots, the edges and the tickets are production code. The driver takes the steps of `engine/sched/step.rs`,
+//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there a process takes its edge away when it has taken its controls up: a call
 //! that closes the ring in between fails. Its message is withdrawn then, as that of any.
 //!
 //! Not covered: holds, foreign wakers.
 
+use crate::call::call_id::{self, Ticket};
+use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
-use crate::dead_letter::{DeadLetter, Sink};
+use crate::deadlock::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 use crate::mailbox::node::{Kind, Node};
-use crate::mailbox::pool;
-use crate::payload::Payload;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId};
+use crate::slots::{Home, Keeper, Slot, Token};
 use crate::sync::{Mutex, lock};
-use crate::table::{Home, Keeper, Slot, Token};
-use crate::ticket::{self, Ticket};
-use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 use loom::thread;
 use std::cell::Cell;
 use std::ptr;
@@ -59,7 +59,7 @@ impl Places for World {
         self.edges.get(index_of(life))
     }
 
-    /// As that of `table/waiting.rs`.
+    /// As that of `deadlock/edges.rs`.
     fn is_stuck(&self, life: Life, blocks: bool) -> bool {
         self.slots.get(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
     }
@@ -108,7 +108,7 @@ impl World {
         if wakes {
             slot.wake(generation);
         } else {
-            slot.post_control(pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(())));
+            slot.post_control(node_pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(())));
         }
     }
 
@@ -122,7 +122,7 @@ impl World {
         let mut controls = token.hold().take_control();
         while let Some(mut node) = controls.pop() {
             drop(node.take());
-            pool::recycle(node);
+            node_pool::recycle(node);
         }
     }
 
@@ -132,7 +132,7 @@ impl World {
         self.take_up(&mut token);
         self.edges[1].withdraw();
         own.abandon();
-        let handles = ticket::take(message.word());
+        let handles = call_id::take(message.word());
         while let Some(held) = token.lay_idle() {
             token = held;
         }

@@ -8,10 +8,10 @@
 //! Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
 
 use crate::check::{check, keep, reach};
+use crate::engine::permits::handoff::{Attended, HandedOff, Rest};
+use crate::engine::permits::holders::Need;
+use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
-use crate::scheduler::handoff::{Attended, HandedOff, Rest};
-use crate::scheduler::idle::{Idle, Lain};
-use crate::scheduler::permits::Need;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 

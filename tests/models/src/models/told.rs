@@ -1,5 +1,5 @@
-//! A step that waits for room within itself (`wait_in_step` of `scheduler/crowd/hold.rs`) is let go when its process is told to
-//! end (`tell` of `scheduler/shutdown.rs`, `let_step_end`), or does not wait at all.
+//! A step that waits for room within itself (`wait_in_step` of `engine/backpressure/suspend.rs`) is let go when its process is told to
+//! end (`tell` of `engine/shutdown/mod.rs`, `let_step_end`), or does not wait at all.
 //!
 //! The lanes are the production ones; the side with its lock, the mark and the room are a driver's. Nobody else makes room.
 
@@ -7,8 +7,8 @@ use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::{Claim, Holder, Lanes};
 use crate::mailbox::node::{Kind, Letter};
-use crate::mailbox::pool;
-use crate::payload::Payload;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence_for_models, lock, wait};
 use loom::thread;
 use std::ptr;
@@ -72,7 +72,7 @@ impl World {
         let looked = self.held.load(Ordering::SeqCst);
         let letter =
             Letter { kind: Kind::Signal, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(end)) };
-        assert_eq!(self.lanes.push_control(pool::node(letter)), Claim::Nothing, "the step has the token");
+        assert_eq!(self.lanes.push_control(node_pool::node(letter)), Claim::Nothing, "the step has the token");
         fence_for_models();
         let is_held = if fault::is(LOOK_THEN_TELL) { looked } else { self.held.load(Ordering::SeqCst) };
         if is_end && is_held {

@@ -3,12 +3,12 @@
 //!
 //! Not covered: the side table (stress tests), a walk through stale edges of many, wakers that are lent.
 
+use crate::call::call_id::Ticket;
 use crate::check::{check, keep, reach};
+use crate::deadlock::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 use crate::fault::{self, Fault};
 use crate::mailbox::node::Node;
 use crate::sync::{Mutex, Ordering};
-use crate::ticket::Ticket;
-use crate::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
 use loom::thread;
 use std::ptr;
 
@@ -119,7 +119,7 @@ fn a_reply_out_of_hand() {
         let graph = Graph::new(2);
         let ticket = Graph::ticket(1);
         let second = thread::spawn(move || {
-            assert!(crate::ticket::keep(ticket.word()));
+            assert!(crate::call::call_id::keep(ticket.word()));
             graph.call(2, 1, Graph::ticket(2))
         });
         assert!(!graph.call(1, 2, ticket), "a call in the hands of others fails");
@@ -235,7 +235,7 @@ fn a_message_is_handled_or_its_call_fails() {
         let woken = thread::spawn(move || {
             graph.resume(2);
             second.abandon();
-            let may = crate::ticket::take(first.word());
+            let may = crate::call::call_id::take(first.word());
             reach(if may { "handled" } else { "thrown away" });
             may || fault::is(TAKES_BLINDLY)
         });
@@ -259,13 +259,13 @@ fn a_call_from_within_the_method_of_another() {
     check(5, &["closed", "waits"], || {
         let graph = Graph::new(2);
         let (first, second) = (Graph::ticket(1), Graph::ticket(2));
-        assert!(crate::ticket::take(first.word()));
+        assert!(crate::call::call_id::take(first.word()));
         let method = thread::spawn(move || graph.call(2, 1, second));
         let failed = graph.call(1, 2, first);
         let other = method.join().unwrap();
         assert!(!failed && first.is_open(), "a call that is being handled fails");
-        assert!(other || crate::ticket::is_withdrawn(second.word()), "nobody of the ring goes on");
-        assert!(!crate::ticket::take(second.word()), "a call that has failed is handled");
+        assert!(other || crate::call::call_id::is_withdrawn(second.word()), "nobody of the ring goes on");
+        assert!(!crate::call::call_id::take(second.word()), "a call that has failed is handled");
     });
 }
 

@@ -5,7 +5,7 @@
 //! knows nothing.
 
 use super::*;
-use crate::random::Random;
+use crate::env::chance::Random;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What is told of a child outside of the plan.

@@ -2,10 +2,10 @@
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
+use crate::engine::permits::handoff::{Attended, Back, HandedOff, Rest};
+use crate::engine::permits::holders::Need;
+use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
-use crate::scheduler::handoff::{Attended, Back, HandedOff, Rest};
-use crate::scheduler::idle::{Idle, Lain};
-use crate::scheduler::permits::Need;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 

@@ -13,10 +13,10 @@ mod driver;
 
 use self::driver::*;
 use crate::check::check;
+use crate::engine::permits::handoff::{HandedOff, Rest};
+use crate::engine::permits::holders::Need;
+use crate::engine::permits::sleep::Lain;
 use crate::fault;
-use crate::scheduler::handoff::{HandedOff, Rest};
-use crate::scheduler::idle::Lain;
-use crate::scheduler::permits::Need;
 use crate::sync::Arc;
 use loom::thread;
 use std::task::{Wake, Waker};

@@ -1,9 +1,9 @@
-//! Threads that look for work and go to sleep: the steps of `scheduler/find.rs` and `scheduler/host.rs`, named beside each.
+//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, named beside each.
 
 use crate::check::{keep, reach};
+use crate::engine::permits::handoff::Rest;
+use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
-use crate::scheduler::handoff::Rest;
-use crate::scheduler::idle::{Idle, Lain};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 

@@ -1,6 +1,6 @@
-//! Sleep and wake (`scheduler/idle.rs`): no work is left, and no timer, while all threads sleep.
+//! Sleep and wake (`engine/permits/sleep.rs`): no work is left, and no timer, while all threads sleep.
 //!
-//! The driver takes the steps of `scheduler/find.rs` and `scheduler/host.rs`. Queues are stand-ins whose
+//! The driver takes the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. Queues are stand-ins whose
 //! emptiness is two plain atomic indices, read relaxed: the real ones read more strictly, so the fences of the protocol
 //! are all that the models rest on. Work that is left shows as a deadlock: jobs wait for each other, and threads end only
 //! when all jobs have run.

@@ -1,0 +1,170 @@
+//! What the macro says of a struct: its names, its entries, its messages, and how each message is handled.
+
+use super::context::Context;
+use super::entry::{EntryInfo, Finished, Start};
+use super::inputs::{CheckedInputs, Inputs};
+use super::named_message::ByName;
+use super::placement::{Anywhere, Kept, Movable};
+use super::spawn_core::SpawnCore;
+use crate::actor::send::addressed::{Addressed, ProtocolInfo};
+use crate::errors::{EntryError, ProcessError};
+use crate::exit::Signal;
+use crate::pid::Pid;
+use crate::process::mail::Mail;
+use crate::process::{Event, unknown_entry};
+use std::marker::PhantomData;
+
+/// The struct's half of `#[process]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has a `#[process] impl`, but no `#[process]` on its struct",
+    label = "the struct is not a process",
+    note = "write `#[process]` before `struct {Self}`"
+)]
+pub trait Declared {
+    /// The name of the type, or the one that was given to it.
+    const NAME: &'static str;
+    /// Whether an `Err` of a message that was sent, not called, ends the process.
+    const ENDS_ON_ERROR: bool;
+    /// Which threads may run it.
+    type Placement;
+}
+
+/// A struct with `#[process]`: what addresses, contexts and spawns are typed by. The macro implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a process",
+    label = "not a process",
+    note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
+)]
+pub trait Actor: Declared + Sized + 'static {
+    /// What `Address<Self>` derefs to: a method for each message.
+    type Client: Copy + Send + Sync + 'static;
+    /// What `Spawn<Self>` derefs to: a method for each entry.
+    type Entries;
+    /// Which threads may run it: that of its [`Declared`].
+    type Placement;
+    /// The entries, in the order of the source.
+    const ENTRIES: &'static [EntryInfo];
+    /// The message methods of its own.
+    const MESSAGES: &'static [&'static str];
+    /// The protocols that it answers, with their message methods.
+    const PROTOCOLS: &'static [ProtocolInfo];
+    /// The kinds of signals that have a method.
+    const SIGNALS: &'static [&'static str];
+    /// Whether any method is async.
+    const ASYNC: bool;
+
+    /// The handle for a PID. For generated code.
+    fn client(pid: Pid) -> Self::Client;
+    /// The PID of a handle. For generated code.
+    fn pid(client: &Self::Client) -> Pid;
+    /// The entries of a spawn. For generated code.
+    fn entries(spawn: SpawnCore<Self>) -> Self::Entries;
+    /// The spawn of entries. For generated code.
+    fn spawn_core(entries: &mut Self::Entries) -> &mut SpawnCore<Self>;
+    /// What an entry that is known by its text, and its inputs, come to. For generated code.
+    fn start_by_name(entry: &str, inputs: Inputs) -> Result<Start<Self>, EntryError>;
+    /// What the inputs for a message that is known by the name of its method come to. For generated code.
+    fn message_by_name(message: &str, inputs: Inputs) -> ByName;
+    /// Whether the message has an async method. For generated code.
+    fn is_async(mail: &Mail<'_>) -> bool;
+    /// Hands a message to its method. For generated code.
+    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Delivery<'a>;
+    /// Hands a signal to its method; one without a method comes back. For generated code.
+    fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
+    /// The struct with its context inside the future of an async method. For generated code.
+    fn away(self, ctx: Context<Self>, errand: Errand) -> Kept<'static, Finished<Self>>;
+}
+
+/// A process that may go from thread to thread: one without `#[process(pinned)]`, whose state is `Send`. What
+/// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
+///
+/// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Mobile>(process: P)`.
+#[diagnostic::on_unimplemented(
+    message = "the workers cannot run `{Self}`: its state is not `Send`",
+    label = "not `Send`, so it has to stay on one thread",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
+            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
+            send::<{Self}>()` has the compiler name the field that is not"
+)]
+pub trait Mobile: Actor<Placement: Anywhere> + Send {}
+
+impl<P: Actor<Placement: Anywhere> + Movable> Mobile for P {}
+
+#[diagnostic::do_not_recommend]
+impl<P: Actor> Addressed for P {
+    type Handle = P::Client;
+    const LABEL: &'static str = P::NAME;
+    const IS_PROTOCOL: bool = false;
+
+    #[inline]
+    fn handle_of(pid: Pid) -> P::Client {
+        P::client(pid)
+    }
+
+    #[inline]
+    fn pid_of(handle: &P::Client) -> Pid {
+        P::pid(handle)
+    }
+}
+
+/// A process, or a protocol, that has a method for messages of type `M`.
+#[diagnostic::on_unimplemented(
+    message = "process `{Self}` does not understand the message `{M}`",
+    label = "no method for `{M}`",
+    note = "add a method `#[message({M})] fn …(&mut self, message: {M})` to `#[process] impl {Self}`"
+)]
+pub trait Handles<M>: Addressed {
+    /// What the method answers; of a `Result`, what it is when all goes well.
+    type Reply: Send + 'static;
+    /// The error of the method; [`Infallible`](std::convert::Infallible) if it returns no `Result`.
+    type Error: Send + 'static;
+}
+
+/// What became of a message.
+pub enum Delivery<'a> {
+    /// It was handled.
+    Done,
+    /// There is no method for it: the mail is unopened.
+    Unhandled,
+    /// It was handled, and its error ends the process.
+    Failed(ProcessError),
+    /// Its method is async.
+    Pending(Kept<'a, Delivery<'static>>),
+}
+
+/// What an async method is for. For generated code.
+#[derive(Debug)]
+pub struct Errand(pub(crate) Event);
+
+/// For generated code.
+impl Inputs {
+    /// Checks their number against entry number `index`.
+    pub fn check<P: Actor>(self, index: usize) -> Result<CheckedInputs, EntryError> {
+        let entry = &P::ENTRIES[index];
+        self.check_for(P::NAME, entry.name, entry.inputs)
+    }
+}
+
+/// The error for a text that is no entry of `P`. For generated code.
+pub fn no_such_entry<P: Actor>(entry: &str) -> EntryError {
+    unknown_entry(P::NAME, entry, names::<P>())
+}
+
+/// The names of the entries of `P`.
+pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
+    struct Names<P>(PhantomData<P>);
+    impl<P: Actor> Names<P> {
+        const NAMES: [&'static str; 64] = {
+            let mut names = [""; 64];
+            let mut index = 0;
+            while index < P::ENTRIES.len() {
+                names[index] = P::ENTRIES[index].name;
+                index += 1;
+            }
+            names
+        };
+        const ALL: &'static [&'static str; 64] = &Self::NAMES;
+    }
+    &Names::<P>::ALL[..P::ENTRIES.len()]
+}

@@ -1,0 +1,359 @@
+//! What an entry, or a message that is sent by the name of its method, is to be given, as values or as JSON.
+
+use crate::errors::{EntryError, describe};
+use crate::mailbox::payload::{Payload, Payloads};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// An input of an entry or of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type, as it is written.
+    pub type_name: &'static str,
+}
+
+impl fmt::Display for InputInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.type_name)
+    }
+}
+
+/// What an entry is to be started with, or a message made of. For generated code.
+#[derive(Debug)]
+pub struct Inputs(Given);
+
+#[derive(Debug)]
+enum Given {
+    InOrder(Vec<Input>),
+    #[cfg(feature = "serde")]
+    ByName(serde_json::Map<String, serde_json::Value>),
+}
+
+#[derive(Debug)]
+enum Input {
+    Value(Payload),
+    #[cfg(feature = "serde")]
+    Json(serde_json::Value),
+    /// The JSON object has none of that name.
+    #[cfg(feature = "serde")]
+    Missing,
+}
+
+/// Inputs of the right number, taken one by one. For generated code.
+#[derive(Debug)]
+pub struct CheckedInputs {
+    process: &'static str,
+    method: &'static str,
+    expected: &'static [InputInfo],
+    inputs: std::vec::IntoIter<Input>,
+    taken: usize,
+}
+
+impl Inputs {
+    pub(crate) fn values(values: Payloads) -> Self {
+        Self(Given::InOrder(values.into_iter().map(Input::Value).collect()))
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) fn json(values: Vec<serde_json::Value>) -> Self {
+        Self(Given::InOrder(values.into_iter().map(Input::Json).collect()))
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) fn json_by_name(values: serde_json::Map<String, serde_json::Value>) -> Self {
+        Self(Given::ByName(values))
+    }
+
+    /// Checks their number, or their names, against those that the method of `process` takes.
+    pub fn check_for(
+        self,
+        process: &'static str,
+        method: &'static str,
+        expected: &'static [InputInfo],
+    ) -> Result<CheckedInputs, EntryError> {
+        #[cfg_attr(
+            not(feature = "serde"),
+            expect(clippy::infallible_destructuring_match, reason = "with `serde` it is none")
+        )]
+        let inputs = match self.0 {
+            Given::InOrder(inputs) => inputs,
+            #[cfg(feature = "serde")]
+            Given::ByName(given) => in_order(given, process, method, expected)?,
+        };
+        if inputs.len() != expected.len() {
+            return Err(EntryError::Count {
+                process: process.to_string(),
+                entry: method.to_string(),
+                expected: expected.len(),
+                came: inputs.len(),
+                inputs: expected.iter().map(ToString::to_string).collect(),
+            });
+        }
+        Ok(CheckedInputs { process, method, expected, inputs: inputs.into_iter(), taken: 0 })
+    }
+}
+
+/// One input for each that is expected, and none besides.
+#[cfg(feature = "serde")]
+fn in_order(
+    mut given: serde_json::Map<String, serde_json::Value>,
+    process: &'static str,
+    method: &'static str,
+    expected: &'static [InputInfo],
+) -> Result<Vec<Input>, EntryError> {
+    let inputs = expected.iter().map(|input| given.remove(input.name).map_or(Input::Missing, Input::Json)).collect();
+    match given.keys().next() {
+        None => Ok(inputs),
+        Some(unknown) => Err(EntryError::UnknownInput {
+            process: process.to_string(),
+            entry: method.to_string(),
+            input: unknown.chars().take(80).collect(),
+            has: expected.iter().map(|input| input.name.to_string()).collect(),
+        }),
+    }
+}
+
+impl CheckedInputs {
+    fn next(&mut self) -> Option<Input> {
+        self.taken += 1;
+        self.inputs.next()
+    }
+
+    /// The name and the type of the input that was taken last.
+    fn last(&self) -> (String, String) {
+        let input = self.expected.get(self.taken - 1);
+        input.map_or_else(Default::default, |input| (input.name.to_string(), input.type_name.to_string()))
+    }
+
+    fn wrong(&self, came: String) -> EntryError {
+        let (input, expected) = self.last();
+        EntryError::Type { process: self.process.to_string(), entry: self.method.to_string(), input, expected, came }
+    }
+
+    #[cfg(feature = "serde")]
+    fn missing(&self) -> EntryError {
+        let (input, expected) = self.last();
+        EntryError::Missing { process: self.process.to_string(), entry: self.method.to_string(), input, expected }
+    }
+}
+
+/// Stands for the type of an input, so that how it is taken can depend on what the type can do. For generated code.
+#[derive(Debug)]
+pub struct InputOf<T>(PhantomData<T>);
+
+impl<T> InputOf<T> {
+    #[expect(clippy::new_without_default, reason = "only the macro makes one")]
+    /// The only one.
+    pub fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// An input that is not `Send`: the compiler says so where it is sent, and need not say it here too.
+pub trait TakeNothing<T> {
+    /// Takes the next input.
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
+}
+
+impl<T> TakeNothing<T> for InputOf<T> {
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+        let _unused = inputs.next();
+        Err(inputs.wrong("what is not `Send`".to_string()))
+    }
+}
+
+/// An input of any type that is `Send`: as a value.
+pub trait TakeValue<T> {
+    /// Takes the next input.
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
+}
+
+impl<T: Send + 'static> TakeValue<T> for &InputOf<T> {
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+        match inputs.next() {
+            Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
+            #[cfg(feature = "serde")]
+            Some(Input::Json(_)) => {
+                Err(inputs.wrong("JSON, from which nothing that is not `Deserialize` can be made,".to_string()))
+            }
+            #[cfg(feature = "serde")]
+            Some(Input::Missing) => Err(inputs.missing()),
+            None => Err(inputs.wrong("nothing".to_string())),
+        }
+    }
+}
+
+/// An input of a type that can be read from JSON.
+#[cfg(feature = "serde")]
+pub trait TakeJson<T> {
+    /// Takes the next input.
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
+}
+
+#[cfg(feature = "serde")]
+impl<T: Send + serde::de::DeserializeOwned + 'static> TakeJson<T> for &&InputOf<T> {
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+        match inputs.next() {
+            Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
+            Some(Input::Json(value)) => {
+                // Both may quote the whole input, of which an error shows the beginning.
+                let start = |text: String, length| text.chars().take(length).collect::<String>();
+                T::deserialize(&value).map_err(|error| {
+                    let (text, error) = (start(value.to_string(), 80), start(error.to_string(), 160));
+                    inputs.wrong(format!("the JSON `{text}` ({error})"))
+                })
+            }
+            // As a field of a struct that is left out: an `Option` is `None` then.
+            Some(Input::Missing) => T::deserialize(super::json::LeftOut).map_err(|_| inputs.missing()),
+            None => Err(inputs.wrong("nothing".to_string())),
+        }
+    }
+}
+
+/// The value as a `T`, if it is one or if it is a number that loses nothing, or a `&'static str` for a `String`.
+fn convert<T: Send + 'static>(value: Payload) -> Result<T, Payload> {
+    let mut value = match value.take::<T>() {
+        Ok(value) => return Ok(value),
+        Err(value) => value,
+    };
+    let converted = match Number::of(&mut value) {
+        Some(number) => number.into_type::<T>(),
+        None => match value.get_mut::<&'static str>() {
+            Some(text) => same::<String, T>((*text).to_string()),
+            None => None,
+        },
+    };
+    converted.ok_or(value)
+}
+
+/// A number of any of the primitive types.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i128),
+    Large(u128),
+    Float(f64),
+}
+
+/// `value`, if the two types are one.
+fn same<A: Send + 'static, T: Send + 'static>(value: A) -> Option<T> {
+    Payload::new(value).take().ok()
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty)*) => {
+        impl Number {
+            fn of(value: &mut Payload) -> Option<Self> {
+                $(if let Some(number) = value.get_mut::<$type>() {
+                    return Some(match i128::try_from(*number) {
+                        Ok(number) => Self::Whole(number),
+                        Err(_) => Self::Large(u128::try_from(*number).ok()?),
+                    });
+                })*
+                if let Some(number) = value.get_mut::<f32>() {
+                    return Some(Self::Float(f64::from(*number)));
+                }
+                value.get_mut::<f64>().map(|number| Self::Float(*number))
+            }
+
+            /// The number as a `T`, if `T` is a number type that can hold it exactly.
+            fn into_type<T: Send + 'static>(self) -> Option<T> {
+                $(if let Some(number) = self.whole().and_then(|number| <$type>::try_from(number).ok())
+                    && let Some(number) = same::<$type, T>(number) {
+                    return Some(number);
+                })*
+                $(if let Self::Large(number) = self
+                    && let Ok(number) = <$type>::try_from(number)
+                    && let Some(number) = same::<$type, T>(number) {
+                    return Some(number);
+                })*
+                let float = self.float()?;
+                let single = float as f32;
+                let exact = f64::from(single) == float || float.is_nan();
+                same::<f64, T>(float).or_else(|| exact.then(|| same::<f32, T>(single)).flatten())
+            }
+        }
+    };
+}
+whole_numbers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
+
+impl Number {
+    /// A float with no fraction counts as whole while every whole number of its size is exact.
+    fn whole(self) -> Option<i128> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match self {
+            Self::Whole(number) => Some(number),
+            Self::Large(_) => None,
+            Self::Float(number) if number.fract() == 0.0 && number.abs() <= EXACT => Some(number as i128),
+            Self::Float(_) => None,
+        }
+    }
+
+    fn float(self) -> Option<f64> {
+        match self {
+            Self::Float(number) => Some(number),
+            Self::Whole(number) => {
+                Some(number as f64).filter(|&float| float as i128 == number && number.abs() <= 1 << 53)
+            }
+            Self::Large(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_convert_where_nothing_is_lost() {
+        assert_eq!(convert::<i64>(Payload::new(100_i32)).ok(), Some(100));
+        assert_eq!(convert::<u8>(Payload::new(255_i64)).ok(), Some(255));
+        assert_eq!(convert::<f64>(Payload::new(3_i32)).ok(), Some(3.0));
+        assert_eq!(convert::<u128>(Payload::new(u128::MAX)).ok(), Some(u128::MAX));
+        assert_eq!(convert::<f32>(Payload::new(0.5_f64)).ok(), Some(0.5));
+        assert_eq!(convert::<i32>(Payload::new(4.0_f64)).ok(), Some(4));
+        assert_eq!(convert::<String>(Payload::new("text")).ok(), Some("text".to_string()));
+    }
+
+    #[test]
+    fn what_would_lose_something_comes_back() {
+        assert!(convert::<u8>(Payload::new(256_i32)).is_err());
+        assert!(convert::<u64>(Payload::new(-1_i32)).is_err());
+        assert!(convert::<i64>(Payload::new(0.5_f64)).is_err());
+        assert!(convert::<f32>(Payload::new(0.1_f64)).is_err());
+        assert!(convert::<f64>(Payload::new(i64::MAX)).is_err());
+        assert!(convert::<bool>(Payload::new(1_i32)).is_err());
+    }
+
+    /// With another limit, or one way without it, a float that stands for several whole numbers would become one of them.
+    #[test]
+    fn floats_are_whole_numbers_up_to_two_to_the_53rd() {
+        const LAST: i64 = 1 << 53;
+        for whole in [LAST - 1, LAST, 1 - LAST, -LAST] {
+            assert_eq!(convert::<i64>(Payload::new(whole as f64)).ok(), Some(whole));
+            assert_eq!(convert::<f64>(Payload::new(whole)).ok(), Some(whole as f64));
+        }
+        for beyond in [LAST + 1, LAST + 2, -LAST - 1, -LAST - 2, i64::MIN] {
+            assert!(convert::<f64>(Payload::new(beyond)).is_err(), "{beyond}");
+        }
+        for beyond in [LAST + 2, -LAST - 2, i64::MIN] {
+            assert!(convert::<i64>(Payload::new(beyond as f64)).is_err(), "{beyond}");
+            assert!(convert::<i128>(Payload::new(beyond as f64)).is_err(), "{beyond}");
+        }
+        for float in [1e300, -1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert!(convert::<i128>(Payload::new(float)).is_err(), "{float}");
+            assert!(convert::<u128>(Payload::new(float)).is_err(), "{float}");
+        }
+    }
+
+    /// A float that its type holds stays what it was, however large; one that only the larger type holds comes back.
+    #[test]
+    fn floats_of_any_size_convert_among_themselves() {
+        assert_eq!(convert::<f64>(Payload::new(f32::MAX)).ok(), Some(f64::from(f32::MAX)));
+        assert_eq!(convert::<f32>(Payload::new(f64::from(f32::MAX))).ok(), Some(f32::MAX));
+        assert_eq!(convert::<f32>(Payload::new(f64::INFINITY)).ok(), Some(f32::INFINITY));
+        assert!(convert::<f32>(Payload::new(f64::NAN)).is_ok_and(f32::is_nan));
+        assert!(convert::<f32>(Payload::new(1e300_f64)).is_err());
+    }
+}

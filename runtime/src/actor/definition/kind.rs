@@ -1,0 +1,34 @@
+//! What is known of a struct with `#[process]` without one at hand.
+
+use super::actor::Actor;
+use crate::slots::ProcessKind;
+use std::any::TypeId;
+use std::marker::PhantomData;
+
+/// What is known of the processes of type `P`.
+pub(crate) struct KindOf<P>(PhantomData<P>);
+
+impl<P: Actor> KindOf<P> {
+    pub(crate) const KIND: &'static ProcessKind = &ProcessKind {
+        name: || P::NAME,
+        type_id: TypeId::of::<P>(),
+        answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
+    };
+}
+
+/// The entry of that name, if it is async: then the process lives in it.
+pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
+    P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
+}
+
+/// Whether there is a method for exits among these.
+pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
+    let mut index = 0;
+    while index < signals.len() {
+        if matches!(signals[index].as_bytes(), b"Exit") {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}

@@ -1,0 +1,189 @@
+//! Typed addresses.
+
+use crate::actor::definition::actor::Handles;
+use crate::actor::definition::protocol::{Protocol, Serves};
+use crate::actor::send::addressed::Addressed;
+use crate::actor::send::call::{Call, send};
+use crate::actor::send::target::SendTo;
+use crate::errors::SendError;
+use crate::pid::Pid;
+use std::convert::Infallible;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// The address of a process of type `P`, or of one that answers the protocol `P`: its PID, with a method for each of the
+/// messages.
+///
+/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended comes back. The type is checked again at
+/// delivery, so that no address, however it was made, can be wrong about a process in a way that matters.
+///
+/// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done with
+/// its [`Pid`].
+pub struct Address<P: Addressed + ?Sized> {
+    handle: P::Handle,
+}
+
+impl<P: Addressed + ?Sized> Address<P> {
+    pub(crate) fn new(pid: Pid) -> Self {
+        Self { handle: P::handle_of(pid) }
+    }
+
+    /// The PID of the process.
+    pub fn pid(self) -> Pid {
+        P::pid_of(&self.handle)
+    }
+
+    /// An address for less: for one protocol, as `Address<dyn Storage>`, or for one type of message, as
+    /// `Recipient<Tick>`, whatever else the process understands. Which one is said where it goes, or as
+    /// `narrow::<Address<dyn Storage>>()`.
+    pub fn narrow<N: NarrowOf<P>>(self) -> N {
+        N::narrow_of(self)
+    }
+}
+
+impl<P: Addressed + ?Sized> Deref for Address<P> {
+    type Target = P::Handle;
+
+    fn deref(&self) -> &P::Handle {
+        &self.handle
+    }
+}
+
+impl<P: Addressed + ?Sized> Clone for Address<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Addressed + ?Sized> Copy for Address<P> {}
+
+impl<P: Addressed + ?Sized> PartialEq for Address<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid() == other.pid()
+    }
+}
+
+impl<P: Addressed + ?Sized> Eq for Address<P> {}
+
+impl<P: Addressed + ?Sized> Hash for Address<P> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid().hash(state);
+    }
+}
+
+impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
+    fn from(address: Address<P>) -> Self {
+        address.pid()
+    }
+}
+
+impl<P: Addressed + ?Sized> fmt::Debug for Address<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", P::LABEL, self.pid())
+    }
+}
+
+/// The same as the PID.
+impl<P: Addressed + ?Sized> fmt::Display for Address<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pid().fmt(f)
+    }
+}
+
+/// What an address of a `P` can be [narrowed](Address::narrow) to.
+pub trait NarrowOf<P: Addressed + ?Sized> {
+    /// The narrower address.
+    fn narrow_of(address: Address<P>) -> Self;
+}
+
+impl<P: Serves<Q>, Q: Protocol + ?Sized> NarrowOf<P> for Address<Q> {
+    fn narrow_of(address: Address<P>) -> Self {
+        Self::new(address.pid())
+    }
+}
+
+impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::Reply, P::Error> {
+    fn narrow_of(address: Address<P>) -> Self {
+        Self::of(address.pid())
+    }
+}
+
+/// The address of whatever process understands messages of type `M`, answering with `T` or failing with `E`.
+pub struct Recipient<M, T = (), E = Infallible> {
+    pid: Pid,
+    types: PhantomData<fn(M) -> (T, E)>,
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
+    /// Whatever process has that PID. Its type is checked at delivery: if it has no method for `M`, messages are dead
+    /// letters and calls fail with [`CallError::Unhandled`](crate::CallError::Unhandled).
+    pub fn of(pid: Pid) -> Self {
+        Self { pid, types: PhantomData }
+    }
+
+    /// The PID of the process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Sends `message` and expects no answer.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended.
+    pub fn send(&self, message: M) -> Result<(), SendError<M>> {
+        send(self.pid, message)
+    }
+
+    /// A call with `message`.
+    pub fn call(&self, message: M) -> Call<M, T, E> {
+        Call::new(self.pid, std::any::type_name::<M>(), message)
+    }
+}
+
+impl<M, T, E> Clone for Recipient<M, T, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M, T, E> Copy for Recipient<M, T, E> {}
+
+impl<M, T, E> PartialEq for Recipient<M, T, E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid == other.pid
+    }
+}
+
+impl<M, T, E> Eq for Recipient<M, T, E> {}
+
+impl<M, T, E> Hash for Recipient<M, T, E> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid.hash(state);
+    }
+}
+
+impl<M, T, E> fmt::Debug for Recipient<M, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recipient<{}>{}", std::any::type_name::<M>(), self.pid)
+    }
+}
+
+impl<P: Handles<M> + ?Sized, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
+    fn from(address: Address<P>) -> Self {
+        address.narrow()
+    }
+}
+
+impl<M, P: Handles<M> + ?Sized> SendTo<M> for Address<P> {
+    fn target(&self) -> Pid {
+        self.pid()
+    }
+}
+
+impl<M, T, E> SendTo<M> for Recipient<M, T, E> {
+    fn target(&self) -> Pid {
+        self.pid
+    }
+}

@@ -1,0 +1,316 @@
+//! How an async entry takes messages.
+//!
+//! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
+
+use super::serving::deliver;
+use crate::actor::definition::actor::{Actor, Delivery};
+use crate::actor::definition::context::{Context, run_continuation};
+use crate::actor::definition::placement::Kept;
+use crate::actor::tasks::attachment::{Attachment, Inbound};
+use crate::actor::tasks::awaits::{self, Patience};
+use crate::actor::tasks::current::{self, Wanting};
+use crate::actor::tasks::pending::{Answer, Waits};
+use crate::call::package::Package;
+use crate::env::clock::Moment;
+use crate::errors::ProcessError;
+use crate::exit::{ExitReason, Signal};
+use crate::mailbox::node_pool;
+use crate::sync::Arc;
+use std::convert::Infallible;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+/// How many messages a process may set aside while it waits for others: more ends it, since nobody would hold their
+/// senders.
+const ASIDE: usize = 16_384;
+
+/// What there is to do for a process that takes messages.
+enum Next {
+    Message(Package),
+    Signal(Signal),
+    Continuation(usize, Answer),
+}
+
+impl<P: Actor> Context<P> {
+    /// Handles messages, one after the other, until the process ends. Not safe to cancel: a message whose async method is
+    /// pending then is cut short, and its caller told.
+    pub async fn serve(&mut self, this: &mut P) -> Infallible {
+        loop {
+            self.serve_next(this).await;
+        }
+    }
+
+    /// Handles messages until `future` is ready, and gives its output. The message that is handled at that moment is
+    /// finished first.
+    pub async fn serve_until<F: Future>(&mut self, this: &mut P, future: F) -> F::Output {
+        let mut future = pin!(future);
+        loop {
+            if let Some(output) = self.serve_next_or(this, future.as_mut()).await {
+                return output;
+            }
+        }
+    }
+
+    /// Waits for one message and handles it, unless `future` is ready before one has come: then gives its output. A message
+    /// that has been begun is finished, however long that takes. This is how to wait for messages *or* something else, since
+    /// in a `select!` no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
+    pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
+        let next = {
+            let mut future = pin!(future);
+            let wanting = Wanting;
+            let next = poll_fn(|context| {
+                if let Poll::Ready(output) = future.as_mut().poll(context) {
+                    return Poll::Ready(Err(output));
+                }
+                poll_next(&wanting, context).map(Ok)
+            })
+            .await;
+            drop(wanting);
+            next
+        };
+        match next {
+            Ok(next) => {
+                self.handle(this, next).await;
+                None
+            }
+            Err(output) => Some(output),
+        }
+    }
+
+    /// Handles the messages that have arrived, and waits for no others. Gives how many it handled.
+    pub async fn serve_ready(&mut self, this: &mut P) -> usize {
+        let mut handled = 0;
+        loop {
+            // Polled again until the machine has found a message or an empty mailbox.
+            current::peek(|waits| waits.seen_empty = false);
+            let wanting = Wanting;
+            let next = poll_fn(|context| match poll_next(&wanting, context) {
+                Poll::Ready(next) => Poll::Ready(Some(next)),
+                Poll::Pending if current::peek(|waits| waits.seen_empty) == Some(true) => Poll::Ready(None),
+                Poll::Pending => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            })
+            .await;
+            drop(wanting);
+            let Some(next) = next else { return handled };
+            self.handle(this, next).await;
+            handled += 1;
+        }
+    }
+
+    /// Waits for one message, and handles it, if one comes within `duration`; gives whether one did. How long its method
+    /// takes does not count. With zero it handles one that is there. Not safe to cancel, as [`Context::serve`].
+    pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
+        let next = {
+            let limit = pin!(awaits::sleep(duration));
+            let mut patience = Patience::new(limit);
+            let wanting = Wanting;
+            let next = poll_fn(|context| match poll_next(&wanting, context) {
+                Poll::Ready(next) => Poll::Ready(Some(next)),
+                Poll::Pending if patience.is_over(context) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            })
+            .await;
+            drop(wanting);
+            next
+        };
+        let Some(next) = next else { return false };
+        self.handle(this, next).await;
+        true
+    }
+
+    /// Waits for one message and handles it.
+    pub async fn serve_next(&mut self, this: &mut P) {
+        let wanting = Wanting;
+        let next = poll_fn(|context| poll_next(&wanting, context)).await;
+        drop(wanting);
+        self.handle(this, next).await;
+    }
+
+    async fn handle(&mut self, this: &mut P, next: Next) {
+        /// The deadline of the message that is handled ends with it, also if this is dropped on the way.
+        struct Restore(Option<Moment>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                current::set_deadline(self.0);
+            }
+        }
+        let _restore = Restore(current::deadline());
+        let mut delivery = match next {
+            Next::Message(package) => deliver(this, self, package),
+            Next::Signal(signal) => this.signal(self, signal).unwrap_or(Delivery::Done),
+            Next::Continuation(number, answer) => {
+                run_continuation(this, self, number, answer);
+                Delivery::Done
+            }
+        };
+        loop {
+            delivery = match delivery {
+                Delivery::Done | Delivery::Unhandled => return,
+                Delivery::Failed(error) => end_with(error).await,
+                Delivery::Pending(future) => finish_method(future).await,
+            };
+        }
+    }
+
+    /// Waits for a message of type `T`, whatever else arrives before it: that is set aside, in its order, for later. A
+    /// caller that waits for an answer to it is told that it was dropped.
+    ///
+    /// Setting aside more than 16,384 messages ends the process. Safe to cancel.
+    pub async fn receive<T: Send + 'static>(&mut self) -> T {
+        let mut looked = 0;
+        let wanting = Wanting;
+        let package = poll_fn(|context| poll_for::<T>(&wanting, &mut looked, context)).await;
+        drop(wanting);
+        open(package)
+    }
+
+    /// The same, if one comes within `duration`. With zero it takes one that is there. What is set aside stays in its order,
+    /// whether or not one came. Safe to cancel.
+    pub async fn receive_within<T: Send + 'static>(&mut self, duration: Duration) -> Option<T> {
+        let mut looked = 0;
+        let limit = pin!(awaits::sleep(duration));
+        let mut patience = Patience::new(limit);
+        let wanting = Wanting;
+        let package = poll_fn(|context| match poll_for::<T>(&wanting, &mut looked, context) {
+            Poll::Ready(package) => Poll::Ready(Some(package)),
+            Poll::Pending if patience.is_over(context) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
+        drop(wanting);
+        package.map(open)
+    }
+}
+
+/// Waits for an async method, and lets others know if it has to.
+async fn finish_method(mut future: Kept<'_, Delivery<'static>>) -> Delivery<'static> {
+    /// The method is over, or dropped on the way.
+    struct InMethod(bool);
+    impl Drop for InMethod {
+        fn drop(&mut self) {
+            if self.0 {
+                current::peek(|waits| waits.in_method = false);
+            }
+        }
+    }
+    let mut in_method = InMethod(false);
+    poll_fn(|context| {
+        let poll = future.as_mut().poll(context);
+        if poll.is_pending() {
+            in_method.0 = true;
+            current::peek(|waits| waits.in_method = true);
+        }
+        poll
+    })
+    .await
+}
+
+/// The next message of type `T`, behind those that were looked at; the others are set aside.
+fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
+    if current::is_to_pause() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    loop {
+        let (found, handled) = current::with(|waits| look_for::<T>(waits, looked)).unwrap_or_default();
+        if let Some(stream) = handled {
+            stream.handled();
+        }
+        let Some(found) = found else {
+            wanting.keep_waker(context);
+            return Poll::Pending;
+        };
+        match current::open_inbound(found) {
+            Some(package) if package.take_up() => return Poll::Ready(package),
+            Some(withdrawn) => withdrawn.throw_away(),
+            // It came from a stream that was detached.
+            None => {}
+        }
+        *looked = 0;
+    }
+}
+
+/// The next message of type `T`, and the stream whose item has been handled by now.
+fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+    // Set aside in their order: what was aside before, then what has come since.
+    let before = waits.aside.len();
+    let came = waits.inbox.drain(..);
+    waits.aside.extend(came);
+    let place = waits.aside.iter().skip(*looked).position(|inbound| inbound.package.is::<T>());
+    let found = place.and_then(|place| waits.aside.remove(*looked + place));
+    if found.as_ref().is_some_and(|found| found.from.is_some() || *looked + place.unwrap_or(0) < before) {
+        // What the mailbox gave just now has been counted.
+        node_pool::spend(1);
+    }
+    *looked = waits.aside.len();
+    waits.wants_message = found.is_none();
+    if *looked > ASIDE {
+        let full = format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+        waits.end = Some(ExitReason::error(full));
+    }
+    (found, waits.handling.take())
+}
+
+fn open<T: Send + 'static>(package: Package) -> T {
+    match package.take::<T>() {
+        Ok(message) => message,
+        Err(_) => unreachable!("looked at before it was taken"),
+    }
+}
+
+/// Ends the process from inside a future.
+async fn end_with(error: ProcessError) -> Delivery<'static> {
+    super::serving::end(error.into_reason());
+    pending().await
+}
+
+/// What a look into the table finds.
+enum Found {
+    Next(Next),
+    Inbound(Inbound),
+}
+
+/// The next thing to do; asks the machine for a message if there is none.
+fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
+    if current::is_to_pause() {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    loop {
+        let (found, handled) = current::with(look).unwrap_or_default();
+        if let Some(stream) = handled {
+            stream.handled();
+        }
+        return match found {
+            Some(Found::Next(next)) => Poll::Ready(next),
+            Some(Found::Inbound(inbound)) => match current::open_inbound(inbound) {
+                Some(package) => Poll::Ready(Next::Message(package)),
+                None => continue,
+            },
+            None => {
+                wanting.keep_waker(context);
+                Poll::Pending
+            }
+        };
+    }
+}
+
+/// What there is to do, and the stream whose item has been handled by now.
+fn look(waits: &mut Waits) -> (Option<Found>, Option<Arc<Attachment>>) {
+    waits.wants_message = false;
+    let (found, handled) = if let Some(signal) = waits.signals.pop_front() {
+        (Some(Found::Next(Next::Signal(signal))), waits.handling.take())
+    } else if let Some((number, answer)) = waits.ready.pop_front() {
+        (Some(Found::Next(Next::Continuation(number, answer))), waits.handling.take())
+    } else {
+        let (inbound, handled) = waits.next_inbound();
+        (inbound.map(Found::Inbound), handled)
+    };
+    waits.wants_message = found.is_none();
+    (found, handled)
+}

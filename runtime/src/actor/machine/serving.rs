@@ -1,0 +1,340 @@
+//! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to; and
+//! before the next of them answers, signals, and what was set aside.
+
+use crate::actor::definition::actor::{Actor, Delivery, Errand};
+use crate::actor::definition::context::{Context, run_continuation};
+use crate::actor::definition::entry::Finished;
+use crate::actor::definition::placement::{Kept, Movable, NotPinned, Pinned};
+use crate::actor::tasks::attachment::Inbound;
+use crate::actor::tasks::current::{self, Entered};
+use crate::actor::tasks::pending;
+use crate::call::package::Package;
+use crate::errors::ProcessError;
+use crate::exit::{Cancel, ExitReason, Signal};
+use crate::mailbox::node::Content;
+use crate::process::event::Feed;
+use crate::process::mail::Mail;
+use crate::process::{Event, Events};
+
+/// How far serving came.
+pub(crate) enum Served {
+    All,
+    /// Up to a message with an async method, or a signal that may have one.
+    Away(Errand),
+}
+
+impl Served {
+    pub(crate) fn then_away(self) -> Option<Errand> {
+        match self {
+            Self::All => None,
+            Self::Away(errand) => Some(errand),
+        }
+    }
+}
+
+/// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why it
+/// ends; if not, there are no more.
+#[inline(always)]
+pub(crate) fn serve_mail_only<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    entered: &Entered<'_>,
+    feed: &mut Feed,
+) -> Result<bool, ProcessError> {
+    while let Some(mut mail) = feed.mail() {
+        if P::ASYNC && P::is_async(&mail) {
+            set_aside(context, mail);
+            return Ok(true);
+        }
+        let fault = match process.deliver(context, &mut mail) {
+            Delivery::Done => None,
+            // Not for a message that is not async.
+            Delivery::Pending(future) => {
+                drop(future);
+                None
+            }
+            Delivery::Unhandled => Some(None),
+            Delivery::Failed(error) => Some(Some(error)),
+        };
+        match fault {
+            None => {}
+            Some(None) => refuse(context, mail),
+            Some(Some(error)) => return Err(error),
+        }
+        if entered.is_busy() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A message whose method is async is served from the table.
+#[cold]
+fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
+    let package = context.try_pid().and_then(|pid| mail.into_package(pid));
+    current::with(|waits| waits.inbox.extend(package.map(Inbound::of)));
+}
+
+#[cold]
+fn refuse<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
+    drop(context.try_pid().and_then(|pid| mail.into_package(pid)));
+}
+
+/// Handles what arrives until there is nothing left, or until a message has an async method.
+pub(crate) fn serve<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    entered: &Entered<'_>,
+    events: &mut Events<'_>,
+) -> Result<Served, ProcessError> {
+    loop {
+        if entered.is_busy()
+            && let Some(served) = serve_first(process, context)?
+        {
+            return Ok(served);
+        }
+        if let Some(event) = events.next_control() {
+            bring::<P>(event);
+            continue;
+        }
+        if let Some(feed) = events.feed_mut() {
+            if serve_mail_apart(process, context, entered, feed)? {
+                continue;
+            }
+            return Ok(Served::All);
+        }
+        match events.next_for_machine() {
+            None => return Ok(Served::All),
+            Some(event) => {
+                if let Some(served) = serve_event(process, context, event)? {
+                    return Ok(served);
+                }
+            }
+        }
+    }
+}
+
+/// The same as [`serve_mail_only`], which is put in the place of its call where most steps pass.
+#[inline(never)]
+fn serve_mail_apart<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    entered: &Entered<'_>,
+    feed: &mut Feed,
+) -> Result<bool, ProcessError> {
+    serve_mail_only(process, context, entered, feed)
+}
+
+#[cold]
+fn serve_event<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    event: Event,
+) -> Result<Option<Served>, ProcessError> {
+    match event {
+        Event::Message(package) => serve_package(process, context, package),
+        // Served from the table, before the next message.
+        other => {
+            bring::<P>(other);
+            Ok(None)
+        }
+    }
+}
+
+/// Serves a message that is in no mailbox any more.
+fn serve_package<P: Actor>(
+    process: &mut P,
+    context: &mut Context<P>,
+    package: Package,
+) -> Result<Option<Served>, ProcessError> {
+    let (to, mut content) = (package.to(), Content::empty());
+    let mail = Mail::of(package, &mut content);
+    let is_async = P::ASYNC && P::is_async(&mail);
+    match mail.into_package(to) {
+        Some(package) if is_async => Ok(Some(Served::Away(Errand(Event::Message(package))))),
+        Some(package) => match deliver(process, context, package) {
+            Delivery::Failed(error) => Err(error),
+            _ => Ok(None),
+        },
+        None => Ok(None),
+    }
+}
+
+/// Serves what comes before the messages of the mailbox.
+fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Option<Served>, ProcessError> {
+    loop {
+        if let Some(served) = serve_waits(process, context) {
+            return Ok(Some(served));
+        }
+        if current::is_to_pause() {
+            current::wake_self();
+            return Ok(Some(Served::All));
+        }
+        let Some(package) = current::next_inbound() else { return Ok(None) };
+        if let Some(served) = serve_package(process, context, package)? {
+            return Ok(Some(served));
+        }
+    }
+}
+
+/// Runs what the process has waited for. Gives what serving comes to, if it does not go on.
+fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Served> {
+    // What follows belongs to no caller's message.
+    current::set_deadline(None);
+    loop {
+        while let Some((number, answer)) = current::peek(|waits| waits.ready.pop_front()).flatten() {
+            run_continuation(process, context, number, answer);
+        }
+        current::poll_beside();
+        if current::peek(|waits| !waits.ready.is_empty()) == Some(true) {
+            continue;
+        }
+        while let Some(signal) = current::peek(|waits| waits.signals.pop_front()).flatten() {
+            if P::ASYNC {
+                return Some(Served::Away(Errand(Event::Signal(signal))));
+            }
+            if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
+                end(cancel.reason);
+            }
+        }
+        if current::is_leaving() {
+            return Some(Served::All);
+        }
+        // A signal method may have started some.
+        if current::peek(|waits| waits.has_new_beside()) != Some(true) {
+            return None;
+        }
+    }
+}
+
+/// Puts an event where the future will find it.
+pub(crate) fn bring<P: Actor>(event: Event) {
+    let event = match event {
+        Event::Completed { tag, result } if !pending::is_deadline(tag) => {
+            if let Some(waker) = current::with(|waits| waits.answer(tag, result)).flatten() {
+                waker.wake();
+            }
+            return;
+        }
+        other => other,
+    };
+    // What was said before, with drops of users' own: dropped when the table is not in use.
+    let mut before = [None, None];
+    let wakers = current::with(|waits| match event {
+        Event::Message(package) => {
+            waits.inbox.push_back(Inbound::of(package));
+            Vec::new()
+        }
+        Event::Completed { .. } => waits.expire(),
+        // Told twice: by a shutdown, and by the spawn that met it.
+        Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
+            if waits.cancelled == Some(ExitReason::Shutdown) =>
+        {
+            Vec::new()
+        }
+        Event::Signal(Signal::Cancel(cancel)) => {
+            before[0] = waits.cancelled.replace(cancel.reason.clone());
+            if let Some(wakers) = waits.cancel_wakers() {
+                return wakers;
+            }
+            if P::SIGNALS.contains(&"Cancel") {
+                waits.signals.push_back(Signal::Cancel(cancel));
+            } else if !waits.is_shielded() {
+                before[1] = waits.set_end(cancel.reason);
+            } else {
+                before[1] = waits.end_after_shield.replace(cancel.reason);
+            }
+            Vec::new()
+        }
+        Event::Signal(signal) => {
+            waits.signals.push_back(signal);
+            Vec::new()
+        }
+    });
+    wakers.into_iter().flatten().for_each(std::task::Waker::wake);
+    drop(before);
+}
+
+/// The process is to end.
+pub(crate) fn end(reason: ExitReason) {
+    let before = current::with(|waits| waits.set_end(reason));
+    drop(before);
+}
+
+/// [`Actor::deliver`] is put in the place of its call wherever it is called: where most messages come by, and here.
+#[inline(never)]
+fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Delivery<'a> {
+    process.deliver(context, mail)
+}
+
+/// Hands a package to its method; one without a method is dropped.
+pub(crate) fn deliver<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, package: Package) -> Delivery<'a> {
+    let to = package.to();
+    let mut content = Content::empty();
+    let mut mail = Mail::of(package, &mut content);
+    let delivery = deliver_apart(process, context, &mut mail);
+    if matches!(delivery, Delivery::Unhandled) {
+        drop(mail.into_package(to));
+    }
+    delivery
+}
+
+/// Sees a delivery to its end. Gives the error that ends the process, if there is one.
+pub(crate) async fn finish(mut delivery: Delivery<'_>) -> Option<ProcessError> {
+    loop {
+        delivery = match delivery {
+            Delivery::Done => return None,
+            Delivery::Failed(error) => return Some(error),
+            Delivery::Unhandled => return None,
+            Delivery::Pending(future) => future.await,
+        };
+    }
+}
+
+/// What the macro makes of [`Actor::away`]. As with the other futures, one name says what is to be done.
+impl Pinned {
+    /// Keeps a struct with its context, inside the future of an async method, on one thread.
+    pub fn let_the_state_be_send_or_write_process_pinned<P: Actor>(
+        self,
+        process: P,
+        context: Context<P>,
+        errand: Errand,
+    ) -> Kept<'static, Finished<P>> {
+        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
+    }
+}
+
+impl NotPinned {
+    /// Keeps a struct with its context inside the future of an async method.
+    pub fn let_the_state_be_send_or_write_process_pinned<P: Actor + Movable>(
+        self,
+        process: P,
+        context: Context<P>,
+        errand: Errand,
+    ) -> Kept<'static, Finished<P>> {
+        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
+    }
+}
+
+/// The struct with its context inside the future of an async method.
+async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Finished<P> {
+    let (mut process, mut context) = (process, context);
+    let delivery = match errand.0 {
+        Event::Message(package) => deliver(&mut process, &mut context, package),
+        Event::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
+            if let Signal::Cancel(cancel) = signal {
+                end(cancel.reason);
+            }
+            Delivery::Done
+        }),
+        // No method is for it.
+        Event::Completed { .. } => Delivery::Done,
+    };
+    let failed = finish(delivery).await;
+    Finished::Method(process, context, failed)
+}
+
+/// The same for a struct without async methods, which is never asked. For generated code.
+pub fn never_away<P: Actor>(_: P, _: Context<P>, _: Errand) -> Kept<'static, Finished<P>> {
+    unreachable!("`{}` has no async method", P::NAME)
+}

@@ -1,0 +1,429 @@
+//! The state machine that owns a struct, and whatever future is pending.
+//!
+//! A [`Machine`] is a [`Process`]: the scheduler steps it, and so can a test, without a runtime. It serves messages one by
+//! one; a process whose methods are all sync never leaves that state, and the code for futures is not even compiled for
+//! it. An async entry or method takes the struct and its context into a future and gives them back at its end, so that
+//! dropping the future (a kill) drops the struct with it, the method's locals first.
+
+use super::serving::{bring, serve, serve_mail_only};
+use crate::actor::definition::actor::{Actor, Errand, names};
+use crate::actor::definition::context::Context;
+use crate::actor::definition::entry::{Begin, Finished, Pending, Start};
+use crate::actor::definition::inputs::Inputs;
+use crate::actor::definition::kind::{async_entry, traps_exits};
+use crate::actor::tasks::current::{self, Entered, Seat};
+use crate::actor::tasks::handover::Handover;
+use crate::actor::tasks::pending::Waits;
+use crate::actor::tasks::waker;
+use crate::engine::lifecycle::spawn::First;
+use crate::env::clock::Moment;
+use crate::errors::{InitError, ProcessError, StepError};
+use crate::exit::ExitReason;
+use crate::mailbox::payload::Payloads;
+use crate::pid::Pid;
+use crate::process::handover::{Refusal, Upgrade};
+use crate::process::output::Status;
+use crate::process::{Events, InitContext, Process, StepOutput};
+use std::fmt;
+use std::task::{Context as TaskContext, Poll};
+
+enum State<P> {
+    /// Not started.
+    New(P),
+    /// Takes messages one by one.
+    Serving(P, Context<P>),
+    /// An async entry has it, and acts for someone who stops waiting then.
+    Entry(Pending<P>, Option<Moment>),
+    /// The same of an async method.
+    Method(Pending<P>, Option<Moment>),
+    /// It is over. What is left of it is dropped when it is closed, so that whoever it leaves unanswered learns why.
+    #[expect(dead_code, reason = "kept to be dropped")]
+    OverStruct(P, Context<P>),
+    #[expect(dead_code, reason = "kept to be dropped")]
+    OverFuture(Pending<P>),
+    /// It is over, and nothing is left.
+    Over,
+}
+
+impl<P> State<P> {
+    /// Takes the state out of its place, which is over.
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Over)
+    }
+
+    /// Nothing more happens in it.
+    fn finish(&mut self) {
+        *self = match self.take() {
+            Self::New(_) => Self::Over,
+            Self::Serving(process, context) => Self::OverStruct(process, context),
+            Self::Entry(future, _) | Self::Method(future, _) => Self::OverFuture(future),
+            over => over,
+        };
+    }
+}
+
+/// A struct with `#[process]` as a [`Process`].
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::{Machine, this_node};
+///
+/// #[process]
+/// struct Counter { count: i64 }
+///
+/// #[process]
+/// impl Counter {
+///     #[entry]
+///     fn serve(&mut self, start: i64) { self.count = start; }
+///     #[message]
+///     fn add(&mut self, amount: i64) { self.count += amount; }
+/// }
+///
+/// // No runtime: each step is made by hand.
+/// let mut machine = Machine::new(Counter { count: 0 });
+/// machine.init(&mut InitContext::detached(), "serve", payloads![40])?;
+/// let pid: Pid = format!("<{}.0.0.1>", this_node()).parse()?;
+/// let mut events = Events::of([Event::Message(Package::new(pid, CounterAdd { amount: 2 }))]);
+/// machine.step(&mut events, &mut StepOutput::new())?;
+/// assert_eq!(machine.get().map(|counter| counter.count), Some(42));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+pub struct Machine<P: Actor> {
+    state: State<P>,
+    seat: Seat,
+}
+
+impl<P: Actor> Machine<P> {
+    /// A machine for a struct that has not been started.
+    pub fn new(process: P) -> Self {
+        Self { state: State::New(process), seat: Seat::default() }
+    }
+
+    /// The struct; `None` while an async method has it, and when the process is over.
+    pub fn get(&self) -> Option<&P> {
+        match &self.state {
+            State::New(process) | State::Serving(process, _) => Some(process),
+            _ => None,
+        }
+    }
+
+    /// The struct, to do with it what a test wants.
+    pub fn get_mut(&mut self) -> Option<&mut P> {
+        match &mut self.state {
+            State::New(process) | State::Serving(process, _) => Some(process),
+            _ => None,
+        }
+    }
+
+    /// Starts with an entry that is known.
+    pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
+        match start.begin {
+            Begin::Sync(begin) => self.start_sync(ctx, begin),
+            Begin::Future(begin) => self.start_future(ctx, begin),
+        }
+    }
+
+    pub(crate) fn start_sync(
+        &mut self,
+        ctx: &InitContext<'_>,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
+    ) -> Result<First, InitError> {
+        let (mut process, mut context) = self.take_new(ctx)?;
+        // What most often is nothing is not handed on by value: a wide copy of a word that was just written waits for it to
+        // be in the cache, twenty cycles each.
+        let (mut failed, mut end) = (None, None);
+        current::enter(&mut self.seat, current::deadline(), |_| {
+            if let Err(error) = begin(&mut process, &mut context) {
+                failed = Some(error);
+            }
+            if let Some(reason) = current::take_end() {
+                end = Some(reason);
+            }
+        });
+        if let Some(reason) = end {
+            self.seat.end(reason);
+        }
+        let rest = self.seat.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
+        self.state = State::Serving(process, context);
+        match failed {
+            None => Ok(if rest { First::Rest } else { First::Step }),
+            Some(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn start_future(
+        &mut self,
+        ctx: &InitContext<'_>,
+        begin: impl FnOnce(P, Context<P>) -> Pending<P>,
+    ) -> Result<First, InitError> {
+        let (process, context) = self.take_new(ctx)?;
+        self.state = State::Entry(begin(process, context), None);
+        Ok(First::Step)
+    }
+
+    fn take_new(&mut self, ctx: &InitContext<'_>) -> Result<(P, Context<P>), InitError> {
+        self.seat.life = waker::life_of_pid(ctx.pid());
+        match self.state.take() {
+            State::New(process) => Ok((process, Context::new(ctx.pid()))),
+            started => {
+                self.state = started;
+                Err(InitError::Twice)
+            }
+        }
+    }
+
+    /// One step, with this process's table in place.
+    fn step_inside(
+        state: &mut State<P>,
+        life: u64,
+        entered: &Entered<'_>,
+        events: &mut Events<'_>,
+        out: &mut StepOutput<'_>,
+    ) -> Result<(), ProcessError> {
+        loop {
+            match state {
+                State::New(_) => {
+                    return Err(StepError::BeforeInit.into());
+                }
+                State::Over | State::OverStruct(..) | State::OverFuture(_) => {
+                    return Err(StepError::AfterDone.into());
+                }
+                State::Serving(process, context) => {
+                    if current::is_upgrading() {
+                        // What else has been said to it goes along, or ends it first.
+                        while let Some(event) = events.next_control() {
+                            bring::<P>(event);
+                        }
+                        if !current::is_ending() {
+                            // See `hand_over`.
+                            return Ok(());
+                        }
+                    }
+                    if let Some(errand) = serve(process, context, entered, events)?.then_away() {
+                        Self::send_away(state, errand);
+                        continue;
+                    }
+                    if let Some(reason) = current::take_end() {
+                        out.set(Status::Ended(reason, None));
+                        state.finish();
+                    }
+                    return Ok(());
+                }
+                State::Entry(future, deadline) | State::Method(future, deadline) => {
+                    current::set_deadline(*deadline);
+                    current::set_polled(life);
+                    let polled = Self::poll_away(future, life, events);
+                    current::set_polled(0);
+                    *deadline = current::deadline();
+                    match polled {
+                        Away::Idle => {}
+                        Away::Suspended => out.set(Status::Suspended),
+                        Away::Ended(reason) => {
+                            out.set(Status::Ended(reason, None));
+                            state.finish();
+                        }
+                        Away::Finished(Finished::Method(process, context, failed)) => {
+                            *state = State::Serving(process, context);
+                            match failed {
+                                Some(error) => return Err(error),
+                                None => continue,
+                            }
+                        }
+                        Away::Finished(Finished::Entry(process, context, result, error)) => {
+                            *state = State::OverStruct(process, context);
+                            let reason = error.map_or(ExitReason::Normal, ExitReason::error);
+                            out.set(Status::Ended(reason, Some(result)));
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// A step of a process that waits for something, or that something else than messages has come for.
+    #[inline(never)]
+    fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        let (state, life) = (&mut self.state, self.seat.life);
+        current::enter(&mut self.seat, None, |entered| Self::step_inside(state, life, entered, events, out))?;
+        if let Some(waits) = &mut self.seat.waits {
+            waits.note_work(matches!(self.state, State::Method(..)));
+        }
+        if matches!(self.state, State::Serving(..)) && self.seat.is_upgrading() {
+            self.hand_over(out);
+        }
+        Ok(())
+    }
+
+    /// Hands the state to the definition that was asked for.
+    #[cold]
+    fn hand_over(&mut self, out: &mut StepOutput<'_>) {
+        while let Some(upgrade) = self.seat.next_upgrade() {
+            let handover = match upgrade.open::<Handover<P>>() {
+                Ok(handover) => handover,
+                Err(other) => {
+                    other.refuse(Refusal::Type(P::NAME));
+                    continue;
+                }
+            };
+            let State::Serving(process, _) = self.state.take() else { return };
+            match (handover.make)(process) {
+                Ok(successor) => {
+                    out.set(Status::Upgrade(Box::new(successor(std::mem::take(&mut self.seat)))));
+                }
+                Err(reason) => out.set(Status::Ended(reason, None)),
+            }
+            return;
+        }
+        // All were refused: there may be messages that have waited for them.
+        out.set(Status::Continue);
+    }
+
+    /// A machine that goes on where another one stood, with what that one waited for.
+    pub(crate) fn taking_over(process: P, pid: Option<Pid>, seat: Seat) -> Self {
+        Self { state: State::Serving(process, Context::new(pid)), seat }
+    }
+
+    /// Takes the struct into a future for an async method.
+    fn send_away(state: &mut State<P>, errand: Errand) {
+        let State::Serving(process, context) = state.take() else {
+            return;
+        };
+        let deadline = current::deadline();
+        *state = State::Method(process.away(context, errand), deadline);
+    }
+
+    /// Brings a future what it waits for, and polls it.
+    fn poll_away(future: &mut Pending<P>, life: u64, events: &mut Events<'_>) -> Away<P> {
+        let waker = waker::own_waker_of(waker::owner_of_life(life));
+        loop {
+            while let Some(event) = events.next_control() {
+                bring::<P>(event);
+            }
+            if current::special() {
+                // Woken by something else than what it waits for.
+                current::peek(Waits::resume);
+                current::poll_beside();
+                current::rouse();
+                if let Some(reason) = current::take_end() {
+                    return Away::Ended(reason);
+                }
+            }
+            if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+                return Away::Finished(finished);
+            }
+            let mut pending = current::pending(false, events.is_feed());
+            if matches!(pending, current::Pending::Special) {
+                if let Some(reason) = current::take_end() {
+                    return Away::Ended(reason);
+                }
+                if current::peek(|waits| waits.has_new_beside()) == Some(true) {
+                    continue;
+                }
+                pending = current::pending(true, events.is_feed());
+            }
+            match pending {
+                current::Pending::Again => continue,
+                current::Pending::Suspended => return Away::Suspended,
+                current::Pending::Special | current::Pending::Wants => {}
+            }
+            match events.next_for_machine() {
+                None => {
+                    // Not so if the budget of the step is used.
+                    let empty = !events.has_messages();
+                    current::peek(|waits| waits.seen_empty = empty);
+                    return Away::Idle;
+                }
+                Some(event) => bring::<P>(event),
+            }
+        }
+    }
+}
+
+/// What became of a future.
+enum Away<P> {
+    /// It waits for a message.
+    Idle,
+    /// It waits for something else.
+    Suspended,
+    Ended(ExitReason),
+    Finished(Finished<P>),
+}
+
+impl<P: Actor> Process for Machine<P> {
+    fn entries(&self) -> &'static [&'static str] {
+        names::<P>()
+    }
+
+    fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, input: Payloads) -> Result<(), InitError> {
+        let start = P::start_by_name(entry, Inputs::values(input))?;
+        self.start(ctx, start).map(drop)
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        if !self.seat.is_busy()
+            && let Some(feed) = events.mail_only()
+            && let State::Serving(process, context) = &mut self.state
+        {
+            let served = current::enter(&mut self.seat, None, |entered| {
+                let is_busy = serve_mail_only(process, context, entered, feed)?;
+                Ok::<_, ProcessError>(is_busy.then(current::take_end))
+            })?;
+            match served {
+                None => return Ok(()),
+                Some(Some(reason)) => {
+                    out.set(Status::Ended(reason, None));
+                    self.state.finish();
+                    return Ok(());
+                }
+                Some(None) => {}
+            }
+        }
+        self.step_with_table(events, out)
+    }
+
+    fn close(&mut self) {
+        // Whatever is pending ends with its process's table in place, so that what it waits for is cancelled.
+        let state = self.state.take();
+        current::enter(&mut self.seat, current::deadline(), |_| {
+            drop(state);
+            if current::has_table() {
+                current::leave();
+            }
+        });
+    }
+
+    fn handles_cancel(&self) -> bool {
+        true
+    }
+
+    fn traps_exits(&self) -> bool {
+        const { traps_exits(P::SIGNALS) }
+    }
+
+    fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
+        // An earlier wish may make it what this one expects.
+        let is_first = !self.seat.is_upgrading();
+        if is_first && !upgrade.is::<Handover<P>>() {
+            return upgrade.refuse(Refusal::Type(P::NAME));
+        }
+        let entry = waker::owner_of_life(self.seat.life).and_then(|(slot, _)| slot.card.names());
+        match entry.and_then(|(_, entry)| async_entry::<P>(entry)) {
+            Some(entry) => upgrade.refuse(Refusal::Entry(entry)),
+            None => self.seat.ask_to_upgrade(upgrade),
+        }
+    }
+}
+
+impl<P: Actor> fmt::Debug for Machine<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::New(_) => "new",
+            State::Serving(..) => "serving",
+            State::Entry(..) => "in an async entry",
+            State::Method(..) => "in an async method",
+            State::Over | State::OverStruct(..) | State::OverFuture(_) => "over",
+        };
+        write!(f, "Machine<{}>({state})", P::NAME)
+    }
+}

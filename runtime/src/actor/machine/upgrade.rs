@@ -1,0 +1,345 @@
+//! Upgrades: a process hands its state to another definition, under the same PID.
+//!
+//! A wish to upgrade travels in the control lane, ahead of messages. The machine of the old definition acts on it when no
+//! method is at work: it gives its struct to the closure that came with the wish, and what it waits for to a machine of the
+//! new definition, which the scheduler puts in its place. What the slot has stays where it is.
+//!
+//! | | after the upgrade |
+//! |---|---|
+//! | PID, name, label, values, links, monitors, joins, bounds | as before |
+//! | messages in the mailbox, set aside, or sent later | handled by the new definition, or unhandled |
+//! | `send_after`, `send_every` | as before: they are messages |
+//! | calls with `then`, futures of `run` | go on; what comes of them is a message, [`Answered`](crate::Answered) or [`Finished`](crate::Finished) |
+//! | what their closures hold | dropped: a caller whose `Reply` is among it is told |
+//! | an async method | is finished first, and no message is taken meanwhile |
+
+use super::state_machine::Machine;
+use crate::actor::definition::actor::{Actor, Declared, Mobile};
+use crate::actor::definition::context::{Context, carry_over};
+use crate::actor::definition::kind::{KindOf, async_entry};
+use crate::actor::handle::address::Address;
+use crate::actor::tasks::current::{self, Seat};
+use crate::actor::tasks::handover::Handover;
+use crate::actor::tasks::waker;
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::context::local::current_pid;
+use crate::engine::shutdown::tell;
+use crate::env::clock::instant_now;
+use crate::exit::{ExitReason, Panic};
+use crate::pid::Pid;
+use crate::process::body::Body;
+use crate::process::control::Control;
+use crate::process::handover::{Refusal, Successor, Upgrade};
+use crate::routing::router::this_node;
+use crate::slots::TABLE;
+use crate::sync::Arc;
+use crate::util::oneshot::Oneshot;
+use crate::util::panics::{Site, contain};
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+/// Why a process was not upgraded. `E` is the error of the closure that makes the new state.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpgradeError<E = Infallible> {
+    /// It has ended, or ended before it came to it.
+    #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
+    Gone(Pid),
+    /// It is of another type. It lives on.
+    #[error("{pid} is a `{found}`, not a `{expected}`, and goes on as what it is")]
+    Type {
+        /// The process.
+        pid: Pid,
+        /// What was to be upgraded.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// It lives in an async entry, whose end is its own. It lives on.
+    #[error(
+        "{pid} lives in its async entry `{entry}`, which has its state until it ends; let it serve from a sync entry"
+    )]
+    Entry {
+        /// The process.
+        pid: Pid,
+        /// The entry.
+        entry: &'static str,
+    },
+    /// It asked for it itself, and would wait for itself.
+    #[error("{0} cannot wait for its own upgrade; use `ctx.upgrade(…)`, which takes place when the method is done")]
+    Itself(Pid),
+    /// No such upgrade is registered. It lives on.
+    #[error("no upgrade of `{process}` to `{to}` is registered; there {}", registered(has))]
+    Missing {
+        /// The type of the process.
+        process: &'static str,
+        /// What it was to be upgraded to.
+        to: String,
+        /// What it can be upgraded to.
+        has: Vec<&'static str>,
+    },
+    /// The new state could not be made. The old one is gone, and so is the process: its reason says the same.
+    #[error("the new state could not be made: {0}")]
+    Failed(E),
+    /// The closure that makes the new state panicked, and the process has ended of it.
+    #[error("the new state could not be made: {0}")]
+    Panicked(Panic),
+}
+
+fn registered(has: &[&'static str]) -> String {
+    if has.is_empty() { "is none of it".to_owned() } else { format!("are those to {}", has.join(", ")) }
+}
+
+/// What the closure of an upgrade gives: the new state, or a `Result` with it.
+pub trait Successive {
+    /// The new definition.
+    type Process: Mobile;
+    /// Why it could not be made.
+    type Error: fmt::Display + Send + 'static;
+
+    /// Either.
+    fn into_result(self) -> Result<Self::Process, Self::Error>;
+}
+
+impl<P: Mobile> Successive for P {
+    type Process = P;
+    type Error = Infallible;
+
+    fn into_result(self) -> Result<P, Infallible> {
+        Ok(self)
+    }
+}
+
+impl<P: Mobile, E: fmt::Display + Send + 'static> Successive for Result<P, E> {
+    type Process = P;
+    type Error = E;
+
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
+/// Whoever waits for an upgrade. Dropped without a word, it is told that the process has ended.
+struct Asker<E> {
+    pid: Pid,
+    told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
+}
+
+impl<E> Asker<E> {
+    fn tell(&self, outcome: Result<(), UpgradeError<E>>) {
+        self.told.put(outcome);
+    }
+}
+
+impl<E> Drop for Asker<E> {
+    fn drop(&mut self) {
+        // Nothing, if it has been told.
+        self.told.put(Err(UpgradeError::Gone(self.pid)));
+    }
+}
+
+/// The wish to upgrade a process of type `P`.
+fn wish<P: Actor, S: Successive>(
+    asker: Option<Asker<S::Error>>,
+    make: impl FnOnce(P) -> S + Send + 'static,
+) -> Handover<P> {
+    let asker = asker.map(Arc::new);
+    let refused = asker.clone();
+    let refuse = move |refusal| {
+        if let Some(asker) = refused {
+            let pid = asker.pid;
+            asker.tell(Err(match refusal {
+                Refusal::Type(found) => UpgradeError::Type { pid, expected: P::NAME, found },
+                Refusal::Entry(entry) => UpgradeError::Entry { pid, entry },
+            }));
+        }
+    };
+    let make = move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
+        Ok(Ok(new)) => {
+            Ok(Box::new(move |seat| successor::<P, _, _>(new, seat, asker)) as Box<dyn FnOnce(Seat) -> Successor>)
+        }
+        Ok(Err(error)) => {
+            let (to, error_text) = (<S::Process as Declared>::NAME, crate::util::panics::text(&error));
+            let reason = ExitReason::error(format!("could not be upgraded to `{to}`: {error_text}"));
+            if let Some(asker) = asker {
+                asker.tell(Err(UpgradeError::Failed(error)));
+            }
+            Err(reason)
+        }
+        Err(panic) => {
+            if let Some(asker) = asker {
+                asker.tell(Err(UpgradeError::Panicked(panic.clone())));
+            }
+            Err(ExitReason::Panic(panic.into()))
+        }
+    };
+    Handover { make: Box::new(make), refuse: Box::new(refuse) }
+}
+
+/// The new definition, with what the old one waited for.
+fn successor<P: Actor, N: Mobile, E: Send + 'static>(
+    new: N,
+    mut seat: Seat,
+    asker: Option<Arc<Asker<E>>>,
+) -> Successor {
+    if let Some(waits) = &mut seat.waits
+        && let Some(continuations) = waits.continuations.take()
+    {
+        waits.continuations = Some(carry_over::<P, N>(continuations));
+    }
+    let pid = waker::owner_of_life(seat.life).and_then(|(slot, generation)| {
+        let home = slot.home()?;
+        Some(Pid::new(home.node, home.host, slot.index(), generation))
+    });
+    let body = Body::new(Machine::taking_over(new, pid, seat));
+    let done: Box<dyn FnOnce() + Send> = Box::new(move || {
+        if let Some(asker) = asker {
+            asker.tell(Ok(()));
+        }
+    });
+    Successor { body, kind: KindOf::<N>::KIND, done: Some(done) }
+}
+
+impl<P: Actor> Context<P> {
+    /// When the method that runs now is done, another definition takes this one's place, under the same PID: what `make`
+    /// gives for the state, or the end of the process if that is an error. See [`Pid::upgrade`] for what is kept.
+    ///
+    /// # Errors
+    /// [`UpgradeError::Entry`] in an async entry, which has the state until it ends.
+    pub fn upgrade<S: Successive>(&mut self, make: impl FnOnce(P) -> S + Send + 'static) -> Result<(), UpgradeError> {
+        if let Some(entry) = async_entry::<P>(self.entry()) {
+            return Err(UpgradeError::Entry { pid: self.pid(), entry });
+        }
+        let upgrade = Upgrade::new(wish(None, make));
+        current::with(|waits| waits.ask_to_upgrade(upgrade));
+        Ok(())
+    }
+}
+
+impl Pid {
+    /// Asks the process, which is an `Old`, to hand its state to another definition, under the same PID: what `make` gives
+    /// for it, the new state or a `Result` with it. Await the upgrade, or `wait` for it on a plain thread; dropping it
+    /// changes nothing.
+    ///
+    /// The wish overtakes messages. An async method that is at work is finished first. Kept are the mailbox, the name, links,
+    /// monitors, timers, and what is being waited for: what comes of calls and futures whose closures were of the old
+    /// definition is a message to the new one, [`Answered`](crate::Answered) or [`Finished`](crate::Finished). Old addresses
+    /// stay valid; what the new definition has no method for is a dead letter, and a call fails with
+    /// [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the process that answers for it now.
+    ///
+    /// Costs one control message, and the allocations of a spawn.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    ///
+    /// #[process] struct Counter { count: u64 }
+    /// #[process]
+    /// impl Counter {
+    ///     #[entry] fn serve(&mut self) {}
+    ///     #[message] fn add(&mut self, amount: u64) { self.count += amount; }
+    /// }
+    ///
+    /// #[process] struct Tally { sum: u64 }
+    /// #[process]
+    /// impl Tally {
+    ///     #[entry] fn serve(&mut self) {}
+    ///     #[message(CounterAdd)] fn add(&mut self, message: CounterAdd) { self.sum += message.amount; }
+    ///     #[message] fn sum(&self) -> u64 { self.sum }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let counter = runtime.spawn(Counter { count: 1 }).serve()?;
+    /// let tally = counter.pid().upgrade(|old: Counter| Tally { sum: old.count }).wait()?;
+    /// counter.add(2).wait()?;
+    /// assert_eq!((tally.pid(), tally.sum().wait()?), (counter.pid(), 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`UpgradeError`]: refused, the process goes on as what it is; if the new state cannot be made, it ends.
+    pub fn upgrade<Old: Actor, S: Successive>(
+        self,
+        make: impl FnOnce(Old) -> S + Send + 'static,
+    ) -> Upgrading<Address<S::Process>, S::Error> {
+        let told = Arc::new(Oneshot::new());
+        let asker = Asker { pid: self, told: told.clone() };
+        let process = self.resolve().filter(|pid| pid.node() == this_node());
+        if process.is_some() && process == current_pid() {
+            asker.tell(Err(UpgradeError::Itself(self)));
+        } else {
+            // Dropped if the process has ended: that tells the asker.
+            let control = Control::Upgrade(Upgrade::new(wish::<Old, S>(Some(asker), make)));
+            if let Some(process) = process
+                && let Some(slot) = TABLE.living(process)
+            {
+                tell(slot, process.generation(), control);
+            }
+        }
+        Upgrading { pid: self, told, address: Address::new }
+    }
+}
+
+/// An upgrade, to be waited for. It gives the address of the process as what it is then.
+#[must_use = "await it, or call `.wait()`: it may be refused"]
+pub struct Upgrading<A, E = Infallible> {
+    pid: Pid,
+    told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
+    address: fn(Pid) -> A,
+}
+
+impl<A, E: Send + 'static> Upgrading<A, E> {
+    /// The same, giving the PID alone.
+    pub(crate) fn untyped(self) -> Upgrading<Pid, E> {
+        Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
+    }
+
+    /// Blocks the thread until it is done.
+    ///
+    /// # Errors
+    /// See [`UpgradeError`].
+    pub fn wait(self) -> Result<A, UpgradeError<E>> {
+        match while_blocked(|| self.told.wait(None)) {
+            Some(outcome) => outcome.map(|()| (self.address)(self.pid)),
+            None => Err(UpgradeError::Gone(self.pid)),
+        }
+    }
+
+    /// The same, for a while; the wish stands if it has not been heard by then.
+    ///
+    /// # Errors
+    /// As [`Upgrading::wait`].
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Result<A, UpgradeError<E>>, Self> {
+        let until = instant_now().checked_add(timeout);
+        match while_blocked(|| self.told.wait(until)) {
+            Some(outcome) => Ok(outcome.map(|()| (self.address)(self.pid))),
+            None => Err(self),
+        }
+    }
+}
+
+impl<E> Upgrading<Pid, E> {
+    /// One that is refused.
+    pub(crate) fn refused(pid: Pid, error: UpgradeError<E>) -> Self {
+        let told = Arc::new(Oneshot::new());
+        told.put(Err(error));
+        Self { pid, told, address: |pid| pid }
+    }
+}
+
+impl<A, E: Send + 'static> Future for Upgrading<A, E> {
+    type Output = Result<A, UpgradeError<E>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.told.poll(context.waker()).map(|outcome| outcome.map(|()| (self.address)(self.pid)))
+    }
+}
+
+impl<A, E> fmt::Debug for Upgrading<A, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upgrading{}", self.pid)
+    }
+}

@@ -1,0 +1,490 @@
+//! The calling end of a call.
+
+use crate::actor::tasks::current;
+use crate::actor::tasks::outside::OutsideCall;
+use crate::actor::tasks::pending::{Answer, Called, WaitKey, Waits};
+use crate::actor::tasks::time_source::{keeper, now_for};
+use crate::actor::tasks::waker;
+use crate::call::caller::Caller;
+use crate::deadlock::edges::{self, Waiting};
+use crate::deadlock::wait_graph::Life;
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::context::local::with_current;
+use crate::engine::lifecycle::spawn::current_host;
+use crate::engine::sched::launch::is_of_a_host;
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
+use crate::env::program::this_node;
+use crate::errors::{CallError, CommandError, Cycle, SendError};
+use crate::pid::Pid;
+use crate::sync::Arc;
+use crate::time::timekeeper::timekeeper;
+use crate::util::oneshot::Oneshot;
+use std::convert::Infallible;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How long a call waits if nothing else is said, neither by the call nor by [`Builder::call_timeout`](crate::Builder::call_timeout).
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A message that is ready to go: to be sent, or to be answered. `M` is its type, `T` and `E` what comes back.
+///
+/// Nothing has happened yet: finish it with `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain
+/// thread).
+///
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than whoever called the method that makes
+/// it. Dropping a call that waits cancels it: its answer will be thrown away.
+#[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
+pub struct Call<M, T = (), E = Infallible> {
+    pid: Pid,
+    method: &'static str,
+    message: M,
+    limit: Limit,
+    answer: PhantomData<fn() -> (T, E)>,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    Default,
+    After(Duration),
+    At(Moment),
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
+    /// A call of `pid` with `message`; `method` is for people, as `Type::method`.
+    #[inline]
+    pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
+        Self { pid, method, message, limit: Limit::Default, answer: PhantomData }
+    }
+
+    /// Whom it goes to.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The message.
+    pub fn message(&self) -> &M {
+        &self.message
+    }
+
+    /// The message, without sending it.
+    pub fn into_message(self) -> M {
+        self.message
+    }
+
+    /// The method that is called, as `Type::method`.
+    pub fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// Waits that long for the answer instead.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limit = Limit::After(timeout);
+        self
+    }
+
+    /// Waits until then for the answer instead.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.limit = Limit::At(Moment::from_instant(deadline));
+        self
+    }
+
+    /// The same call, until then.
+    pub(crate) fn until(self, deadline: Option<Moment>) -> Self {
+        Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
+    }
+
+    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is held after its step, until
+    /// there is room: see [`Bound`](crate::Bound).
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended; and if its mailbox is full and no process sends.
+    #[inline]
+    pub fn send(self) -> Result<(), SendError<M>> {
+        send(self.pid, self.message)
+    }
+
+    /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs a
+    /// thread: the worker is lent to another one meanwhile, so that the called process can run.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn wait(self) -> Result<T, CallError<E>> {
+        self.attempt().unwrap_or_else(|refused| Err(refused.into()))
+    }
+
+    /// The same; a message that is refused comes back.
+    pub(crate) fn attempt(self) -> Result<Result<T, CallError<E>>, SendError<M>> {
+        let deadline = self.due();
+        let call = Arc::new(OutsideCall(Oneshot::new()));
+        let (caller, ticket) = Caller::outside(call.clone(), deadline);
+        let (pid, on, method) = (self.pid, serving(self.pid), self.method);
+        post(pid, self.message, caller)?;
+        let called = as_sent(pid, on.map(|on| Called { on, method, ticket }));
+        let _waiting = match called.map_or(Ok(None), block) {
+            Ok(waiting) => waiting,
+            Err(cycle) => {
+                call.0.abandon();
+                return Ok(Err(CallError::Cycle(cycle)));
+            }
+        };
+        // By the system's time, but for a process that goes by another: a timer ends its wait.
+        let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
+        let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
+        let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
+        let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
+        let answer = while_blocked(|| call.0.wait(until));
+        drop(limiter);
+        call.0.abandon();
+        Ok(answer.map_or(Err(CallError::Timeout), unpack))
+    }
+
+    /// Sends the message; the answer goes to the continuation of that number.
+    pub(crate) fn begin_then(self, continuation: usize) {
+        let deadline = self.due();
+        let caller = current::with(|waits| {
+            let key = waits.add_continuation(continuation);
+            let caller = waits.caller(key, deadline);
+            if caller.is_none() {
+                // Driven by hand: there is nobody who could bring an answer.
+                waits.ready.push_back((continuation, Err(CommandError::Call(CallError::Dropped))));
+            }
+            caller
+        });
+        if let Some(caller) = caller.flatten() {
+            // A refusal answers the caller, hence the continuation.
+            let _refused = post(self.pid, self.message, caller);
+        }
+    }
+
+    /// When the call stops waiting, if that was said of it.
+    pub(crate) fn limit(&self) -> Option<Moment> {
+        match self.limit {
+            Limit::Default => None,
+            Limit::After(timeout) => Some(now_for(self.pid).after(timeout)),
+            Limit::At(deadline) => Some(deadline),
+        }
+    }
+
+    /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
+    pub(crate) fn due(&self) -> Option<Moment> {
+        let own = match self.limit {
+            Limit::Default => default_deadline(self.pid),
+            Limit::After(timeout) => now_for(self.pid).after(timeout),
+            Limit::At(deadline) => deadline,
+        };
+        let inherited = current::deadline();
+        Some(inherited.map_or(own, |inherited| inherited.min(own)))
+    }
+}
+
+/// The process that the calling thread runs, if it does, waits for the answer to that call, and does nothing else.
+///
+/// # Errors
+/// The ring, if the call closes one.
+fn block(called: Called) -> Result<Option<Waiting>, Cycle> {
+    let running = with_current(|context| context.and_then(|context| context.thread.running()));
+    match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
+        Some(life) => edges::wait(life, called.on, called.method, called.ticket, true),
+        None => Ok(None),
+    }
+}
+
+/// When a call that says nothing else stops waiting; of a process, to within a third of a millisecond.
+fn default_deadline(pid: Pid) -> Moment {
+    match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
+        Some(timeout) => Moment::about_now().after(timeout),
+        None => now_for(pid).after(DEFAULT_TIMEOUT),
+    }
+}
+
+/// Sends `message` to `pid`.
+#[inline]
+pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
+    crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
+}
+
+/// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point to
+/// another one when the message is sent: see [`as_sent`].
+#[inline]
+fn serving(pid: Pid) -> Option<Life> {
+    let pid = if pid.is_pointing() { pid.serving()? } else { pid };
+    (pid.node() == this_node()).then(|| pid.life())
+}
+
+/// A call whose message has been sent to `pid`: not known if that points on to another process than before it was sent. A wait
+/// for the wrong one would be taken for part of a cycle.
+#[inline]
+fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
+    called.filter(|called| !pid.is_pointing() || serving(pid) == Some(called.on))
+}
+
+/// Sends `message` with someone who waits for the answer.
+fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
+    #[cfg(test)]
+    tests::meanwhile();
+    crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
+}
+
+/// Turns what came back into what the method returned.
+pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Result<T, CallError<E>> {
+    match answer {
+        Ok(payload) => match payload.take::<Result<T, E>>() {
+            Ok(result) => result.map_err(CallError::Failed),
+            // A method that cannot fail answers whoever expected an error all the same.
+            Err(payload) => match payload.take::<Result<T, Infallible>>() {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(never)) => match never {},
+                Err(_) => Err(CallError::Mismatch),
+            },
+        },
+        Err(CommandError::Call(error)) => Err(error.widen()),
+        Err(_) => Err(CallError::Dropped),
+    }
+}
+
+/// A call that waits for its answer. Dropped, it is cancelled.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct CallFuture<M, T = (), E = Infallible>(Stage<M, T, E>);
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
+    /// A future of the call, which has been sent, and whether it has been polled too: that of a process whose own waker this
+    /// is, which looks for the answer anyway when it comes.
+    pub(crate) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
+        begin(call, context).map(|(stage, is_polled)| (Self(stage), is_polled))
+    }
+}
+
+enum Stage<M, T, E> {
+    Ready(Option<Call<M, T, E>>),
+    /// The life whose row it is.
+    Process(WaitKey, Life, Option<Called>),
+    /// With what ends it at its deadline, which is held for its drop.
+    Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<Limiter>),
+    Over,
+}
+
+impl<M, T, E> Unpin for CallFuture<M, T, E> {}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Call<M, T, E> {
+    type Output = Result<T, CallError<E>>;
+    type IntoFuture = CallFuture<M, T, E>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        CallFuture(Stage::Ready(Some(self)))
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFuture<M, T, E> {
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Stage::Ready(call) = &mut this.0 {
+            let Some(call) = call.take() else { return Poll::Pending };
+            match begin(call, context) {
+                Ok((stage, is_polled)) => {
+                    this.0 = stage;
+                    if is_polled {
+                        return Poll::Pending;
+                    }
+                }
+                Err(error) => {
+                    this.0 = Stage::Over;
+                    return Poll::Ready(Err(error.into()));
+                }
+            }
+        }
+        let answer = match &this.0 {
+            Stage::Process(key, life, called) => {
+                let mut waker = waker::foreign_waker_of(context, *life);
+                let poll =
+                    |waits: &mut Waits| waits.is_of_life(*life).then(|| waits.poll_call(*key, &mut waker, called));
+                let polled = current::with(poll).flatten();
+                match polled {
+                    Some(Poll::Pending) => return Poll::Pending,
+                    Some(Poll::Ready(answer)) => answer,
+                    // Taken out of the process that it belongs to: its answer goes there, not here.
+                    None => None,
+                }
+            }
+            Stage::Outside(call, _) => match call.0.poll(context.waker()) {
+                Poll::Ready(answer) => Some(answer),
+                Poll::Pending => return Poll::Pending,
+            },
+            Stage::Ready(_) | Stage::Over => return Poll::Pending,
+        };
+        this.0 = Stage::Over;
+        Poll::Ready(answer.map_or(Err(CallError::Dropped), unpack))
+    }
+}
+
+/// A call that has been sent, and whether it has been polled too.
+type Begun<M, T, E> = (Stage<M, T, E>, bool);
+
+/// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in). Gives whether the call has been polled: that of a process whose
+/// own waker this is, which looks for the answer anyway when it comes.
+fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
+    call: Call<M, T, E>,
+    context: &Context<'_>,
+) -> Result<Begun<M, T, E>, SendError<M>> {
+    let (deadline, on) = (call.due(), serving(call.pid));
+    let inside = current::with(|waits| {
+        let life = waits.life();
+        if !current::is_polled(life, context) {
+            return None;
+        }
+        let (key, caller, ticket) = waits.add_call(deadline)?;
+        let called = on.map(|on| Called { on, method: call.method, ticket });
+        let is_polled = waker::is_own(context, life);
+        if is_polled {
+            waits.polled_call(key, called);
+        }
+        Some((key, life, called, caller, is_polled))
+    });
+    if let Some((key, life, called, caller, is_polled)) = inside.flatten() {
+        // A refusal answers the caller, hence the row, which is not looked at any more.
+        if let Err(error) = post(call.pid, call.message, caller) {
+            let _unseen = current::with(|waits| waits.forget(key));
+            return Err(error);
+        }
+        let called = as_sent(call.pid, called);
+        if call.pid.is_pointing() && called.is_none() {
+            current::with(|waits| waits.polled_call(key, None));
+        }
+        return Ok((Stage::Process(key, life, called), is_polled));
+    }
+    let outside = Arc::new(OutsideCall(Oneshot::new()));
+    let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
+    post(call.pid, call.message, caller)?;
+    // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that goes
+    // by a time of its own.
+    let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
+    let keeper = told.unwrap_or_else(|| timekeeper());
+    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
+    Ok((Stage::Outside(outside, limiter), false))
+}
+
+/// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
+struct Limiter {
+    keeper: &'static dyn TimeKeeper,
+    key: TimerKey,
+}
+
+impl Limiter {
+    fn set(deadline: Moment, call: &Arc<OutsideCall>, keeper: &'static dyn TimeKeeper) -> Option<Self> {
+        if deadline == Moment::NEVER {
+            return None;
+        }
+        let call = Arc::downgrade(call);
+        let time_out = move || {
+            if let Some(call) = call.upgrade() {
+                call.0.put(Err(CommandError::Call(CallError::Timeout)));
+            }
+        };
+        keeper.later(deadline, Box::new(time_out)).map(|key| Self { keeper, key })
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        let _was_pending = self.keeper.forget(self.key);
+    }
+}
+
+impl<M, T, E> Drop for CallFuture<M, T, E> {
+    fn drop(&mut self) {
+        match &self.0 {
+            Stage::Process(key, life, _) => {
+                let _unseen = current::with(|waits| waits.is_of_life(*life).then(|| waits.forget(*key)));
+            }
+            Stage::Outside(call, _) => _ = call.0.abandon(),
+            Stage::Ready(_) | Stage::Over => {}
+        }
+    }
+}
+
+impl<M, T, E> std::fmt::Debug for Call<M, T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CallFuture")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Events, Process, ProcessError, Runtime, StepOutput};
+    use std::cell::RefCell;
+    use std::sync::mpsc::{Receiver, channel};
+
+    thread_local! {
+        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Does what a test has put between the question who is called and the sending of the message.
+    pub(crate) fn meanwhile() {
+        if let Some(action) = MEANWHILE.take() {
+            action();
+        }
+    }
+
+    /// Runs this at each message, and gives the message up.
+    struct Does<F>(F);
+
+    impl<F: FnMut() + Send + 'static> Process for Does<F> {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while let Some(event) = events.next() {
+                if let Event::Message(_) = event {
+                    (self.0)();
+                }
+            }
+            out.idle();
+            Ok(())
+        }
+    }
+
+    fn call(pid: Pid) -> Result<u8, CallError> {
+        Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
+    }
+
+    /// `first` has the name and waits for `caller`, which calls by name; before its message is sent, `second` has the name.
+    ///
+    /// Catches: a call is taken for one of the process that had the name before, which closes a ring that is none. (The same is
+    /// asked where a call is awaited, which has no test.)
+    #[test]
+    fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
+        let runtime = Runtime::builder().workers(2).build().expect("two workers");
+        let host = runtime.host();
+        let name = "moves";
+        let second = runtime.spawn_process(Does(|| ())).start().expect("it starts");
+        let (go, may_go): (_, Receiver<Pid>) = channel();
+        let (tell, told) = channel();
+        let caller = runtime.spawn_process(Does(move || {
+            let Ok(by_name) = may_go.recv() else { return };
+            MEANWHILE.set(Some(Box::new(move || {
+                host.unregister_name(name);
+                host.register_name(name, second).expect("it lives");
+            })));
+            tell.send(call(by_name)).expect("the test waits");
+        }));
+        let caller = caller.start().expect("it starts");
+        let first = runtime.spawn_process(Does(move || _ = call(caller))).named(name).start().expect("it starts");
+        let by_name = host.scheduler().names.pointer(&crate::names::name::Name::new(name).expect("a name"));
+        runtime.send(caller, ()).expect("it lives");
+        runtime.send(first, ()).expect("it lives");
+        while edges::waits_for(first).is_none() {
+            std::thread::yield_now();
+        }
+        go.send(by_name).expect("it waits");
+        let answer = told.recv_timeout(Duration::from_secs(60)).expect("no cycle, and no wait without end");
+        assert_eq!(answer, Err(CallError::Unhandled), "`second` gives it up");
+    }
+}

@@ -1,0 +1,203 @@
+//! Answers that come one after the other.
+
+use super::call::send;
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::errors::SendError;
+use crate::pid::Pid;
+use crate::sync::{Arc, Mutex, lock};
+use crate::util::oneshot::block_on;
+use crate::util::panics::{Site, ignore};
+use futures_core::Stream;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// The answering end of a stream: a message method takes one as `replies: Replies<T>`, and may keep it, clone it and send
+/// it on. The stream ends when the last clone is dropped.
+pub struct Replies<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The asking end of a stream: await [`ReplyStream::next`], take it as a [`Stream`], or iterate on a plain thread.
+#[must_use = "a stream that is dropped makes its answers go nowhere"]
+pub struct ReplyStream<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T>(Mutex<State<T>>);
+
+struct State<T> {
+    answers: VecDeque<T>,
+    senders: usize,
+    wanted: bool,
+    waker: Option<Waker>,
+}
+
+impl<T> Shared<T> {
+    fn wake(&self, change: impl FnOnce(&mut State<T>)) {
+        let mut state = lock(&self.0);
+        change(&mut state);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            // Its executor's code, which those who answer are no part of.
+            ignore(Site::StreamWaker, || waker.wake());
+        }
+    }
+}
+
+fn channel<T>() -> (Replies<T>, ReplyStream<T>) {
+    let state = State { answers: VecDeque::new(), senders: 1, wanted: true, waker: None };
+    let shared = Arc::new(Shared(Mutex::new(state)));
+    (Replies { shared: shared.clone() }, ReplyStream { shared })
+}
+
+impl<T: Send + 'static> Replies<T> {
+    /// Answers once more.
+    ///
+    /// # Errors
+    /// The answer, if nobody wants it any more.
+    pub fn send(&self, answer: T) -> Result<(), T> {
+        if self.is_abandoned() {
+            return Err(answer);
+        }
+        self.shared.wake(|state| state.answers.push_back(answer));
+        Ok(())
+    }
+
+    /// Whether the asker has dropped its end.
+    pub fn is_abandoned(&self) -> bool {
+        !lock(&self.shared.0).wanted
+    }
+}
+
+impl<T> Replies<T> {
+    /// Such to which nobody listens. For generated code.
+    #[doc(hidden)]
+    pub fn unheard() -> Self {
+        channel().0
+    }
+}
+
+impl<T> Clone for Replies<T> {
+    fn clone(&self) -> Self {
+        lock(&self.shared.0).senders += 1;
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Drop for Replies<T> {
+    fn drop(&mut self) {
+        self.shared.wake(|state| state.senders -= 1);
+    }
+}
+
+impl<T> ReplyStream<T> {
+    /// The next answer; `None` when there will be no more.
+    pub async fn next(&mut self) -> Option<T> {
+        poll_fn(|context| self.poll_answer(context)).await
+    }
+
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let waker = context.waker().clone();
+        let mut state = lock(&self.shared.0);
+        if let Some(answer) = state.answers.pop_front() {
+            return Poll::Ready(Some(answer));
+        }
+        if state.senders == 0 {
+            return Poll::Ready(None);
+        }
+        let before = state.waker.replace(waker);
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+/// As [`ReplyStream::next`].
+impl<T> Stream for ReplyStream<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        self.get_mut().poll_answer(context)
+    }
+}
+
+/// Blocks the thread for each answer; inside a process another thread runs the others meanwhile.
+impl<T> IntoIterator for ReplyStream<T> {
+    type Item = T;
+    type IntoIter = ReplyIter<T>;
+
+    fn into_iter(self) -> ReplyIter<T> {
+        ReplyIter(self)
+    }
+}
+
+/// The answers of a [`ReplyStream`], for a thread that waits for each.
+#[derive(Debug)]
+#[must_use = "a stream that is dropped makes its answers go nowhere"]
+pub struct ReplyIter<T>(ReplyStream<T>);
+
+impl<T> Iterator for ReplyIter<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        while_blocked(|| block_on(poll_fn(|context| self.0.poll_answer(context))))
+    }
+}
+
+impl<T> Drop for ReplyStream<T> {
+    fn drop(&mut self) {
+        let left = {
+            let mut state = lock(&self.shared.0);
+            state.wanted = false;
+            std::mem::take(&mut state.answers)
+        };
+        drop(left);
+    }
+}
+
+/// A message that is answered with a stream, ready to go.
+#[must_use = "nothing is asked until `.open()`"]
+pub struct Streaming<M, T> {
+    pid: Pid,
+    method: &'static str,
+    message: M,
+    stream: ReplyStream<T>,
+}
+
+impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
+    /// A message for `pid`, made with the end that its answers are sent to; `method` is for people.
+    pub fn new(pid: Pid, method: &'static str, message: impl FnOnce(Replies<T>) -> M) -> Self {
+        let (replies, stream) = channel();
+        Self { pid, method, message: message(replies), stream }
+    }
+
+    /// Sends the message and gives the stream of its answers. A process that ends, or drops its end, ends the stream.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended.
+    pub fn open(self) -> Result<ReplyStream<T>, SendError<M>> {
+        send(self.pid, self.message).map(|()| self.stream)
+    }
+}
+
+impl<T> fmt::Debug for Replies<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Replies")
+    }
+}
+
+impl<T> fmt::Debug for ReplyStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReplyStream")
+    }
+}
+
+impl<M, T> fmt::Debug for Streaming<M, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streaming").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
+    }
+}

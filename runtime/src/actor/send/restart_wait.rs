@@ -1,0 +1,163 @@
+//! Calls that wait for a child which is being restarted.
+
+use super::call::{Call, CallFuture};
+use super::send_modes::wish;
+use crate::actor::tasks::awaits::Timer;
+use crate::engine::backpressure::waiters::Wish;
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::env::clock::Moment;
+use crate::errors::{CallError, SendError, SendFailure};
+use crate::pid::Pid;
+use crate::util::oneshot::block_on;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A call that waits for the successor of a child which is being restarted, as long as it has time. Made by
+/// [`Call::wait_for_restart`]; finish it as a call, with `.await` or `.wait()`. From a method that goes on meanwhile:
+/// `ctx.run(call.wait_for_restart().into_future()).then(…)`.
+#[must_use = "a call does nothing until it is awaited, or waited for with `.wait()`"]
+pub struct PatientCall<M, T = (), E = Infallible>(Call<M, T, E>);
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
+    /// Waits for the successor of a child that is being restarted, as long as the call has time, instead of failing at once as
+    /// [`Restarting`](CallError::Restarting). Of any other process this changes nothing.
+    ///
+    /// It is for calls that come while nobody serves. One that lies in the mailbox of a child when that ends fails as
+    /// [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
+    pub fn wait_for_restart(self) -> PatientCall<M, T, E> {
+        PatientCall(self)
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, E> {
+    /// As [`Call::wait`].
+    ///
+    /// # Errors
+    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not come back when the call's time is up: then the message
+    /// was not delivered.
+    pub fn wait(self) -> Result<T, CallError<E>> {
+        let Self(mut call) = self;
+        let (pid, method, due) = (call.pid(), call.method(), call.due());
+        loop {
+            let message = match call.until(due).attempt() {
+                Err(SendError { message, reason: SendFailure::Restarting(_) }) => message,
+                outcome => return outcome.unwrap_or_else(|refused| Err(refused.into())),
+            };
+            let mut pause = Pause::new(pid, due);
+            if !while_blocked(|| block_on(poll_fn(|context| pause.poll(context)))) {
+                return Err(CallError::Restarting);
+            }
+            call = Call::new(pid, method, message);
+        }
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for PatientCall<M, T, E> {
+    type Output = Result<T, CallError<E>>;
+    type IntoFuture = PatientCallFuture<M, T, E>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        PatientCallFuture { stage: Stage::Ready(self.0), due: None }
+    }
+}
+
+/// A [`PatientCall`] that waits for its answer. Dropped, it is cancelled.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct PatientCallFuture<M, T = (), E = Infallible> {
+    stage: Stage<M, T, E>,
+    /// When the call stops waiting, from when it has been polled first.
+    due: Option<Moment>,
+}
+
+enum Stage<M, T, E> {
+    Ready(Call<M, T, E>),
+    Pausing(Call<M, T, E>, Pause),
+    Sent(CallFuture<M, T, E>),
+    Over,
+}
+
+impl<M, T, E> Unpin for PatientCallFuture<M, T, E> {}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for PatientCallFuture<M, T, E> {
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { stage, due } = &mut *self;
+        loop {
+            match std::mem::replace(stage, Stage::Over) {
+                Stage::Ready(call) => {
+                    let (pid, method) = (call.pid(), call.method());
+                    *due = due.or_else(|| call.due());
+                    match CallFuture::begin(call.until(*due), context) {
+                        Ok((sent, is_polled)) => {
+                            *stage = Stage::Sent(sent);
+                            if is_polled {
+                                return Poll::Pending;
+                            }
+                        }
+                        Err(SendError { message, reason: SendFailure::Restarting(_) }) => {
+                            *stage = Stage::Pausing(Call::new(pid, method, message), Pause::new(pid, *due));
+                        }
+                        Err(refused) => return Poll::Ready(Err(refused.into())),
+                    }
+                }
+                Stage::Pausing(call, mut pause) => match pause.poll(context) {
+                    Poll::Pending => {
+                        *stage = Stage::Pausing(call, pause);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(true) => *stage = Stage::Ready(call),
+                    Poll::Ready(false) => return Poll::Ready(Err(CallError::Restarting)),
+                },
+                Stage::Sent(mut sent) => {
+                    let polled = Pin::new(&mut sent).poll(context);
+                    if polled.is_pending() {
+                        *stage = Stage::Sent(sent);
+                    }
+                    return polled;
+                }
+                Stage::Over => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// Between two attempts.
+struct Pause {
+    /// `None` if there may be a process by now.
+    wish: Option<Wish>,
+    limit: Timer,
+}
+
+impl Pause {
+    fn new(pid: Pid, due: Option<Moment>) -> Self {
+        Self { wish: wish(pid), limit: Timer::new(due.unwrap_or(Moment::NEVER)) }
+    }
+
+    /// Whether there may be a process by now; if not, the time is up.
+    fn poll(&mut self, context: &Context<'_>) -> Poll<bool> {
+        // In this order, so that one whose time is up at once has had one attempt, and a loop of attempts has an end.
+        if self.limit.poll(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        if let Some(wish) = &self.wish {
+            ready!(wish.poll(context.waker()));
+        }
+        Poll::Ready(true)
+    }
+}
+
+impl<M, T, E> fmt::Debug for PatientCall<M, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PatientCall").field(&self.0).finish()
+    }
+}
+
+impl<M, T, E> fmt::Debug for PatientCallFuture<M, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PatientCallFuture")
+    }
+}

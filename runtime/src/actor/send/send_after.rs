@@ -1,0 +1,338 @@
+//! Messages that are sent later, once or again and again, and the handle to take that back.
+
+use super::call::{Call, send};
+use crate::actor::tasks::time_source::keeper;
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
+use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey};
+use crate::errors::{SendError, SendFailure};
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::routing::router::gone;
+use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
+use std::fmt;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// The shortest period of a message that is sent again and again: less would keep a worker busy with it.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A message that is to be sent later. Dropping the handle changes nothing: the message is sent all the same.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::{Clock, Probe};
+/// use std::time::Duration;
+///
+/// let clock = Clock::manual();
+/// let runtime = Runtime::builder().clock(clock.clone()).build()?;
+/// let mut probe = Probe::<&str>::new(runtime.host())?;
+/// let late = probe.recipient().call("too late").send_after(Duration::from_secs(5))?;
+/// let soon = probe.recipient().call("in time").send_after(Duration::from_secs(60))?;
+/// assert!(soon.reset(Duration::from_secs(3)));
+/// assert_eq!(probe.expect_within(Duration::from_secs(3)), "in time");
+/// assert!(late.cancel());
+/// probe.expect_nothing_for(Duration::from_secs(3600));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Timer(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// It was sent at once.
+    Over,
+    Once(&'static dyn TimeKeeper, TimerKey),
+    Again(Arc<dyn Again>),
+}
+
+impl Timer {
+    /// Takes the message back, also if it is due. Gives whether it was still to be sent: if so, it never will be. Of one that
+    /// is sent again and again, no copy is sent from here on.
+    pub fn cancel(&self) -> bool {
+        match &self.0 {
+            Kind::Over => false,
+            Kind::Once(keeper, key) => keeper.forget(*key),
+            Kind::Again(again) => again.cancel(),
+        }
+    }
+
+    /// Makes the message due after `delay` from now instead; of one that is sent again and again, the next copy. Gives
+    /// whether it was still to be sent: one that has been sent, or cancelled, stays so.
+    pub fn reset(&self, delay: Duration) -> bool {
+        match &self.0 {
+            Kind::Over => false,
+            Kind::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.told()).after(delay)),
+            Kind::Again(again) => again.reset(delay),
+        }
+    }
+
+    /// Whether the message is still to be sent.
+    pub fn is_pending(&self) -> bool {
+        match &self.0 {
+            Kind::Over => false,
+            Kind::Once(keeper, key) => keeper.is_pending(*key),
+            Kind::Again(again) => again.is_pending(),
+        }
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("pending", &self.is_pending()).finish_non_exhaustive()
+    }
+}
+
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
+    /// Sends the message later, without an answer: at once for a `delay` of zero, never for `Duration::MAX`. The time is that
+    /// of the runtime whose process gets it. If the process has ended by then, or its mailbox is full, the message is a dead
+    /// letter; until then it is kept, unless it is cancelled, or the runtime shut down.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended already.
+    pub fn send_after(self, delay: Duration) -> Result<Timer, SendError<M>> {
+        let (pid, message) = (self.pid(), self.into_message());
+        if delay.is_zero() {
+            return send(pid, message).map(|()| Timer(Kind::Over));
+        }
+        let Some(keeper) = keeper(pid) else {
+            return Err(SendError { message, reason: gone(pid) });
+        };
+        let due = Moment::now_by(keeper.told()).after(delay);
+        // In a cell, so that it comes back if nobody keeps the time there.
+        let cell = Arc::new(Mutex::new(Some(message)));
+        let inside = cell.clone();
+        let send_now = move || {
+            let message = lock(&inside).take();
+            // There is nobody to give it back to.
+            if let Some(Err(refused)) = message.map(|message| in_manner(Manner::Late, || send(pid, message))) {
+                bury(pid, refused);
+            }
+        };
+        if let Some(key) = keeper.later(due, Box::new(send_now)) {
+            return Ok(Timer(Kind::Once(keeper, key)));
+        }
+        match lock(&cell).take() {
+            Some(message) => Err(SendError { message, reason: SendFailure::NoTimer(pid) }),
+            None => unreachable!("a timer that was refused does nothing"),
+        }
+    }
+
+    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended. A copy
+    /// that could not be sent when it was due, because all workers were busy, is not made up for, and one that finds the mailbox
+    /// full is a dead letter; the others come when they would have come anyway. A period of less than a millisecond is taken as one.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended already.
+    pub fn send_every(self, period: Duration) -> Result<Timer, SendError<M>>
+    where
+        M: Clone,
+    {
+        let (pid, message) = (self.pid(), self.into_message());
+        let Some(keeper) = keeper(pid) else {
+            return Err(SendError { message, reason: gone(pid) });
+        };
+        let period = period.max(SHORTEST);
+        let due = Moment::now_by(keeper.told()).after(period);
+        let state = Mutex::new(State::Sending(current_thread().id()));
+        let every = Arc::new(Every { pid, period, keeper, state });
+        let copy = message.clone();
+        if every.arm(due, copy) {
+            return Ok(Timer(Kind::Again(every)));
+        }
+        Err(SendError { message, reason: SendFailure::NoTimer(pid) })
+    }
+}
+
+/// Disposes of a message that there is nobody to give back to.
+fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>) {
+    let reason = match reason {
+        SendFailure::Full(_) => DeadLetterReason::Overflow,
+        _ => DeadLetterReason::Ended,
+    };
+    bring(DeadLetter { to, message: Payload::new(message), reason });
+}
+
+/// A message that is sent again and again, of whatever type.
+trait Again: Send + Sync {
+    fn cancel(&self) -> bool;
+    fn reset(&self, delay: Duration) -> bool;
+    fn is_pending(&self) -> bool;
+}
+
+struct Every {
+    pid: Pid,
+    period: Duration,
+    keeper: &'static dyn TimeKeeper,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// The next copy is due then.
+    Armed(TimerKey, Moment),
+    /// That thread sends a copy, and then sets the timer for the next.
+    Sending(ThreadId),
+    /// The process has ended, or it was cancelled.
+    Over,
+}
+
+impl Every {
+    /// Sets the timer that sends `message`. Gives whether there is somebody who keeps the time.
+    fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M) -> bool {
+        let this = self.clone();
+        // Under the lock, so that the timer does not fire before its key is here.
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Over) {
+            drop(state);
+            return true;
+        }
+        let key = self.keeper.later(due, Box::new(move || this.send(message)));
+        *state = key.map_or(State::Over, |key| State::Armed(key, due));
+        key.is_some()
+    }
+
+    fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M) {
+        /// It is over by a panic too, of the clone or of a drop: those who cancel it would wait for ever otherwise.
+        struct OverUnless<'a>(&'a Every, bool);
+        impl Drop for OverUnless<'_> {
+            fn drop(&mut self) {
+                if !self.1 {
+                    *lock(&self.0.state) = State::Over;
+                }
+            }
+        }
+        let mut goes_on = OverUnless(&self, false);
+        let next = message.clone();
+        let due = {
+            let mut state = lock(&self.state);
+            let State::Armed(_, due) = *state else { return };
+            *state = State::Sending(current_thread().id());
+            due
+        };
+        // What finds no room is missed, and a dead letter; what finds no process is the last.
+        let is_sent = match in_manner(Manner::Late, || send(self.pid, message)) {
+            Ok(()) => true,
+            Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
+                bury(self.pid, refused);
+                true
+            }
+            Err(_) => false,
+        };
+        // Counted from when it was due, so that the rate holds.
+        let regular = due.after(self.period);
+        let now = Moment::now_by(self.keeper.told());
+        let due = if regular >= now { regular } else { now.next_of(due, self.period) };
+        goes_on.1 = is_sent && self.arm(due, next);
+    }
+
+    /// The state, when no other thread is sending a copy.
+    fn settled(&self) -> MutexGuard<'_, State> {
+        loop {
+            let state = lock(&self.state);
+            match *state {
+                State::Sending(thread) if thread != current_thread().id() => {}
+                _ => return state,
+            }
+            drop(state);
+            yield_now();
+        }
+    }
+}
+
+impl Again for Every {
+    fn cancel(&self) -> bool {
+        let state = std::mem::replace(&mut *self.settled(), State::Over);
+        match state {
+            // Without the lock: the message is dropped.
+            State::Armed(key, _) => {
+                // Fails for one that is about to send, and finds the state over.
+                self.keeper.forget(key);
+                true
+            }
+            // From inside its own sending, by a waker: there is no next one.
+            State::Sending(_) => true,
+            State::Over => false,
+        }
+    }
+
+    fn reset(&self, delay: Duration) -> bool {
+        let due = Moment::now_by(self.keeper.told()).after(delay);
+        match &mut *self.settled() {
+            State::Armed(key, at) if self.keeper.reset(*key, due) => {
+                *at = due;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        !matches!(*lock(&self.state), State::Over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mailbox;
+    use crate::env::clock::{SharedMoment, Told};
+    use crate::sync::OnceLock;
+
+    type Alarm = (Moment, Box<dyn FnOnce() + Send>);
+
+    /// Keeps the time as a test says, which fires what is set when it likes.
+    struct Keeper {
+        now: &'static SharedMoment,
+        set: Mutex<Vec<Alarm>>,
+    }
+
+    static NOW: OnceLock<SharedMoment> = OnceLock::new();
+    static KEEPER: OnceLock<Keeper> = OnceLock::new();
+
+    impl TimeKeeper for Keeper {
+        fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+            lock(&self.set).push((due, action));
+            Some(TimerKey { place: 0, serial: 1 })
+        }
+
+        fn forget(&'static self, _: TimerKey) -> bool {
+            false
+        }
+
+        fn reset(&'static self, _: TimerKey, _: Moment) -> bool {
+            false
+        }
+
+        fn is_pending(&'static self, _: TimerKey) -> bool {
+            true
+        }
+
+        fn told(&self) -> Told {
+            Some(self.now)
+        }
+    }
+
+    /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for. (Mutations: in
+    /// `Every::send`, the next is due one period from now, or at once, or one period from when this was due.)
+    #[test]
+    fn a_copy_that_is_sent_late_leaves_the_others_where_they_were() {
+        let mut mailbox = Mailbox::new().unwrap();
+        let millis = Duration::from_millis;
+        let began = Moment::now();
+        let now = NOW.get_or_init(|| SharedMoment::new(began));
+        let keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
+        let state = Mutex::new(State::Sending(current_thread().id()));
+        let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), keeper, state });
+        assert!(every.arm(began.after(millis(10)), 7_u64));
+        // How late each is, and when the next one is due then.
+        for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
+            let (due, fire) = lock(&keeper.set).pop().expect("one is always set");
+            keeper.now.store(due.after(millis(late)));
+            fire();
+            assert_eq!(mailbox.receive().take::<u64>().unwrap(), 7);
+            let set: Vec<_> = lock(&keeper.set).iter().map(|(due, _)| due.since(began)).collect();
+            assert_eq!(set, [millis(next)], "after one that was {late} ms late");
+        }
+        assert!(every.is_pending());
+    }
+}

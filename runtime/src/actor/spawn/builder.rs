@@ -1,0 +1,351 @@
+//! How a process is spawned: options, then the entry by its name.
+
+use super::get_or_spawn::Wanted;
+use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::context::Context;
+use crate::actor::definition::entry::{Begin, EntryFuture, Pending, Start, pending};
+use crate::actor::definition::kind::KindOf;
+use crate::actor::definition::spawn_core::{Beginning, Source, SpawnCore};
+use crate::actor::handle::address::Address;
+use crate::actor::machine::state_machine::Machine;
+use crate::actor::tasks::outside::Ending;
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::host::Host;
+use crate::engine::lifecycle::spawn::{Birth, Options};
+use crate::env::clock::instant_now;
+use crate::errors::{InitError, RunError, SpawnError};
+use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::EndWaiter;
+use crate::process::guardian::Guardian;
+use crate::sync::Arc;
+use crate::util::oneshot::Oneshot;
+use std::any::TypeId;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+/// A process that is about to be spawned: say what it should have, then call one of its entries by name.
+///
+/// A sync entry gives the process's [`Address`], an async one a [`Running`], from which its result can be had.
+#[must_use = "nothing is spawned until an entry is called, such as `.serve(…)`"]
+pub struct Spawn<P: Actor> {
+    entries: P::Entries,
+}
+
+impl<P: Actor> Spawn<P> {
+    /// One whose state is here.
+    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self
+    where
+        P: Mobile,
+    {
+        Self::of(host, place, Source::Here(process, spawn_on_workers))
+    }
+
+    /// One whose state is made on a thread of its own.
+    pub(crate) fn pinned(
+        host: &'static Host,
+        place: &'static Location<'static>,
+        make: impl FnOnce() -> P + Send + 'static,
+    ) -> Self {
+        Self::of(host, place, Source::Pinned(Box::new(make)))
+    }
+
+    fn of(host: &'static Host, place: &'static Location<'static>, source: Source<P>) -> Self {
+        let (source, options) = (Cell::new(Some(source)), RefCell::default());
+        Self { entries: P::entries(SpawnCore { host, place, source, options }) }
+    }
+
+    fn option(mut self, set: impl FnOnce(&mut Options)) -> Self {
+        set(P::spawn_core(&mut self.entries).options.get_mut().get_or_insert_default());
+        self
+    }
+
+    /// Registers the process under a name on its host. The name is free before anyone hears of the process's end.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        self.option(|options| options.name = Some(name.into()))
+    }
+
+    /// Links the process with the one that spawns it, before it runs: see [`Pid::link`].
+    pub fn linked(self) -> Self {
+        self.option(|options| options.bound.linked = true)
+    }
+
+    /// The process that spawns this one gets a [`Down`](crate::Down) when it ends, however soon: see [`Pid::monitor`].
+    pub fn monitored(self) -> Self {
+        self.option(|options| options.bound.monitored = true)
+    }
+
+    /// The process is told to end, with reason [`Shutdown`](ExitReason::Shutdown), when the one that spawns it has ended, for
+    /// whatever reason. The other way nothing is told.
+    pub fn owned(self) -> Self {
+        self.option(|options| options.bound.owned = true)
+    }
+
+    /// If a process has that name already, takes that one in place of this, which is dropped: of many that do so at the same
+    /// time one spawns. All that is said of the spawn besides, such as `linked`, is of a process that is spawned; one that is
+    /// found may still be in its start.
+    ///
+    /// For entries that are not async. What an async entry gives belongs to whoever has spawned it, so there the name is
+    /// taken: the error is [`SpawnError::Name`], with the holder in it.
+    ///
+    /// ```
+    /// # use postroom::prelude::*;
+    /// # #[process]
+    /// # #[derive(Default)]
+    /// # struct Cache;
+    /// # #[process]
+    /// # impl Cache { #[entry] fn serve(&mut self) {} }
+    /// # let runtime = Runtime::new()?;
+    /// let first = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
+    /// let second = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
+    /// assert_eq!(first, second);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The entry gives [`SpawnError::NameType`] if the process that has the name is of another type.
+    pub fn or_existing(self) -> Self {
+        self.option(|options| options.or_existing = true)
+    }
+
+    /// Gives the process a text that people see in [`info`](Pid::info) and in statistics.
+    pub fn label(self, label: impl Into<Arc<str>>) -> Self {
+        self.option(|options| options.label = Some(label.into()))
+    }
+
+    /// Gives the mailbox a bound of its own: see [`Bound`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`], are
+    /// refused.
+    pub fn mailbox(self, bound: Bound) -> Self {
+        self.option(|options| options.mailbox = Some(bound))
+    }
+
+    /// Gives the process, and all that it spawns, a value to be had with [`Context::value`].
+    pub fn value<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.option(|options| {
+            options.values.insert(TypeId::of::<T>(), Arc::new(value));
+        })
+    }
+
+    /// Somebody looks after the process.
+    pub(crate) fn guarded(self, guardian: Option<Arc<dyn Guardian>>) -> Self {
+        if guardian.is_none() {
+            return self;
+        }
+        self.option(|options| options.guardian = guardian)
+    }
+
+    /// Starts at an entry that was known by its text only.
+    pub(crate) fn start_at(mut self, start: Start<P>) -> Result<Pid, SpawnError> {
+        P::spawn_core(&mut self.entries).start(start)
+    }
+}
+
+impl<P: Actor> Deref for Spawn<P> {
+    type Target = P::Entries;
+
+    fn deref(&self) -> &P::Entries {
+        &self.entries
+    }
+}
+
+impl<P: Actor> SpawnCore<P> {
+    fn birth(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> Birth {
+        let options = self.options.take();
+        Birth { kind: KindOf::<P>::KIND, entry: &P::ENTRIES[entry].name, place: self.place, options, result }
+    }
+
+    fn take(&self) -> Result<Source<P>, SpawnError> {
+        self.source.take().ok_or(SpawnError::Used)
+    }
+
+    /// Starts at sync entry number `entry`.
+    pub fn start_sync(
+        &self,
+        entry: usize,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
+    ) -> Result<Address<P>, SpawnError> {
+        let wanted = Wanted::of(self.options.borrow().as_deref(), KindOf::<P>::KIND);
+        let pid = match wanted {
+            None => self.spawn_sync(entry, None, begin)?,
+            wanted => Wanted::or_spawn(wanted, self.host, || self.spawn_sync(entry, None, begin))?,
+        };
+        Ok(Address::new(pid))
+    }
+
+    #[inline]
+    fn spawn_sync(
+        &self,
+        entry: usize,
+        result: Option<Arc<dyn EndWaiter>>,
+        begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
+    ) -> Result<Pid, SpawnError> {
+        match self.take()? {
+            Source::Here(process, begins) => {
+                let mut begin = Some(begin);
+                let mut begin = |process: &mut P, context: &mut Context<P>| {
+                    begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
+                };
+                begins(self.host, &mut self.birth(entry, result), process, Beginning::Sync(&mut begin))
+            }
+            Source::Pinned(make) => {
+                let mut birth = self.birth(entry, result);
+                self.host.spawn_pinned(
+                    &mut birth,
+                    || Machine::new(make()),
+                    |machine, ctx| machine.start_sync(ctx, begin),
+                )
+            }
+        }
+    }
+
+    /// Starts at async entry number `entry`.
+    pub fn start_async<T: Send + 'static, E: Send + 'static>(
+        &self,
+        entry: usize,
+        begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E> + Send + 'static,
+    ) -> Result<Running<P, T, E>, SpawnError> {
+        let ending = Arc::new(Ending(Oneshot::new()));
+        let begin = |process, context| pending(begin(process, context));
+        let pid = self.spawn_future(entry, Some(ending.clone()), begin)?;
+        Ok(Running::of(pid, ending))
+    }
+
+    fn spawn_future(
+        &self,
+        entry: usize,
+        result: Option<Arc<dyn EndWaiter>>,
+        begin: impl FnOnce(P, Context<P>) -> Pending<P> + Send + 'static,
+    ) -> Result<Pid, SpawnError> {
+        match self.take()? {
+            Source::Here(process, begins) => {
+                let mut begin = Some(begin);
+                let mut begin = |process, context| {
+                    let Some(begin) = begin.take() else { unreachable!("a process starts once") };
+                    begin(process, context)
+                };
+                begins(self.host, &mut self.birth(entry, result), process, Beginning::Future(&mut begin))
+            }
+            Source::Pinned(make) => {
+                let mut birth = self.birth(entry, result);
+                self.host.spawn_pinned(
+                    &mut birth,
+                    || Machine::new(make()),
+                    |machine, ctx| machine.start_future(ctx, begin),
+                )
+            }
+        }
+    }
+
+    fn start(&self, start: Start<P>) -> Result<Pid, SpawnError> {
+        match start.begin {
+            Begin::Sync(begin) => self.spawn_sync(start.index, None, begin),
+            Begin::Future(begin) => self.spawn_future(start.index, None, begin),
+        }
+    }
+}
+
+/// Spawns a process that any worker may run.
+fn spawn_on_workers<P: Mobile>(
+    host: &'static Host,
+    birth: &mut Birth,
+    process: P,
+    beginning: Beginning<'_, P>,
+) -> Result<Pid, SpawnError> {
+    let machine = Machine::new(process);
+    match beginning {
+        Beginning::Sync(begin) => host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin)),
+        Beginning::Future(begin) => host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, begin)),
+    }
+}
+
+/// A process that will have a result, and the right to it: that of an async entry, or what a hand-written process is
+/// [`done_with`](crate::StepOutput::done_with). Dropping it leaves the process alone.
+pub struct Running<P, T = (), E = Infallible> {
+    pid: Pid,
+    ending: Arc<Ending>,
+    process: PhantomData<fn() -> P>,
+    result: PhantomData<fn() -> Result<T, E>>,
+}
+
+impl<P: Actor, T, E> Running<P, T, E> {
+    /// The address of the process.
+    pub fn address(&self) -> Address<P> {
+        Address::new(self.pid)
+    }
+}
+
+impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
+    pub(crate) fn of(pid: Pid, ending: Arc<Ending>) -> Self {
+        Self { pid, ending, process: PhantomData, result: PhantomData }
+    }
+
+    /// The PID of the process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Blocks the thread until the process has ended, and gives the result of the entry.
+    ///
+    /// # Errors
+    /// The entry's own error, or why the process ended without a result.
+    pub fn wait(self) -> Result<T, RunError<E>> {
+        match while_blocked(|| self.ending.0.wait(None)) {
+            Some((reason, result)) => outcome(reason, result),
+            None => Err(RunError::Ended(ExitReason::Gone)),
+        }
+    }
+
+    /// The same, for a while; the running process comes back if it has not ended by then.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Result<T, RunError<E>>, Self> {
+        let until = instant_now().checked_add(timeout);
+        match while_blocked(|| self.ending.0.wait(until)) {
+            Some((reason, result)) => Ok(outcome(reason, result)),
+            None => Err(self),
+        }
+    }
+}
+
+fn outcome<T: Send + 'static, E: Send + 'static>(
+    reason: ExitReason,
+    result: Option<Payload>,
+) -> Result<T, RunError<E>> {
+    match result.map(Payload::take::<Result<T, E>>) {
+        Some(Ok(result)) => result.map_err(RunError::Failed),
+        // A hand-written process is done with a value, not with a result.
+        Some(Err(value)) => value.take().map_err(|_| RunError::Ended(reason)),
+        None => Err(RunError::Ended(reason)),
+    }
+}
+
+impl<P, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
+    type Output = Result<T, RunError<E>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.ending.0.poll(context.waker()).map(|(reason, result)| outcome(reason, result))
+    }
+}
+
+impl<P: Actor> fmt::Debug for Spawn<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spawn<{}>", P::NAME)
+    }
+}
+
+impl<P, T, E> fmt::Debug for Running<P, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Running<{}>{}", std::any::type_name::<P>(), self.pid)
+    }
+}

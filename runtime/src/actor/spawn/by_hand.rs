@@ -1,0 +1,216 @@
+//! How a hand-written process is spawned: options, then an entry, known by its text.
+
+use super::builder::Running;
+use super::get_or_spawn::Wanted;
+use crate::actor::tasks::outside::Ending;
+use crate::engine::host::Host;
+use crate::engine::lifecycle::spawn::{Birth, First, Options};
+use crate::engine::pinned::note_entry;
+use crate::errors::SpawnError;
+use crate::mailbox::bound::Bound;
+use crate::mailbox::payload::Payloads;
+use crate::pid::Pid;
+use crate::process::Process;
+use crate::process::control::EndWaiter;
+use crate::process::guardian::Guardian;
+use crate::process::kind::KindOfProcess;
+use crate::sync::Arc;
+use crate::util::oneshot::Oneshot;
+use std::any::TypeId;
+use std::fmt;
+use std::panic::Location;
+
+/// A hand-written [`Process`] that is about to be spawned.
+#[must_use = "nothing is spawned until `.start(…)`"]
+pub struct SpawnProcess<P: Process> {
+    host: &'static Host,
+    place: &'static Location<'static>,
+    source: SourceByHand<P>,
+    options: Option<Box<Options>>,
+}
+
+/// Where the state of a hand-written process comes from.
+enum SourceByHand<P> {
+    /// It is here, and what starts it.
+    Here(P, BeginByHand<P>),
+    /// It is made on a thread of its own.
+    Pinned(Box<dyn FnOnce() -> P + Send>),
+}
+
+/// Spawns a hand-written process at an entry, with its inputs.
+type BeginByHand<P> = fn(&'static Host, &mut Birth, P, &str, Payloads) -> Result<Pid, SpawnError>;
+
+impl<P: Process> SpawnProcess<P> {
+    /// One whose state is here.
+    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self
+    where
+        P: Send,
+    {
+        let begin: BeginByHand<P> = |host, birth, process, entry, input| {
+            host.spawn(birth, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
+        };
+        Self { host, place, source: SourceByHand::Here(process, begin), options: None }
+    }
+
+    /// One whose state is made on a thread of its own.
+    pub(crate) fn pinned(
+        host: &'static Host,
+        place: &'static Location<'static>,
+        make: impl FnOnce() -> P + Send + 'static,
+    ) -> Self {
+        Self { host, place, source: SourceByHand::Pinned(Box::new(make)), options: None }
+    }
+
+    /// As [`Spawn::named`](crate::Spawn::named).
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.options.get_or_insert_default().name = Some(name.into());
+        self
+    }
+
+    /// As [`Spawn::linked`](crate::Spawn::linked).
+    pub fn linked(mut self) -> Self {
+        self.options.get_or_insert_default().bound.linked = true;
+        self
+    }
+
+    /// As [`Spawn::monitored`](crate::Spawn::monitored).
+    pub fn monitored(mut self) -> Self {
+        self.options.get_or_insert_default().bound.monitored = true;
+        self
+    }
+
+    /// As [`Spawn::owned`](crate::Spawn::owned).
+    pub fn owned(mut self) -> Self {
+        self.options.get_or_insert_default().bound.owned = true;
+        self
+    }
+
+    /// As [`Spawn::or_existing`](crate::Spawn::or_existing), for [`start`](Self::start) and [`start_at`](Self::start_at).
+    pub fn or_existing(mut self) -> Self {
+        self.options.get_or_insert_default().or_existing = true;
+        self
+    }
+
+    /// As [`Spawn::label`](crate::Spawn::label).
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.options.get_or_insert_default().label = Some(label.into());
+        self
+    }
+
+    /// As [`Spawn::mailbox`](crate::Spawn::mailbox).
+    pub fn mailbox(mut self, bound: Bound) -> Self {
+        self.options.get_or_insert_default().mailbox = Some(bound);
+        self
+    }
+
+    /// As [`Spawn::value`](crate::Spawn::value).
+    pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.options.get_or_insert_default().values.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Somebody looks after the process.
+    pub(crate) fn guarded(mut self, guardian: Option<Arc<dyn Guardian>>) -> Self {
+        if guardian.is_some() {
+            self.options.get_or_insert_default().guardian = guardian;
+        }
+        self
+    }
+
+    /// A request to stop comes to the process as a cancel with reason `Normal`.
+    pub(crate) fn told_to_stop(mut self) -> Self {
+        self.options.get_or_insert_default().told_to_stop = true;
+        self
+    }
+
+    /// Starts at the first of the process's entries, without inputs.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn start(self) -> Result<Pid, SpawnError> {
+        self.spawn(None, Payloads::new())
+    }
+
+    /// Starts at `entry`.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
+        self.spawn(Some(entry), input)
+    }
+
+    fn spawn(self, entry: Option<&str>, input: Payloads) -> Result<Pid, SpawnError> {
+        let wanted = Wanted::of(self.options.as_deref(), KindOfProcess::<P>::KIND);
+        Wanted::or_spawn(wanted, self.host, || self.begin(entry, input, None))
+    }
+
+    /// Starts at the first of the process's entries a process that will be
+    /// [`done_with`](crate::StepOutput::done_with) a `T`.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn run<T: Send + 'static>(self) -> Result<Running<P, T>, SpawnError> {
+        self.begin_running(None, Payloads::new())
+    }
+
+    /// Starts at `entry` a process that will be [`done_with`](crate::StepOutput::done_with) a `T`.
+    ///
+    /// # Errors
+    /// See [`SpawnError`].
+    pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
+        self.begin_running(Some(entry), input)
+    }
+
+    fn begin_running<T: Send + 'static>(
+        self,
+        entry: Option<&str>,
+        input: Payloads,
+    ) -> Result<Running<P, T>, SpawnError> {
+        let ending = Arc::new(Ending(Oneshot::new()));
+        let pid = self.begin(entry, input, Some(ending.clone()))?;
+        Ok(Running::of(pid, ending))
+    }
+
+    /// Starts at `entry`, or at the first one.
+    fn begin(
+        self,
+        entry: Option<&str>,
+        input: Payloads,
+        result: Option<Arc<dyn EndWaiter>>,
+    ) -> Result<Pid, SpawnError> {
+        let Self { host, place, source, options } = self;
+        let birth = |entry| Birth { kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        match source {
+            SourceByHand::Here(process, begin) => {
+                let (name, known) = entry_of(&process, entry);
+                begin(host, &mut birth(known), process, name, input)
+            }
+            SourceByHand::Pinned(make) => {
+                let entry = entry.map(str::to_owned);
+                host.spawn_pinned(&mut birth(UNKNOWN), make, move |process, ctx| {
+                    let (name, known) = entry_of(process, entry.as_deref());
+                    if let Some(pid) = ctx.pid() {
+                        note_entry(pid, known);
+                    }
+                    process.init(ctx, name, input).map(|()| First::Step)
+                })
+            }
+        }
+    }
+}
+
+/// The entry of a hand-written process that knows none of that name.
+const UNKNOWN: &&str = &"?";
+
+/// The name to start at, and the entry that it is.
+fn entry_of<'a, P: Process>(process: &P, asked: Option<&'a str>) -> (&'a str, &'static &'static str) {
+    let has = process.entries();
+    let name = asked.unwrap_or_else(|| has.first().copied().unwrap_or("main"));
+    (name, has.iter().find(|known| **known == name).unwrap_or(UNKNOWN))
+}
+
+impl<P: Process> fmt::Debug for SpawnProcess<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SpawnProcess<{}>", std::any::type_name::<P>())
+    }
+}

@@ -1,0 +1,257 @@
+//! What async code can wait for besides calls: time, commands, the wish that the process should end.
+
+use super::current;
+use super::pending::{Answer, CancelWait, WaitKey, Waits};
+use super::waker::{self, Owner, foreign_waker};
+use crate::call::command::Command;
+use crate::engine::context::local::with_current;
+use crate::engine::lifecycle::spawn::current_host;
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
+use crate::errors::{CallError, CommandError, Elapsed};
+use crate::exit::ExitReason;
+use crate::mailbox::payload::Payload;
+use crate::sync::Arc;
+use crate::time::timekeeper::timekeeper;
+use crate::util::oneshot::Oneshot;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::ops::DerefMut;
+use std::pin::{Pin, pin};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+/// Ends here if the process was told to end while it could not.
+async fn end_if_cancelled() {
+    poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
+}
+
+/// A future's row in the table of the process that polls it.
+struct Row {
+    key: Option<WaitKey>,
+    owner: Owner,
+}
+
+impl Row {
+    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<Answer>> {
+        let Some(key) = self.key else {
+            return Poll::Pending;
+        };
+        let mut waker = foreign_waker(context, self.owner);
+        let polled = current::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, &mut waker)));
+        polled.flatten().unwrap_or(Poll::Pending)
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let _unseen = current::with(|waits| waits.is_of(self.owner).then(|| waits.forget(key)));
+        }
+    }
+}
+
+/// A row, filled in by `begin` in the table of the process that polls for the first time.
+fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
+    let made = current::with(|waits| {
+        let owner = waits.owner();
+        let key = waits.add_future();
+        begin(waits, key);
+        Row { key: Some(key), owner }
+    });
+    made.unwrap_or(Row { key: None, owner: None })
+}
+
+pub(crate) async fn sleep(duration: Duration) {
+    if !duration.is_zero() {
+        fired(Moment::now().after(duration)).await;
+    }
+}
+
+pub(crate) async fn sleep_until(due: Moment) {
+    if due > Moment::now() {
+        fired(due).await;
+    }
+}
+
+/// Waits until a timer fires.
+async fn fired(due: Moment) {
+    let mut timer = Timer::new(due);
+    poll_fn(|context| timer.poll(context)).await;
+}
+
+/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or for whoever else does.
+pub(crate) struct Timer {
+    due: Moment,
+    set: Option<Set>,
+}
+
+enum Set {
+    Row(Row),
+    Elsewhere(Elsewhere),
+}
+
+impl Timer {
+    pub(crate) fn new(due: Moment) -> Self {
+        Self { due, set: None }
+    }
+
+    /// Whether it has fired; not to be asked after that.
+    pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
+        let set = self.set.get_or_insert_with(|| {
+            if current::with(|waits| current::is_polled(waits.life(), context)) == Some(true) {
+                Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
+            } else {
+                Set::Elsewhere(Elsewhere::new(self.due))
+            }
+        });
+        match set {
+            Set::Row(row) => row.poll(context).map(|_| ()),
+            Set::Elsewhere(timer) => timer.fired.poll(context.waker()),
+        }
+    }
+}
+
+/// A timer of a task of some other executor, or of one that a method waits in.
+struct Elsewhere {
+    fired: Arc<Oneshot<()>>,
+    key: Option<TimerKey>,
+    keeper: &'static dyn TimeKeeper,
+}
+
+impl Elsewhere {
+    fn new(due: Moment) -> Self {
+        // By the system's time, but for a thread that goes by another.
+        let told = current_host().filter(|_| is_told());
+        let keeper = told.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
+        let fired = Arc::new(Oneshot::new());
+        let fire = fired.clone();
+        let set = || keeper.later(due, Box::new(move || _ = fire.put(())));
+        let key = if due < Moment::NEVER { set() } else { None };
+        Self { fired, key, keeper }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let _was_pending = self.keeper.forget(key);
+        }
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("due", &self.due).finish_non_exhaustive()
+    }
+}
+
+/// `future`, unless it takes longer than that; zero polls it once.
+pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let (mut future, mut limit) = (pin!(future), pin!(sleep(duration)));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => limit.as_mut().poll(context).map(|()| Err(Elapsed(duration))),
+    })
+    .await
+}
+
+/// When nothing more is to be waited for, of whoever waits for a message: what is in the mailbox by then still counts.
+pub(crate) struct Patience<S>(Option<Pin<S>>);
+
+impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
+    /// With the sleep that it lasts for.
+    pub(crate) fn new(limit: Pin<S>) -> Self {
+        Self(Some(limit))
+    }
+
+    /// Whether it is over; asked after a look for a message that found none.
+    pub(crate) fn is_over(&mut self, context: &mut TaskContext<'_>) -> bool {
+        if let Some(limit) = &mut self.0 {
+            if limit.as_mut().poll(context).is_pending() {
+                return false;
+            }
+            self.0 = None;
+            // Now, and not before: the machine is to look into the mailbox after this.
+            current::peek(|waits| waits.seen_empty = false);
+        } else if current::peek(|waits| waits.seen_empty) == Some(true) {
+            return true;
+        }
+        // Polled again until the machine has found a message or an empty mailbox.
+        context.waker().wake_by_ref();
+        false
+    }
+}
+
+pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, CommandError> {
+    let name = std::any::type_name::<C>();
+    let mut caller = None;
+    let row = row(|waits, key| caller = waits.caller(key, None));
+    let Some(caller) = caller else {
+        return Err(CommandError::Unregistered { command: name });
+    };
+    // Out of the look at the thread's context: a handler may wait, and lend it.
+    if let Some(host) = with_current(|context| context.map(|context| context.host)) {
+        host.dispatch(Payload::new(command), caller);
+    }
+    let answer = poll_fn(|context| row.poll(context)).await;
+    match answer.unwrap_or(Err(CommandError::Dropped)) {
+        Ok(value) => value.take::<C::Output>().map_err(|_| CommandError::Dropped),
+        Err(CommandError::Call(CallError::Dropped)) => Err(CommandError::Dropped),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until the process is told to end. The process's table knows of it as long as it lives, wherever it is dropped.
+struct Cancelled(Option<Arc<CancelWait>>);
+
+pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
+    Cancelled(None)
+}
+
+impl Future for Cancelled {
+    type Output = ExitReason;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<ExitReason> {
+        let reason = current::peek(|waits| waits.cancelled.clone());
+        if let Some(reason) = reason.flatten() {
+            return Poll::Ready(reason);
+        }
+        let wait = self.0.get_or_insert_with(|| {
+            let wait = Arc::new(CancelWait::default());
+            current::with(|waits| waits.add_cancel_wait(&wait));
+            wait
+        });
+        wait.keep(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Holds off the end of a process that is told to end, as long as it lives.
+struct Shield {
+    /// One of those that the table counts.
+    held: Option<Arc<()>>,
+    owner: Owner,
+}
+
+impl Shield {
+    fn raise() -> Self {
+        let raised = current::with(|waits| (waits.shield(), waits.owner()));
+        raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
+    }
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        // Before the wake: who looks then finds it gone.
+        self.held = None;
+        waker::wake(self.owner);
+    }
+}
+
+pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
+    let shield = Shield::raise();
+    let output = future.await;
+    drop(shield);
+    end_if_cancelled().await;
+    output
+}

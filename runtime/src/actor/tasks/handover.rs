@@ -1,0 +1,31 @@
+//! What a process takes along when it hands its state to another definition.
+
+use super::current::Seat;
+use crate::exit::ExitReason;
+use crate::process::handover::{Refusal, Request, Successor};
+use std::any::Any;
+
+/// What makes the new state of the old one.
+type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(Seat) -> Successor>, ExitReason> + Send>;
+
+/// A wish that a process of type `P` hands its state over. Dropped, it was heard by none: its parts tell whoever asked.
+pub(crate) struct Handover<P> {
+    /// Makes the new state of the old one, then the new definition of what the process waits for; or says why the process
+    /// is to end.
+    pub(crate) make: Make<P>,
+    pub(crate) refuse: Box<dyn FnOnce(Refusal) + Send>,
+}
+
+impl<P: 'static> Request for Handover<P> {
+    fn refuse(self: Box<Self>, refusal: Refusal) {
+        (self.refuse)(refusal);
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

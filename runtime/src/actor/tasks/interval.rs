@@ -1,0 +1,86 @@
+//! Ticks.
+
+use super::awaits::{Timer, sleep_until};
+use crate::env::clock::Moment;
+use futures_core::Stream;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// What an [`Interval`] does about ticks that nobody was there for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missed {
+    /// They are left out; the next tick comes when it would have come anyway.
+    #[default]
+    Skip,
+    /// They come at once, one after the other.
+    Burst,
+    /// The next tick comes one period after this late one.
+    Delay,
+}
+
+/// Ticks, to be awaited one by one or taken as a [`Stream`] that never ends. See
+/// [`Context::interval`](crate::actor::definition::context::Context::interval).
+#[derive(Debug)]
+pub struct Interval {
+    next: Moment,
+    period: Duration,
+    missed: Missed,
+    /// That of the next tick, for whoever takes the ticks as a stream.
+    timer: Option<Timer>,
+}
+
+impl Interval {
+    pub(crate) fn new(period: Duration) -> Self {
+        let period = period.max(Duration::from_nanos(1));
+        Self { next: Moment::now().after(period), period, missed: Missed::default(), timer: None }
+    }
+
+    /// What to do about ticks that nobody was there for.
+    #[must_use]
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// Waits for the next tick. Safe to cancel: the tick is not lost.
+    pub async fn tick(&mut self) {
+        sleep_until(self.next).await;
+        self.ticked();
+    }
+
+    /// A tick is over: when is the next?
+    fn ticked(&mut self) {
+        let now = Moment::now();
+        let regular = self.next.after(self.period);
+        self.next = match self.missed {
+            Missed::Burst => regular,
+            Missed::Delay => now.after(self.period),
+            Missed::Skip if regular >= now => regular,
+            Missed::Skip => {
+                let period = self.period.as_nanos();
+                let missed = now.since(self.next).as_nanos() / period;
+                let skipped = u64::try_from(period * (missed + 1)).unwrap_or(u64::MAX);
+                self.next.after(Duration::from_nanos(skipped))
+            }
+        };
+    }
+}
+
+/// As [`Interval::tick`].
+impl Stream for Interval {
+    type Item = ();
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<()>> {
+        if self.next > Moment::now() {
+            let next = self.next;
+            let timer = self.timer.get_or_insert_with(|| Timer::new(next));
+            if timer.poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.timer = None;
+        self.ticked();
+        Poll::Ready(Some(()))
+    }
+}

@@ -1,0 +1,30 @@
+//! Answers to whoever is no process: threads, tasks of other executors.
+
+use super::pending::Answer;
+use crate::call::caller::Outside;
+use crate::exit::ExitReason;
+use crate::mailbox::payload::Payload;
+use crate::process::control::EndWaiter;
+use crate::util::oneshot::Oneshot;
+
+/// Someone outside who called.
+pub(crate) struct OutsideCall(pub(crate) Oneshot<Answer>);
+
+impl Outside for OutsideCall {
+    fn answer(&self, result: Answer) {
+        self.0.put(result);
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.0.is_abandoned()
+    }
+}
+
+/// Someone who waits for the end of a process.
+pub(crate) struct Ending(pub(crate) Oneshot<(ExitReason, Option<Payload>)>);
+
+impl EndWaiter for Ending {
+    fn ended(&self, reason: &ExitReason, result: Option<Payload>) {
+        self.0.put((reason.clone(), result));
+    }
+}

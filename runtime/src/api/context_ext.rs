@@ -1,0 +1,71 @@
+//! What a context can do that needs to know what kind of process it belongs to, and where that runs.
+
+use super::runtime::Host;
+use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::context::Context;
+use crate::actor::handle::address::Address;
+use crate::actor::spawn::builder::Spawn;
+use crate::actor::spawn::by_hand::SpawnProcess;
+use crate::process::Process;
+
+impl<P: Actor> Context<P> {
+    /// The process's own address.
+    ///
+    /// # Panics
+    /// As [`Context::pid`].
+    pub fn address(&self) -> Address<P> {
+        Address::new(self.pid())
+    }
+
+    /// The host that it runs on; `None` if its machine is driven by hand.
+    pub fn host(&self) -> Option<Host> {
+        Host::current()
+    }
+
+    /// Spawns a process on the same host. See [`Spawn`].
+    ///
+    /// # Panics
+    /// In a machine that is driven by hand.
+    #[track_caller]
+    pub fn spawn<Q>(&self, process: Q) -> Spawn<Q>
+    where
+        Q: Mobile,
+    {
+        self.host_or_panic().spawn(process)
+    }
+
+    /// Spawns a process with a thread of its own on the same host. See [`Host::spawn_pinned`].
+    ///
+    /// # Panics
+    /// In a machine that is driven by hand.
+    #[track_caller]
+    pub fn spawn_pinned<Q: Actor>(&self, make: impl FnOnce() -> Q + Send + 'static) -> Spawn<Q> {
+        self.host_or_panic().spawn_pinned(make)
+    }
+
+    /// Spawns a process that is a hand-written [`Process`]. See [`SpawnProcess`].
+    ///
+    /// # Panics
+    /// In a machine that is driven by hand.
+    #[track_caller]
+    pub fn spawn_process<Q: Process + Send>(&self, process: Q) -> SpawnProcess<Q> {
+        self.host_or_panic().spawn_process(process)
+    }
+
+    /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
+    ///
+    /// # Panics
+    /// In a machine that is driven by hand.
+    #[track_caller]
+    pub fn spawn_process_pinned<Q: Process>(&self, make: impl FnOnce() -> Q + Send + 'static) -> SpawnProcess<Q> {
+        self.host_or_panic().spawn_process_pinned(make)
+    }
+
+    #[track_caller]
+    pub(crate) fn host_or_panic(&self) -> Host {
+        match Host::current() {
+            Some(host) => host,
+            None => panic!("a process that is driven by hand has no host"),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A mailbox for whoever is no process: threads, tests, tasks of other executors.
+
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::call::package::{Package, Refused};
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::lifecycle::exit::tell_bound;
+use crate::env::clock::{TimeKeeper, instant_now};
+use crate::env::program::{HOSTLESS, this_node};
+use crate::errors::SpawnError;
+use crate::exit::ExitReason;
+use crate::links::message::{Bond, Ear};
+use crate::links::registrations::MEMBERSHIPS;
+use crate::mailbox::node::Kind;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::{Control, Join};
+use crate::routing::router::{Receiver, route};
+use crate::slots::{Home, Keeper, TABLE, Token};
+use crate::sync::{Mutex, OnceLock, lock, yield_now};
+use crate::util::oneshot::{block_on, block_on_until};
+use crate::util::panics::{Site, dispose, ignore};
+use futures_core::Stream;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A mailbox with a PID of its own, owned by a thread or a task.
+///
+/// Processes send to it as to any PID, and what it receives it can answer. Dropping it makes its PID unroutable; what it
+/// has not received is dead letters, whose callers are told.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::Mailbox;
+///
+/// let mut mailbox = Mailbox::new()?;
+/// let runtime = Runtime::new()?;
+/// runtime.send(mailbox.pid(), "hello".to_string())?;
+/// assert_eq!(mailbox.receive().take::<String>().ok().as_deref(), Some("hello"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Mailbox {
+    owner: &'static Owner,
+    pid: Pid,
+    /// Who waits for the end of the mailbox.
+    joined: Vec<Join>,
+}
+
+/// The record that stands where a process has its host. Recycled, never freed, as those.
+struct Owner {
+    hand: Mutex<Hand>,
+    home: OnceLock<&'static Home>,
+    /// Who keeps the time for the mailbox: a thread keeps none.
+    time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
+}
+
+#[derive(Default)]
+struct Hand {
+    /// The mailbox's token, unless it is laid down.
+    token: Option<Token>,
+    /// Who waits for it.
+    waker: Option<Waker>,
+}
+
+static UNUSED: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
+
+/// The token of a mailbox while its owner uses it: it goes back into the hand, also by a panic.
+struct InUse {
+    owner: &'static Owner,
+    /// None only when it has been laid down, or is about to be dropped.
+    token: Option<Token>,
+}
+
+impl InUse {
+    fn token(&mut self) -> &mut Token {
+        self.token.as_mut().unwrap_or_else(|| unreachable!("it is in use"))
+    }
+
+    /// Lays the token down until something arrives. Gives whether it could be.
+    fn lay_idle(mut self) -> bool {
+        self.token = self.token.take().and_then(Token::lay_idle);
+        self.token.is_none()
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            lock(&self.owner.hand).token = Some(token.put_down());
+        }
+    }
+}
+
+impl Keeper for Owner {
+    fn wake(&'static self, token: Token) {
+        let mut hand = lock(&self.hand);
+        hand.token = Some(token);
+        let waker = hand.waker.take();
+        drop(hand);
+        if let Some(waker) = waker {
+            // Its executor's code, which whoever sends is no part of.
+            ignore(Site::MailboxWaker, || waker.wake());
+        }
+    }
+
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        *lock(&self.time_keeper)
+    }
+}
+
+impl Sink for Owner {
+    fn dead_letter(&self, letter: DeadLetter) {
+        crate::engine::host::hooks::log_dead_letter(&letter);
+        drop(letter);
+    }
+}
+
+impl Mailbox {
+    /// An empty mailbox.
+    ///
+    /// # Errors
+    /// [`SpawnError::Slots`] if all slots for processes are in use.
+    pub fn new() -> Result<Self, SpawnError> {
+        Self::with_time(None)
+    }
+
+    /// The same, where that one keeps the time for what is sent later to it.
+    pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
+        let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
+        let owner = lock(&UNUSED).pop().unwrap_or_else(Owner::new);
+        let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
+        *lock(&owner.time_keeper) = time_keeper;
+        token.slot().card.wipe();
+        let pid = token.open(home);
+        lock(&owner.hand).token = Some(token.put_down());
+        Ok(Self { owner, pid, joined: Vec::new() })
+    }
+
+    /// Its PID.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The next package, if one is there.
+    pub fn try_receive(&mut self) -> Option<Package> {
+        match self.poll_package(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(package) => Some(package),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Blocks the thread until there is a package.
+    pub fn receive(&mut self) -> Package {
+        while_blocked(|| block_on(self.received()))
+    }
+
+    /// The same, for a while.
+    pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
+        let deadline = instant_now().checked_add(timeout);
+        while_blocked(|| block_on_until(pin!(self.received()), deadline))
+    }
+
+    /// Waits for a package. Safe to cancel.
+    pub async fn received(&mut self) -> Package {
+        poll_fn(|context| self.poll_package(context)).await
+    }
+
+    fn poll_package(&mut self, context: &mut Context<'_>) -> Poll<Package> {
+        loop {
+            // Cloned, and the one before it dropped, without the lock: a waker is its executor's code.
+            let mut waker = Some(context.waker().clone());
+            let mut hand = lock(&self.owner.hand);
+            let Some(token) = hand.token.take() else {
+                std::mem::swap(&mut hand.waker, &mut waker);
+                drop(hand);
+                return Poll::Pending;
+            };
+            drop(hand);
+            let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
+            self.take_controls(used.token());
+            let letter = used.token().hold().pop_data();
+            let Some(letter) = letter else {
+                // Laid down, it is taken again by whoever sends next, who wakes this.
+                if !used.lay_idle() {
+                    // Something is being sent at this moment.
+                    yield_now();
+                }
+                continue;
+            };
+            if letter.generation != self.pid.generation() {
+                used.token().dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+                continue;
+            }
+            if letter.kind == Kind::Notice {
+                self.take_notice(used.token(), letter.payload);
+                continue;
+            }
+            drop(used);
+            if letter.kind == Kind::Message
+                && let Some(payload) = letter.payload
+            {
+                // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+                let caller = unsafe { crate::call::caller::Caller::from_word(letter.word) };
+                return Poll::Ready(Package::from_parts(self.pid, payload, caller));
+            }
+        }
+    }
+
+    /// A process that had linked with the mailbox has ended: the mailbox forgets it, and lives on.
+    #[cold]
+    fn take_notice(&mut self, token: &mut Token, notice: Option<Payload>) {
+        // What was said before the notice.
+        self.take_controls(token);
+        if let Some(Ok(Control::Bond(bond))) = notice.map(Payload::take::<Control>) {
+            hear(token, *bond);
+        }
+    }
+
+    /// A mailbox is not stopped, cancelled or killed, only joined.
+    fn take_controls(&mut self, token: &mut Token) {
+        let mut controls = token.hold().take_control();
+        while let Some(mut node) = controls.pop() {
+            let letter = node.take();
+            node_pool::recycle(node);
+            if letter.generation != self.pid.generation() {
+                continue;
+            }
+            match letter.payload.map(Payload::take::<Control>) {
+                Some(Ok(Control::Join(join))) => self.joined.push(join),
+                Some(Ok(Control::Bond(bond))) => hear(token, *bond),
+                // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
+                Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
+                other => dispose(Site::EventDrop, other),
+            }
+        }
+    }
+}
+
+/// Hears what a process says about a bond with the mailbox, which it does not end.
+fn hear(token: &mut Token, bond: Bond) {
+    // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
+    let heard = unsafe { token.slot().hear(bond) };
+    dispose(Site::ReasonDrop, heard);
+}
+
+impl Owner {
+    fn new() -> &'static Self {
+        let owner: &'static Self =
+            Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
+        let home = Home::new(owner, this_node(), HOSTLESS);
+        let _first = owner.home.set(Box::leak(Box::new(home)));
+        owner
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        // Whoever has taken the token to wake the mailbox is about to put it into the hand.
+        let mut token = loop {
+            if let Some(token) = lock(&self.owner.hand).token.take() {
+                break token.taken_up();
+            }
+            match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
+                Some(token) => break token,
+                None => yield_now(),
+            }
+        };
+        token.close();
+        MEMBERSHIPS.end(self.pid, &ExitReason::Normal);
+        while let Some(letter) = token.hold().pop_data() {
+            token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
+        }
+        self.take_controls(&mut token);
+        let (slot, bonds) = (token.slot(), token.take_extras().and_then(|extras| extras.bonds));
+        if let Some(bonds) = bonds {
+            tell_bound(slot, self.pid, *bonds, &ExitReason::Normal);
+        }
+        TABLE.take_back(token);
+        let hand = std::mem::take(&mut *lock(&self.owner.hand));
+        // Not under the lock: a waker is its executor's code.
+        dispose(Site::MailboxWaker, hand.waker);
+        lock(&UNUSED).push(self.owner);
+        self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
+    }
+}
+
+/// As [`Mailbox::received`]. Never ends.
+impl Stream for Mailbox {
+    type Item = Package;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Package>> {
+        self.get_mut().poll_package(context).map(Some)
+    }
+}
+
+/// Takes packages for itself only.
+impl Receiver for Mailbox {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let (_, payload, caller) = package.into_parts();
+        route(Package::from_parts(self.pid, payload, caller))
+    }
+}
+
+impl fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mailbox{}", self.pid)
+    }
+}

@@ -1,0 +1,20 @@
+//! What users call.
+//!
+//! * [`runtime`], [`builder`], [`shutdown`], `interrupt`: a runtime from its configuration to its end;
+//! * [`naming`], [`by_name`]: finding and starting processes by name; [`context_ext`], [`child_spawn`]: spawning from inside
+//!   processes;
+//! * [`mailbox`]: a mailbox for code outside processes; [`probe`]: one for tests;
+//! * [`statistics`]: snapshots of workers, threads and processes.
+
+pub(crate) mod builder;
+pub(crate) mod by_name;
+pub(crate) mod child_spawn;
+pub(crate) mod context_ext;
+#[cfg(feature = "ctrl-c")]
+pub(crate) mod interrupt;
+pub(crate) mod mailbox;
+pub(crate) mod naming;
+pub(crate) mod probe;
+pub(crate) mod runtime;
+pub(crate) mod shutdown;
+pub(crate) mod statistics;

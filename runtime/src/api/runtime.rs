@@ -1,0 +1,361 @@
+//! A runtime: one host, what it was built with, and how it ends.
+
+use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::handle::address::{Address, Recipient};
+use crate::actor::machine::upgrade::{Successive, Upgrading};
+use crate::actor::send::addressed::Addressed;
+use crate::actor::send::call::send;
+use crate::actor::send::target::SendTo;
+use crate::actor::spawn::builder::Spawn;
+use crate::actor::spawn::by_hand::SpawnProcess;
+use crate::actor::tasks::current::outside;
+use crate::call::package::{Package, Refused};
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::host::Host as Scheduler;
+use crate::engine::lifecycle::spawn::current_host;
+use crate::errors::{AddressError, BuildError, SendError, SendFailure};
+use crate::pid::Pid;
+use crate::process::Process;
+use crate::registry::group_table::Rooms;
+use crate::registry::types::Registry;
+use crate::registry::upgrades::{Cause, Upgrades};
+use crate::routing::alias;
+use crate::routing::router::{Receiver, deliver};
+use crate::sync::{OnceLock, PoisonError, RwLock};
+use crate::time::virtual_clock::{Clock, IdleError};
+use crate::util::oneshot::block_on;
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::panic::Location;
+use std::ptr;
+use std::time::Duration;
+
+/// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that has
+/// been shut down refuses.
+#[derive(Clone, Copy)]
+pub struct Host(&'static Record);
+
+/// A host's scheduler, and the process types that can be started on it by name. Never freed, as the scheduler.
+pub(crate) struct Record {
+    pub(crate) scheduler: &'static Scheduler,
+    pub(crate) registry: Registry,
+    groups: Rooms,
+    topics: Rooms,
+    pub(crate) upgrades: Upgrades,
+}
+
+/// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
+fn records() -> &'static RwLock<HashMap<u16, &'static Record>> {
+    static RECORDS: OnceLock<RwLock<HashMap<u16, &'static Record>>> = OnceLock::new();
+    RECORDS.get_or_init(RwLock::default)
+}
+
+impl Host {
+    pub(crate) fn new(scheduler: &'static Scheduler) -> Self {
+        let record: &'static Record = Box::leak(Box::new(Record {
+            scheduler,
+            registry: Registry::default(),
+            groups: Rooms::default(),
+            topics: Rooms::default(),
+            upgrades: Upgrades::default(),
+        }));
+        let _first = scheduler.handle.set(record);
+        records().write().unwrap_or_else(PoisonError::into_inner).insert(scheduler.config.number, record);
+        Self(record)
+    }
+
+    /// The host whose process the calling thread runs or starts.
+    pub fn current() -> Option<Self> {
+        let handle = current_host()?.handle.get()?;
+        handle.downcast_ref::<Record>().map(Self)
+    }
+
+    /// The host that the PID belongs to, if it is or was one of this program.
+    pub fn of(pid: Pid) -> Option<Self> {
+        let pid = pid.resolve()?;
+        let record = *records().read().unwrap_or_else(PoisonError::into_inner).get(&pid.host())?;
+        (record.scheduler.config.node == pid.node()).then_some(Self(record))
+    }
+
+    pub(crate) fn scheduler(self) -> &'static Scheduler {
+        self.0.scheduler
+    }
+
+    pub(crate) fn registry(self) -> &'static Registry {
+        &self.0.registry
+    }
+
+    pub(crate) fn groups(self) -> &'static Rooms {
+        &self.0.groups
+    }
+
+    pub(crate) fn topics(self) -> &'static Rooms {
+        &self.0.topics
+    }
+
+    /// Forgets what it knew of processes: its own have ended.
+    pub(crate) fn forget_all(self) {
+        let record = self.0;
+        record.registry.clear();
+        // Names, groups and topics may be those of processes of other hosts.
+        record.scheduler.names.clear();
+        record.groups.clear();
+        record.topics.clear();
+        record.upgrades.clear();
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        &self.0.scheduler.config.name
+    }
+
+    /// Its number in this node, as PIDs show it.
+    pub fn number(self) -> u16 {
+        self.0.scheduler.config.number
+    }
+
+    /// How many steps it runs at once at most.
+    pub fn workers(self) -> usize {
+        self.0.scheduler.workers.len()
+    }
+
+    /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
+    #[track_caller]
+    pub fn spawn<P>(self, process: P) -> Spawn<P>
+    where
+        P: Mobile,
+    {
+        Spawn::new(self.0.scheduler, Location::caller(), process)
+    }
+
+    /// Spawns a process with a thread of its own, on which `make` makes its state: all its steps, its `close` and its drop
+    /// run there, and it holds no worker. For what must stay on one thread (a user interface, a C library, thread-local
+    /// state), and for what is not `Send`, which asks for `#[process(pinned)]`. See [`Spawn`]; the entry waits until the
+    /// process has started.
+    ///
+    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps, and what it sends wakes a worker likewise.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::rc::Rc;
+    /// use std::cell::RefCell;
+    ///
+    /// #[process(pinned)]
+    /// struct Window { lines: Rc<RefCell<Vec<String>>> }
+    ///
+    /// #[process]
+    /// impl Window {
+    ///     #[entry]
+    ///     fn open(&mut self, title: String) { self.lines.borrow_mut().push(title); }
+    ///     #[message]
+    ///     fn show(&mut self, line: String) -> usize {
+    ///         self.lines.borrow_mut().push(line);
+    ///         self.lines.borrow().len()
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let window = runtime.spawn_pinned(|| Window { lines: Rc::default() }).open("Log".into())?;
+    /// assert_eq!(window.show("begun".into()).wait()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
+        Spawn::pinned(self.0.scheduler, Location::caller(), make)
+    }
+
+    /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
+    #[track_caller]
+    pub fn spawn_process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
+        SpawnProcess::new(self.0.scheduler, Location::caller(), process)
+    }
+
+    /// Spawns a hand-written [`Process`] with a thread of its own, as [`Host::spawn_pinned`] does.
+    #[track_caller]
+    pub fn spawn_process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
+        SpawnProcess::pinned(self.0.scheduler, Location::caller(), make)
+    }
+
+    /// Sends a message: of any type to a PID, which is checked at delivery; of a type that it has a method for to an
+    /// address, which the compiler checks.
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there; and if its mailbox is full and no process
+    /// sends: a process is held instead, see [`Bound`](crate::Bound).
+    pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        send(to.target(), message)
+    }
+
+    /// Sends a message as [`Host::send`] does, and has nobody wait: see [`Call::try_send`](crate::Call::try_send).
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there, or if its mailbox is full.
+    pub fn try_send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        Recipient::<M>::of(to.target()).call(message).try_send()
+    }
+
+    /// Sends a message as [`Host::send`] does, and blocks the thread while the mailbox is full: see
+    /// [`Call::send_wait`](crate::Call::send_wait).
+    ///
+    /// # Errors
+    /// The message, with the reason, if the process has ended or was never there.
+    pub fn send_wait<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
+        Recipient::<M>::of(to.target()).call(message).send_wait()
+    }
+
+    /// From here on processes of type `Old` can be upgraded by the name of the new type, with [`Host::upgrade`]: `make` gives
+    /// the new state for the old one, or a `Result` with it. A second one between the same types replaces the first.
+    pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
+    where
+        S: Successive<Error: Into<Cause>>,
+    {
+        self.0.upgrades.add(make);
+    }
+
+    /// Upgrades a process to the type of that name, as was registered for its own type. See [`Pid::upgrade`].
+    ///
+    /// # Errors
+    /// [`UpgradeError::Missing`](crate::UpgradeError::Missing) with what there is instead; else as [`Pid::upgrade`].
+    pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, Cause> {
+        self.0.upgrades.ask(pid, to)
+    }
+
+    /// The typed address of the process with that PID: `address::<Disk>(pid)` if it is a `Disk`,
+    /// `address::<dyn Storage>(pid)` if it answers the protocol `Storage`.
+    ///
+    /// # Errors
+    /// If no such process lives in this program, if it is of another type, or if it does not answer the protocol.
+    pub fn address<P: Addressed + ?Sized>(self, pid: Pid) -> Result<Address<P>, AddressError> {
+        let kind = alias::kind(pid).ok_or(AddressError::Gone(pid))?;
+        let (wanted, found) = (TypeId::of::<P>(), (kind.name)());
+        match P::IS_PROTOCOL {
+            true if (kind.answers)(wanted) => Ok(Address::new(pid)),
+            true => Err(AddressError::Protocol { pid, protocol: P::LABEL, found }),
+            false if kind.type_id == wanted => Ok(Address::new(pid)),
+            false => Err(AddressError::Type { pid, expected: P::LABEL, found }),
+        }
+    }
+
+    /// The clock that its processes go by.
+    pub fn clock(self) -> Clock {
+        self.0.scheduler.config.clock.clone()
+    }
+
+    /// Blocks the thread until no process runs or is ready to, and no timer is due: what was sent before has been handled,
+    /// with all that followed from it. Of a runtime with a manual clock this means all the runtimes of that clock, since
+    /// they may send to each other.
+    ///
+    /// What is done elsewhere (threads that handle commands, tasks of other executors) is not waited for, nor is what is due
+    /// later.
+    ///
+    /// # Errors
+    /// [`IdleError`]: inside a process, for a runtime that is paused or has been shut down, and when its processes do not
+    /// come to rest for a minute.
+    pub fn until_idle(self) -> Result<(), IdleError> {
+        self.0.scheduler.wait_until_idle()
+    }
+}
+
+/// Takes the packages for its own processes.
+impl Receiver for Host {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let pid = package.to();
+        let config = &self.0.scheduler.config;
+        if pid.node() != config.node {
+            return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
+        }
+        let host = if pid.is_pointing() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
+        if host != Some(config.number) {
+            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+        }
+        let (_, payload, caller) = package.into_parts();
+        deliver(pid, payload, caller)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("name", &self.name()).field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Host {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Host {}
+
+/// A host, and the duty to shut it down: dropping the runtime does so, with the deadline that it was built with.
+///
+/// Everything that a [`Host`] can do, its runtime can. Several runtimes in one program find each other: a PID is good
+/// everywhere.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// struct Account { balance: i64 }
+///
+/// #[process]
+/// impl Account {
+///     #[entry]
+///     fn serve(&mut self, opening: i64) { self.balance = opening; }
+///     #[message]
+///     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let account = runtime.spawn(Account { balance: 0 }).serve(100)?;
+/// account.deposit(20).send()?;
+/// assert_eq!(account.deposit(5).wait()?, 125);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Runtime {
+    pub(crate) host: Host,
+    /// How long its shutdown waits for processes to end.
+    pub(crate) deadline: Duration,
+}
+
+impl Runtime {
+    pub(crate) fn of(host: Host, deadline: Duration) -> Self {
+        Self { host, deadline }
+    }
+
+    /// Its host.
+    pub fn host(&self) -> Host {
+        self.host
+    }
+
+    /// Starts the workers of a runtime that was built paused. What was spawned before runs now.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn resume(&self) -> Result<(), BuildError> {
+        self.host.scheduler().start().map_err(BuildError::Threads)
+    }
+
+    /// Runs `future` on the calling thread until it is ready. Calls can be awaited in it. Inside a process this costs a
+    /// thread, as [`Call::wait`](crate::Call::wait) does, and the future is not part of the process.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.host.scheduler().within_reactor(|| while_blocked(|| outside(|| block_on(future))))
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("host", &self.host).finish_non_exhaustive()
+    }
+}

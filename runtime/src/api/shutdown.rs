@@ -1,0 +1,246 @@
+//! How a runtime ends: when it is told to, from a thread or from async code, and when it is dropped.
+
+use super::runtime::{Host, Runtime};
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::shutdown::ShutdownReport;
+use crate::errors::ShutdownError;
+use crate::exit::ExitReason;
+use crate::sync::{Arc, spawn_thread};
+use crate::util::oneshot::Oneshot;
+use crate::util::panics::{Site, ignore};
+use std::fmt;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How a runtime is to end, and within what time.
+#[derive(Clone, Copy)]
+enum End {
+    Shutdown(Duration),
+    Drain(Duration),
+}
+
+impl Runtime {
+    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down. What is queued then is
+    /// thrown away: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) finishes it first.
+    ///
+    /// # Errors
+    /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own; else as
+    /// [`Runtime::shutdown`].
+    #[cfg(feature = "ctrl-c")]
+    pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
+        crate::api::interrupt::Interrupt::catch()?.wait();
+        self.shutdown()
+    }
+
+    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then [drains](Self::drain): a graceful
+    /// shutdown.
+    ///
+    /// # Errors
+    /// As [`Runtime::run_until_ctrl_c`].
+    #[cfg(feature = "ctrl-c")]
+    pub fn drain_at_ctrl_c(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+        crate::api::interrupt::Interrupt::catch()?.wait();
+        self.drain(deadline)
+    }
+
+    /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not ended
+    /// at the deadline is killed. Returns what ended how.
+    ///
+    /// Messages that are queued then are thrown away, and counted in the report: to finish them first is
+    /// [`drain`](Self::drain).
+    ///
+    /// It returns at the deadline even if a step never returns: that step is reported as stuck, and its thread left behind.
+    /// Beyond the deadline it waits for no longer than 200 ms for a step that began less than 200 ms before the deadline, for
+    /// as long again for the clean-up (`close` and drops) of those that it has killed, and, with Tokio of the runtime's own,
+    /// for as long for a task that does not return.
+    ///
+    /// # Errors
+    /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown begins,
+    /// and is not waited for.
+    pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
+        let deadline = self.deadline;
+        self.shutdown_within(deadline)
+    }
+
+    /// Shuts the runtime down as [`shutdown`](Self::shutdown) does, with another deadline.
+    ///
+    /// # Errors
+    /// As [`Runtime::shutdown`].
+    pub fn shutdown_within(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+        self.end(End::Shutdown(deadline))
+    }
+
+    /// Shuts the runtime down for async code, whose thread must not be blocked: the shutdown begins at once, on a thread of
+    /// its own, and the future gives the report. Dropping the future changes nothing: the shutdown goes on.
+    ///
+    /// # Errors
+    /// The future gives what [`Runtime::shutdown`] does.
+    pub fn shutdown_async(self) -> ShuttingDown {
+        let deadline = self.deadline;
+        self.end_async(End::Shutdown(deadline))
+    }
+
+    /// Finishes what is queued, then shuts the runtime down: a *graceful shutdown*.
+    ///
+    /// Everything goes on as before until the runtime is *drained*: until at one moment none of its processes runs, has a
+    /// message that it has not handled, or is in the middle of one. A process is in the middle of a message while its async
+    /// method waits, be it for a timer or a socket, and while a future runs beside its methods (`ctx.run`). Meanwhile
+    /// processes may send, call and spawn, and those that fail are started again by their supervisors. What merely waits is
+    /// not waited for: an async entry, a timer, an interval, an attached stream, a [`Reply`](crate::Reply) that is kept.
+    ///
+    /// Then the runtime shuts down as by [`shutdown`](Self::shutdown), with what is left of the deadline. If it is not drained
+    /// when nine tenths of the deadline have passed, it shuts down all the same, and the report says so: `drained` is
+    /// `Some(false)`, and `unfinished` names some of those that had not finished.
+    ///
+    /// Messages from outside (threads, other runtimes) are accepted while it drains, and delay its end; those that come in its
+    /// last moment are thrown away, and counted. Stop the sources first: close the listener, then drain.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// #[process]
+    /// struct Press { printed: std::sync::mpsc::Sender<u32> }
+    ///
+    /// #[process]
+    /// impl Press {
+    ///     #[entry]
+    ///     fn serve(&mut self) {}
+    ///     #[message]
+    ///     async fn print(&mut self, ctx: &mut Context<Self>, page: u32) {
+    ///         ctx.sleep(Duration::from_millis(1)).await;
+    ///         let _ = self.printed.send(page);
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let (printed, pages) = std::sync::mpsc::channel();
+    /// let press = runtime.spawn(Press { printed }).serve()?;
+    /// for page in 0..10 {
+    ///     press.print(page).send()?;
+    /// }
+    /// let report = runtime.drain(Duration::from_secs(10))?;
+    /// assert!(report.is_clean(), "{report}");
+    /// assert_eq!(pages.iter().count(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step as long as it waits: the drain
+    /// begins, on a thread of its own, and is not waited for.
+    pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+        self.end(End::Drain(deadline))
+    }
+
+    /// Drains the runtime for async code, whose thread must not be blocked: as [`drain`](Self::drain), on a thread of its own,
+    /// and the future gives the report. Dropping the future changes nothing: the drain goes on.
+    ///
+    /// # Errors
+    /// The future gives what [`Runtime::drain`] does.
+    pub fn drain_async(self, deadline: Duration) -> ShuttingDown {
+        self.end_async(End::Drain(deadline))
+    }
+
+    fn end(self, end: End) -> Result<ShutdownReport, ShutdownError> {
+        // The report is made here, so the drop has nothing left to do.
+        let this = ManuallyDrop::new(self);
+        finish(this.host, end)
+    }
+
+    fn end_async(self, end: End) -> ShuttingDown {
+        let host = ManuallyDrop::new(self).host;
+        let report = Arc::new(Oneshot::new());
+        let theirs = report.clone();
+        let elsewhere = move || {
+            theirs.put(finish(host, end));
+        };
+        let is_inside = Host::current() == Some(host);
+        if is_inside || spawn_thread(format!("{}-shutdown", host.name()), elsewhere).is_err() {
+            report.put(finish(host, end));
+        }
+        ShuttingDown(report)
+    }
+}
+
+/// A shutdown or a drain that has begun. See [`Runtime::shutdown_async`].
+#[must_use = "await it to learn when and how the processes have ended"]
+pub struct ShuttingDown(Arc<Oneshot<Result<ShutdownReport, ShutdownError>>>);
+
+impl Future for ShuttingDown {
+    type Output = Result<ShutdownReport, ShutdownError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context.waker())
+    }
+}
+
+impl fmt::Debug for ShuttingDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShuttingDown")
+    }
+}
+
+/// Ends the runtime of that host, waits for it, and logs what was lost. From inside it begins, and is not waited for.
+fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
+    let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
+    if is_inside || host.scheduler().is_reactor_here() {
+        begin(host, end);
+        return Err(ShutdownError::FromInside);
+    }
+    // A process of another runtime that does this lets the others of its own run meanwhile.
+    let report = while_blocked(|| match end {
+        End::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
+        End::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
+    });
+    host.forget_all();
+    log(host, &report);
+    Ok(report)
+}
+
+/// Begins what its caller, inside the runtime, cannot wait for.
+fn begin(host: Host, end: End) {
+    let deadline = match end {
+        End::Shutdown(deadline) => deadline,
+        End::Drain(deadline) => {
+            let elsewhere = move || drop(finish(host, end));
+            match spawn_thread(format!("{}-drain", host.name()), elsewhere) {
+                Ok(_) => return,
+                Err(error) => ignore(Site::ShutdownLog, || {
+                    let runtime = host.name();
+                    crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could be started for it");
+                }),
+            }
+            deadline
+        }
+    };
+    host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
+}
+
+/// Warns if work was lost.
+fn log(host: Host, report: &ShutdownReport) {
+    if report.is_clean() {
+        return;
+    }
+    let (runtime, thrown_away) = (host.name(), report.thrown_away);
+    ignore(Site::ShutdownLog, || {
+        if thrown_away > 0 && report.drained.is_none() {
+            crate::util::log::warn!(
+                runtime,
+                thrown_away,
+                %report,
+                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them first"
+            );
+        } else {
+            crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
+        }
+    });
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        let _report = finish(self.host, End::Shutdown(self.deadline));
+    }
+}

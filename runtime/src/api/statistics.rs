@@ -1,0 +1,460 @@
+//! What every worker, thread and process is doing. Always on; reading it stops nobody, so that numbers that belong together
+//! may be some nanoseconds apart.
+
+use super::runtime::Host;
+use crate::deadlock::edges::waits_for;
+use crate::engine::host::Host as Scheduler;
+use crate::engine::permits::holders::At;
+use crate::engine::workers::pinned::Post;
+use crate::engine::workers::worker::Thread;
+use crate::links::registrations::MEMBERSHIPS;
+use crate::pid::Pid;
+use crate::slots::{Slot, TABLE};
+use crate::sync::{Arc, Ordering, lock};
+use std::fmt;
+use std::panic::Location;
+use std::ptr;
+
+/// What a host has done and is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Each of its workers.
+    pub workers: Vec<WorkerStatistics>,
+    /// Each of its threads, those that have ended included: a later thread goes on counting where one has ended.
+    pub threads: Vec<ThreadStatistics>,
+    /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go on.
+    pub blocked: usize,
+    /// Threads in a step that did not end, and whose worker others have.
+    pub overrunning: usize,
+    /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
+    pub standby: usize,
+    /// Threads of pinned processes, those included that come and go.
+    pub pinned: usize,
+    /// How often a step blocked with its worker, because there were as many threads as there may be.
+    pub ran_in_place: u64,
+    /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
+    pub past_bound: u64,
+    /// Processes that were spawned, those included whose start failed.
+    pub spawned: u64,
+    /// How many of them are over.
+    pub closed: u64,
+    /// How many live: as many as did at one moment while the host was looked at. While so many come and go that no such
+    /// moment is found, no more than did.
+    pub live: u64,
+    /// Messages that nobody handled any more because their process had ended.
+    pub dead_ended: u64,
+    /// Messages that their process had no method for.
+    pub dead_unhandled: u64,
+    /// Messages that a mailbox had no room for.
+    pub dead_overflow: u64,
+    /// Processes that are held at a full mailbox now.
+    pub held: usize,
+    /// How often a process was held.
+    pub holds: u64,
+    /// How often one was let go because it had waited for so long, and not because there was room.
+    pub valves: u64,
+    /// Messages that waited in the line of a pool for as long as they may.
+    pub dead_expired: u64,
+    /// Messages of calls that failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
+    pub dead_withdrawn: u64,
+    /// Completions and signals that came too late for anyone.
+    pub late: u64,
+    /// How often the thread that looks for long steps has looked. It sleeps while nobody waits for anything.
+    pub ticks: u64,
+    /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
+    pub stalls: u64,
+    /// How often the worker of such a step was given to another thread.
+    pub taken_over: u64,
+    /// Processes that were moved to where others find them because the step that had woken them, and after which they were to run,
+    /// did not end.
+    pub moved: u64,
+    /// Processes in the queue that all workers share.
+    pub global_queue: usize,
+    /// Timers that are pending.
+    pub timers: usize,
+    /// Names that processes have.
+    pub names: usize,
+    /// Names that have an address, by [`Host::named`]; of those that no process has, 1,024 at most.
+    pub named_addresses: usize,
+    /// Groups that have members or subscribers.
+    pub groups: usize,
+    /// Their members, each counted once for each of its groups.
+    pub members: usize,
+    /// Who is subscribed to the changes of groups, counted in the same way.
+    pub watchers: usize,
+    /// Topics that have subscribers.
+    pub topics: usize,
+    /// Their subscribers, each counted once for each of its topics.
+    pub subscribers: usize,
+    /// What is to end with some process: a name, or a place in a group or topic. (One that is a member of a group and
+    /// subscribed to its changes has one place there.)
+    pub memberships: usize,
+    /// Labels of processes that live.
+    pub labels: usize,
+    /// Slots of the program's table that are not free: a process is there, or a stand-alone mailbox, or what is left of one is
+    /// being cleaned up.
+    pub slots: usize,
+    /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each thread.
+    pub used_slots: usize,
+    /// PIDs of the program that [point on](Pid::is_pointing).
+    pub pointers: usize,
+    /// Processes of the program that wait for the answer of one other, or for room in its mailbox, and for nothing else.
+    pub waits: usize,
+}
+
+impl Statistics {
+    /// All dead letters.
+    pub fn dead_letters(&self) -> u64 {
+        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired + self.dead_withdrawn
+    }
+
+    /// The steps of all threads.
+    pub fn steps(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.steps).sum()
+    }
+
+    /// The messages that all threads have delivered.
+    pub fn messages(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.messages).sum()
+    }
+}
+
+/// What a worker is doing: the right to run a step, which one thread holds at a time.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerStatistics {
+    /// The thread that holds it, by its place among the threads.
+    pub thread: Option<usize>,
+    /// Whether that runs a step.
+    pub running: bool,
+    /// Processes in its inject queue.
+    pub inject_queue: usize,
+    /// Processes in the deque of the thread that holds it, the run-next slot included.
+    pub queue: usize,
+}
+
+/// What a thread has done and is doing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ThreadStatistics {
+    /// What it is doing.
+    pub state: ThreadState,
+    /// The worker it holds.
+    pub worker: Option<usize>,
+    /// The process whose step it runs.
+    pub process: Option<Pid>,
+    /// Processes in its deque, the run-next slot included.
+    pub queue: usize,
+    /// Steps it has run.
+    pub steps: u64,
+    /// Messages it has delivered.
+    pub messages: u64,
+    /// Looks into the queues of others that found something.
+    pub steals: u64,
+    /// Processes that came from the queues of others.
+    pub stolen: u64,
+    /// Processes that came from the global queue.
+    pub from_global: u64,
+    /// Processes that came from an inject queue of its own worker.
+    pub from_inject: u64,
+    /// Times that the far end of a queue came first, so that nobody waits there for ever.
+    pub fair: u64,
+    /// Looks everywhere without a pause before.
+    pub polls: u64,
+    /// Looks everywhere after a pause.
+    pub spins: u64,
+    /// Times it went to sleep.
+    pub parks: u64,
+}
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ThreadState {
+    /// It has ended.
+    #[default]
+    Ended,
+    /// It runs steps, or looks for one to run.
+    Running,
+    /// It sleeps, with a worker.
+    Asleep,
+    /// It is in a step that blocks; others have its worker.
+    Blocked,
+    /// Its step has blocked, and waits for a worker to go on.
+    Waiting,
+    /// It is in a step that did not end, and others have its worker.
+    Overrunning,
+    /// It has nothing to do, and no worker.
+    Standby,
+    /// It is a pinned process's own, and needs no worker.
+    Pinned,
+}
+
+/// What is known of a process.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProcessInfo {
+    /// Its PID.
+    pub pid: Pid,
+    /// What it is doing or waiting for.
+    pub state: ProcessState,
+    /// The name of its type.
+    pub process: &'static str,
+    /// The entry that it was started at.
+    pub entry: &'static str,
+    /// The text that it was given.
+    pub label: Option<Arc<str>>,
+    /// The names that it has, on any host of the program.
+    pub names: Vec<Arc<str>>,
+    /// The process that spawned it.
+    pub parent: Option<Pid>,
+    /// Where in the source it was spawned.
+    pub place: Option<&'static Location<'static>>,
+    /// The worker that ran it last.
+    pub worker: Option<usize>,
+    /// Steps it has taken.
+    pub steps: u64,
+    /// Messages it has received.
+    pub messages: u64,
+    /// Messages that wait in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an unbounded
+    /// mailbox comes to, no length can be told.
+    pub mailbox: u64,
+    /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several things at
+    /// a time, or has a waker in the hands of others, has none.)
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// Whom a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaitsFor {
+    /// The other process.
+    pub pid: Pid,
+    /// The method that it has called there, as `Type::method`; `None` if it waits for room in the mailbox.
+    pub method: Option<&'static str>,
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, method } = self;
+        match method {
+            Some(method) => write!(f, "waiting for {pid} in {method}"),
+            None => write!(f, "waiting for room in the mailbox of {pid}"),
+        }
+    }
+}
+
+/// What a process is doing or waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProcessState {
+    /// In a queue, or being started.
+    Ready,
+    /// In a step.
+    Running,
+    /// In a step that blocks its thread, for something else than room in a mailbox.
+    Blocking,
+    /// Waits for whatever comes.
+    Idle,
+    /// Held at the mailbox of that process, to which it has sent and which is full: between two steps, or within one that has sent
+    /// so much that its `send` waits.
+    Held {
+        /// Whose mailbox it is.
+        at: Pid,
+    },
+    /// Waits for completions: of so many yields, or of a future if that is zero.
+    Waiting {
+        /// Yields that have not been answered.
+        outstanding: u32,
+    },
+}
+
+impl fmt::Display for ProcessState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Running => f.write_str("running"),
+            Self::Blocking => f.write_str("blocking its thread"),
+            Self::Idle => f.write_str("idle"),
+            Self::Held { at } => write!(f, "held at the mailbox of {at}"),
+            Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
+            Self::Waiting { outstanding } => write!(f, "waiting for {outstanding} yields"),
+        }
+    }
+}
+
+impl Host {
+    /// What the host has done and is doing. Costs a look at each worker, at each name, group and topic of the
+    /// program, and at each slot that it has ever used.
+    pub fn statistics(self) -> Statistics {
+        let host = self.scheduler();
+        let (spawned, closed) = host.gate.survey();
+        let census = host.idle.census();
+        let pinned = host.posts.all();
+        let (names, named_addresses) = host.names.count();
+        let (groups, topics) = (self.groups().counts(), self.topics().counts());
+        let directories = [
+            ptr::from_ref(&host.names).addr(),
+            ptr::from_ref(self.groups()).addr(),
+            ptr::from_ref(self.topics()).addr(),
+        ];
+        Statistics {
+            workers: (0..host.workers.len()).map(|worker| worker_statistics(host, worker)).collect(),
+            threads: host
+                .threads
+                .first(usize::MAX)
+                .map(|(number, thread)| thread_statistics(host.idle.at(number), thread))
+                .chain(pinned.iter().map(|post| pinned_statistics(post)))
+                .collect(),
+            blocked: census.blocked + census.waiting,
+            overrunning: census.strays,
+            standby: census.standby,
+            pinned: host.posts.count(),
+            ran_in_place: host.ran_in_place.get(),
+            past_bound: host.past_bound.get(),
+            spawned,
+            closed,
+            live: spawned - closed,
+            dead_ended: host.dead_ended.get(),
+            dead_unhandled: host.dead_unhandled.get(),
+            dead_overflow: host.dead_overflow.get(),
+            held: host.held(),
+            holds: host.holds.get(),
+            valves: host.valves.get(),
+            dead_expired: host.dead_expired.get(),
+            dead_withdrawn: host.dead_withdrawn.get(),
+            late: host.home().late.load(Ordering::Relaxed) + pinned.iter().map(|post| post.late()).sum::<u64>(),
+            ticks: host.monitor.ticks.get(),
+            stalls: host.monitor.stalls.get(),
+            taken_over: host.monitor.taken_over.get(),
+            moved: host.monitor.moved.get(),
+            global_queue: host.global.len(),
+            timers: host.timers.len(),
+            names,
+            named_addresses,
+            groups: groups.rooms,
+            members: groups.members,
+            watchers: groups.watchers,
+            topics: topics.rooms,
+            subscribers: topics.members,
+            memberships: MEMBERSHIPS.count(&directories),
+            labels: lock(&host.labels).len(),
+            slots: TABLE.slots().filter(|slot| !slot.lanes.is_grave()).count(),
+            used_slots: TABLE.slots().count(),
+            pointers: crate::routing::alias::count(),
+            waits: crate::deadlock::edges::count(),
+        }
+    }
+
+    /// What is known of each process of the host. Costs a look at each slot that the program has ever used.
+    pub fn processes(self) -> Vec<ProcessInfo> {
+        self.scheduler().slots().filter_map(info).collect()
+    }
+}
+
+fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistics {
+    let holder = host.idle.holder(worker);
+    let thread = holder.and_then(|holder| host.threads.get(holder));
+    WorkerStatistics {
+        thread: holder,
+        running: thread.is_some_and(|thread| thread.running().is_some()),
+        inject_queue: host.workers[worker].inject.len(),
+        queue: thread.map_or(0, queue),
+    }
+}
+
+/// How many processes wait in the queues of the thread.
+fn queue(thread: &Thread) -> usize {
+    thread.stealer.len() + usize::from(thread.has_run_next())
+}
+
+fn thread_statistics(at: At, thread: &Thread) -> ThreadStatistics {
+    let counters = &thread.counters;
+    let (state, worker) = match at {
+        At::Free | At::Ending => (ThreadState::Ended, None),
+        At::Up(worker) => (ThreadState::Running, Some(worker)),
+        At::Asleep(worker) => (ThreadState::Asleep, Some(worker)),
+        At::Blocked => (ThreadState::Blocked, None),
+        At::Waiting => (ThreadState::Waiting, None),
+        At::Stray => (ThreadState::Overrunning, None),
+        At::Starting | At::Standby => (ThreadState::Standby, None),
+    };
+    ThreadStatistics {
+        state,
+        worker,
+        process: thread.running().and_then(pid_of),
+        queue: queue(thread),
+        steps: counters.steps.get(),
+        messages: counters.messages.get(),
+        steals: counters.steals.get(),
+        stolen: counters.stolen.get(),
+        from_global: counters.from_global.get(),
+        from_inject: counters.from_inject.get(),
+        fair: counters.fair.get(),
+        polls: counters.polls.get(),
+        spins: counters.spins.get(),
+        parks: counters.parks.get(),
+    }
+}
+
+/// That of a pinned process's thread.
+fn pinned_statistics(post: &Post) -> ThreadStatistics {
+    let state = if post.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
+    ThreadStatistics { state, ..thread_statistics(At::Free, &post.thread) }
+}
+
+fn pid_of(slot: &'static Slot) -> Option<Pid> {
+    let home = slot.home()?;
+    Some(Pid::new(home.node, home.host, slot.index(), slot.living()?))
+}
+
+/// What is known of the process in `slot`. Read twice around by its PID, so that two processes are never mixed.
+fn info(slot: &'static Slot) -> Option<ProcessInfo> {
+    let pid = pid_of(slot)?;
+    let host = Host::of(pid)?.scheduler();
+    let (process, entry) = slot.card.names()?;
+    let (idle, waits) = slot.lanes.glance();
+    let is_it = |running: &'static Slot| ptr::eq(running, slot);
+    let mut threads = host.threads_in_use();
+    let runs = threads.find(|(_, thread)| thread.running().is_some_and(is_it));
+    let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
+    let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.home()));
+    let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
+    let held = crate::engine::backpressure::suspend::held_at(slot);
+    let state = match (held, runs, idle, waits) {
+        (Some(at), _, false, _) => ProcessState::Held { at },
+        _ if blocks => ProcessState::Blocking,
+        (_, true, ..) => ProcessState::Running,
+        (_, _, true, _) => ProcessState::Idle,
+        (_, _, _, true) => ProcessState::Waiting { outstanding: slot.card.outstanding.load(Ordering::Relaxed) },
+        _ => ProcessState::Ready,
+    };
+    let worker = usize::from(slot.worker.load(Ordering::Relaxed));
+    let (steps, messages) = slot.counted();
+    let info = ProcessInfo {
+        pid,
+        state,
+        process,
+        entry,
+        label: host.label(pid),
+        names: MEMBERSHIPS.names(pid),
+        parent: slot.card.parent(pid.node()),
+        place: slot.card.place(),
+        worker: Some(worker).filter(|&worker| worker < host.workers.len() && !is_pinned),
+        steps,
+        messages,
+        mailbox: slot.lanes.depth(),
+        waits_for: waits_for(pid).map(|(pid, method)| WaitsFor { pid, method }),
+    };
+    crate::sync::fence(Ordering::Acquire);
+    (pid_of(slot) == Some(pid)).then_some(info)
+}
+
+impl Pid {
+    /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
+    /// not live in this program.
+    pub fn info(self) -> Option<ProcessInfo> {
+        let pid = self.resolve()?;
+        info(TABLE.living(pid)?).filter(|info| info.pid == pid)
+    }
+}

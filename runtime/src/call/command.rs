@@ -1,0 +1,41 @@
+//! Commands, which a step hands out, and the completions that answer them.
+
+use super::caller::Caller;
+use crate::errors::CommandError;
+use crate::mailbox::payload::Payload;
+use std::marker::PhantomData;
+
+/// Something that a process asks for and goes on without: its handler answers with an `Output`.
+///
+/// Handlers are given to the runtime's builder; see [`Builder::handler`](crate::Builder::handler).
+pub trait Command: Send + 'static {
+    /// What the handler answers.
+    type Output: Send + 'static;
+}
+
+/// The right, and the duty, to answer one command of one process life.
+///
+/// It may be kept, sent to any thread and answered at any time. Answering a process that has ended is harmless; dropping
+/// a completion answers with [`CommandError::Dropped`].
+#[derive(Debug)]
+#[must_use = "dropping a completion answers the command with an error"]
+pub struct Completion<T> {
+    caller: Caller,
+    output: PhantomData<fn(T)>,
+}
+
+impl<T: Send + 'static> Completion<T> {
+    pub(crate) fn new(caller: Caller) -> Self {
+        Self { caller, output: PhantomData }
+    }
+
+    /// Answers with `value`.
+    pub fn complete(self, value: T) {
+        self.caller.answer(Payload::new(value));
+    }
+
+    /// Answers with an error.
+    pub fn fail(self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) {
+        self.caller.fail_command(CommandError::Failed(error.into()));
+    }
+}

@@ -1,0 +1,12 @@
+//! What travels between processes, and how an answer finds its way back.
+//!
+//! * [`package`]: a message in flight with its destination and its caller;
+//! * [`caller`]: the caller as the called process holds it; [`call_id`]: whether its answer is still awaited;
+//! * [`command`]: commands that a step yields, and their completions;
+//! * [`dead_letter`]: messages that no process will handle.
+
+pub(crate) mod call_id;
+pub(crate) mod caller;
+pub(crate) mod command;
+pub(crate) mod dead_letter;
+pub(crate) mod package;

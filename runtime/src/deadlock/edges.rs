@@ -1,0 +1,222 @@
+//! The [wait graph](crate::deadlock::wait_graph) of this program: its edges, and what they mean to the processes here.
+//!
+//! A process has one edge at most. A hold takes the place of a call's edge; the step that follows the hold publishes the
+//! call anew, if it still waits for it.
+
+#[cfg(test)]
+use super::wait_graph::leads_back;
+use super::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
+use crate::call::call_id::Ticket;
+use crate::call::caller::{self, Asker, number};
+use crate::errors::{CallError, Cycle};
+use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
+use crate::slots::directory::TABLE;
+use crate::slots::side_table::Side;
+use crate::slots::slot::Slot;
+use crate::sync::Mutex;
+
+static EDGES: Side<Edge> = Side::new(Edge::unused);
+
+/// Taken by those who look again before a call fails or a hold is not made; nobody else.
+static SECOND_LOOK: Mutex<()> = Mutex::new(());
+
+/// The processes of this program.
+struct Here;
+
+impl Places for Here {
+    type Caller = Asker;
+
+    fn withdraw(&self, ticket: Ticket) -> Option<Asker> {
+        caller::withdraw(ticket)
+    }
+
+    #[inline]
+    fn edge(&self, life: Life) -> Option<&Edge> {
+        EDGES.get(index_of(life))
+    }
+
+    fn is_stuck(&self, life: Life, blocks: bool) -> bool {
+        TABLE.slot(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
+    }
+}
+
+#[inline]
+fn index_of(life: Life) -> u32 {
+    (life >> GENERATION_BITS) as u32
+}
+
+/// A process of this program in one word.
+#[inline]
+pub(crate) fn life(index: u32, generation: u64) -> Life {
+    u64::from(index) << GENERATION_BITS | generation
+}
+
+/// The process that the word stands for, if no other has come into its slot.
+fn pid_of(life: Life) -> Option<Pid> {
+    TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
+}
+
+/// The edge of a process that the calling thread runs.
+#[inline]
+fn own_edge(life: Life) -> Option<&'static Edge> {
+    if cfg!(debug_assertions) {
+        // Tests of this file have processes beyond the table.
+        TABLE.slot(index_of(life)).inspect(|slot| slot.owner.check());
+    }
+    EDGES.make(index_of(life))
+}
+
+/// That a process waits for the answer to the call of that number, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting(&'static Edge, u64);
+
+impl Drop for Waiting {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.withdraw_call(self.1);
+    }
+}
+
+/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread. Only the
+/// thread that runs the process may say so.
+///
+/// # Errors
+/// The ring, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being handled
+/// already, another call of the ring is failed instead.
+#[inline]
+pub(crate) fn wait(
+    from: Life,
+    on: Life,
+    method: &'static str,
+    ticket: Ticket,
+    blocks: bool,
+) -> Result<Option<Waiting>, Cycle> {
+    let Some(edge) = own_edge(from) else { return Ok(None) };
+    let waiting = Waiting(edge, ticket.number());
+    match publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
+        None => Ok(Some(waiting)),
+        Some(closed) => closed_by_a_call(closed).map(|()| Some(waiting)),
+    }
+}
+
+#[cold]
+fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
+    let named = |ring: Vec<(Life, &'static str)>| Cycle {
+        calls: ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
+    };
+    match closed {
+        Closed::Calls(ring) => Err(named(ring)),
+        Closed::Another(asker, ring) => {
+            asker.fail(CallError::Cycle(named(ring)));
+            Ok(())
+        }
+        Closed::Held(held) => {
+            for life in held {
+                if let Some(slot) = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION))
+                    && let Some(home) = slot.home()
+                {
+                    home.keeper.let_go(slot);
+                }
+            }
+            Ok(())
+        }
+        Closed::Hold => unreachable!("a call was published"),
+    }
+}
+
+/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a ring. Gives whether it is
+/// held: until [`withdraw`], or until a call closes a ring and its keeper is told to let it go.
+/// `blocks`: on a thread.
+pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
+    let (from, on) = (from.life(), to.life());
+    let Some(edge) = own_edge(from) else { return false };
+    publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks }).is_none()
+}
+
+/// The process waits no more. It must be called before it ends, too, if it was held.
+pub(crate) fn withdraw(from: Pid) {
+    if let Some(edge) = EDGES.get(from.slot()) {
+        edge.withdraw();
+    }
+}
+
+/// Whether the process is held, and no call has closed a ring with that.
+#[cfg(test)]
+pub(crate) fn is_held(from: Pid) -> bool {
+    let wait = EDGES.get(from.slot()).and_then(Edge::read);
+    wait.is_some_and(|wait| matches!(wait.what, What::Hold(_)))
+}
+
+/// Whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
+#[cfg(test)]
+pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
+    leads_back(&Here, from.life(), to.life())
+}
+
+/// Whom a process waits for, and the method that it has called there; no method of one that is held. A glance.
+pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
+    let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
+    let method = match wait.what {
+        What::Call(ticket, method) if ticket.is_unanswered() => Some(method),
+        What::Call(..) => return None,
+        What::Hold(_) => None,
+    };
+    Some((pid_of(wait.on)?, method))
+}
+
+/// How many processes wait for one other. Looks at each slot that was ever used.
+pub(crate) fn count() -> usize {
+    TABLE.slots().filter(|slot| EDGES.get(slot.index()).and_then(Edge::stands).is_some()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::router::this_node;
+
+    /// PIDs in slots that no other test comes to.
+    fn pid(number: u32) -> Pid {
+        Pid::new(this_node(), 0, (1 << 27) + number, 1)
+    }
+
+    #[test]
+    fn holds_stand_until_they_are_withdrawn() {
+        let (a, b, c) = (pid(1), pid(2), pid(3));
+        assert!(publish_hold(a, b, false) && is_held(a) && !is_held(b));
+        assert!(publish_hold(b, c, true) && would_close(c, a) && !would_close(a, c));
+        withdraw(b);
+        assert!(!would_close(c, a) && !is_held(b));
+        withdraw(a);
+    }
+
+    /// Catches: the wait of a process is taken for that of another one, which had its slot before and has been called.
+    #[test]
+    fn the_wait_of_one_that_has_the_slot_of_another_closes_no_ring_with_it() {
+        let runtime = crate::Runtime::builder().workers(1).build().expect("one worker");
+        let [from, to] = [(); 2].map(|()| runtime.spawn_process(Idle).start().expect("it starts"));
+        let holds = |from: Pid, to: Life| {
+            let edge = EDGES.make(from.slot()).expect("there is room");
+            let wait = Wait { on: to, what: What::Hold(number()), blocks: true };
+            publish(&Here, &SECOND_LOOK, from.life(), edge, wait).is_none()
+        };
+        assert!(holds(to, from.life()));
+        assert!(!holds(from, to.life()), "a ring");
+        assert!(holds(from, life(to.slot(), to.generation() + 1)), "no ring: that one does not live");
+        withdraw(from);
+        withdraw(to);
+    }
+
+    struct Idle;
+
+    impl crate::Process for Idle {
+        fn step(
+            &mut self,
+            events: &mut crate::Events<'_>,
+            out: &mut crate::StepOutput<'_>,
+        ) -> Result<(), crate::ProcessError> {
+            while events.next().is_some() {}
+            out.idle();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How many wakers of a process others have: while there is one, something else than what the runtime knows of may make the
+//! process go on.
+//!
+//! Counted in a [side table](crate::slots::side_table) of the slots, so that a waker owns nothing and may outlive its process. A word holds
+//! the generation that it counts for, and the count: the first waker of a later process in the slot begins anew, so that one
+//! that is never dropped keeps its own process from being found in a cycle, and no other.
+//!
+//! A waker that is woken is counted out after the wake is marked in the control lane, so that whoever finds none lent finds the
+//! wake, and before the process runs for it, so that it finds none lent. One that is dropped without a wake while its process
+//! waits leaves that wait as it was: unseen.
+
+use super::wait_graph::Life;
+use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};
+use crate::slots::side_table::Side;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Generation, and below it how many wakers of that one are lent; at [`MOST`] it is not known how many, and stays so.
+static LENT: Side<AtomicU64> = Side::new(|| AtomicU64::new(0));
+
+const COUNT_BITS: u32 = SLOT_BITS;
+const MOST: u64 = (1 << COUNT_BITS) - 1;
+
+/// A waker of that process comes into the hands of others.
+pub(crate) fn lend(life: Life) {
+    if let Some(lent) = LENT.make(index_of(life)) {
+        let _of_a_later_life =
+            lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| lent_once_more(word, life));
+    }
+}
+
+/// Drops one; returns whether it was the last one.
+pub(crate) fn give_back(life: Life) -> bool {
+    let lent = LENT.get(index_of(life));
+    let before = lent.and_then(|lent| {
+        lent.fetch_update(Ordering::Release, Ordering::Relaxed, |word| lent_once_less(word, life)).ok()
+    });
+    before.is_some_and(|before| before & MOST == 1)
+}
+
+/// Whether others have wakers of that process, whose code runs on the calling thread, so that no first one is lent
+/// meanwhile.
+#[inline]
+pub(crate) fn is_lent(life: Life) -> bool {
+    LENT.get(index_of(life)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), life))
+}
+
+#[inline]
+fn index_of(life: Life) -> u32 {
+    (life >> GENERATION_BITS) as u32
+}
+
+/// Whether the word counts any of that life.
+#[inline]
+fn counts(word: u64, life: Life) -> bool {
+    word >> COUNT_BITS == life & GENERATION_MASK && word & MOST != 0
+}
+
+/// The word after; `None` if it counts for a later process.
+fn lent_once_more(word: u64, life: Life) -> Option<u64> {
+    let (counted, generation) = (word >> COUNT_BITS, life & GENERATION_MASK);
+    match counted.cmp(&generation) {
+        std::cmp::Ordering::Less => Some(generation << COUNT_BITS | 1),
+        std::cmp::Ordering::Equal => Some(if word & MOST == MOST { word } else { word + 1 }),
+        std::cmp::Ordering::Greater => None,
+    }
+}
+
+/// The word after; `None` if none of that life is counted, or too many were.
+fn lent_once_less(word: u64, life: Life) -> Option<u64> {
+    (counts(word, life) && word & MOST != MOST).then(|| word - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: Life = 7 << GENERATION_BITS;
+
+    #[test]
+    fn a_waker_that_is_never_dropped_counts_for_its_own_process_only() {
+        let word = lent_once_more(0, SLOT | 1).and_then(|word| lent_once_more(word, SLOT | 1)).expect("the first");
+        assert!(counts(word, SLOT | 1) && !counts(word, SLOT | 2));
+        // Its process has ended, and another lends one and has it back.
+        let word = lent_once_more(word, SLOT | 2).expect("a later one");
+        assert!(counts(word, SLOT | 2) && !counts(word, SLOT | 1));
+        // Those of the earlier one come and go, and change nothing.
+        assert_eq!((lent_once_more(word, SLOT | 1), lent_once_less(word, SLOT | 1)), (None, None));
+        let word = lent_once_less(word, SLOT | 2).expect("it was lent");
+        assert!(!counts(word, SLOT | 2));
+    }
+
+    #[test]
+    fn more_than_can_be_counted_are_lent_for_good() {
+        let word = 3 << COUNT_BITS | (MOST - 1);
+        let word = lent_once_more(word, SLOT | 3).expect("one more");
+        assert_eq!((lent_once_more(word, SLOT | 3), lent_once_less(word, SLOT | 3)), (Some(word), None));
+        assert!(counts(word, SLOT | 3));
+    }
+}

@@ -1,0 +1,570 @@
+//! Who waits for whom, and what is done about a ring of them.
+//!
+//! A process that can go on only when one certain other one has done something publishes an [`Edge`]: it waits for the
+//! answer to one call and for nothing else, or it is held because it has sent more than the other one has taken. Whoever
+//! publishes an edge walks from its far end along the edges of others. If that leads back, nobody of the ring would ever
+//! go on: then the call that closes it fails, a hold that would close it is not made, and holds in a ring that a call
+//! closes are lifted. Waits that something else could end have no edge, and are left to their deadlines.
+//!
+//! # Steps
+//! * G1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence never
+//!   comes again: see [`ticket`](crate::call::call_id)).
+//! * G2. A sequentially consistent fence.
+//! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and that is all.
+//! * G4. If the walk came back: under a lock that all share, it looks again ([`ring`]). It notes all edges of the ring, and
+//!   then whether each is still the one that it noted, its call still open, and its process alive with nothing to see to.
+//! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own edge away:
+//!   its call fails. If its message is being handled already, it withdraws that of another in the ring, whose call fails.
+//!
+//! # Why
+//! *A ring is found.* Of all that closed the ring at once let the last fence be that of P. Each of the others wrote its edge
+//! before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer then walks
+//! itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
+//!
+//! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
+//! [`ticket`](crate::call::call_id)). In a ring there is one that can be withdrawn: were all of them being handled, each process of the
+//! ring would have called the next one from within the method for the call of the one before, hence after it: around the ring
+//! each call would be later than itself. If one has been taken since the second look, its process runs, and the ring is open.
+//!
+//! *One call fails.* P's second look fails only if the ring is open: an edge of it is gone because somebody took it away in
+//! G5, or because its call was answered; or if a process of it has something to see to (a kill, a wake), which then writes
+//! its edge anew, and its walk comes after P's. Whoever comes second under the lock finds the first one's edge gone. Without the
+//! second look two that close the ring at once may both fail.
+//!
+//! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge whose number is the
+//! same before and after was there at T. A called process that waits too has given no answer since it wrote its own edge,
+//! for it runs nothing meanwhile; what it had answered, or had handed out of its hands, before that is seen, since the
+//! noting acquired its edge, and the calls are looked at after the noting. So at T each process of the ring waited for the
+//! next one, and none could go on but by the next one's doing.
+//!
+//! A process that is run for nothing (a wake that was left over) takes its edge away before it runs and writes it anew
+//! after. A walk in between may miss it, and then its own walk is the one that finds the ring.
+//!
+//! Rejected: clearing the edge where a call is answered (a line of the caller's, touched by each answer: a call would cost
+//! half as much again); edges that say what they wait for in words of the slot (both of its lines are full); a search now
+//! and then by a thread of its own (a ring would be found late, and which call of it closed it would not be known).
+
+use crate::call::call_id::{NUMBER_BITS, Ticket};
+use crate::mailbox::node::Node;
+use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence, lock};
+use std::ptr;
+
+/// A process in one word: slot, and generation below it.
+pub(crate) type Life = u64;
+
+/// How many edges a walk follows. A longer ring is left to its deadlines.
+const DEPTH: usize = 64;
+
+/// Below the number: the length of the method's name, and above that whether the process blocks.
+const LOW_BITS: u32 = 64 - NUMBER_BITS;
+const BLOCKS: u64 = 1 << (LOW_BITS - 1);
+const LENGTH: u64 = BLOCKS - 1;
+
+/// What a process waits for: its place in the graph. Only the thread that runs the process publishes, which the words below
+/// rest on: of two that publish at once one edge would be read with parts of both, the text of a name with another's length
+/// among them. Anyone reads.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no edge.
+    number: AtomicU64,
+    /// Whom it waits for.
+    on: AtomicU64,
+    /// The node of the call's ticket; null of a hold.
+    node: AtomicPtr<Node>,
+    /// The text of the method's name.
+    method: AtomicPtr<u8>,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Edge>() == 32);
+
+/// What an edge says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// Whom the process waits for.
+    pub(crate) on: Life,
+    pub(crate) what: What,
+    /// Whether it blocks a thread meanwhile, and sees to nothing else before the wait is over.
+    pub(crate) blocks: bool,
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// The answer to a call of that method.
+    Call(Ticket, &'static str),
+    /// Room in a mailbox. The number is its own.
+    Hold(u64),
+}
+
+impl What {
+    fn number(&self) -> u64 {
+        match self {
+            Self::Call(ticket, _) => ticket.number(),
+            Self::Hold(number) => *number & (u64::MAX >> LOW_BITS),
+        }
+    }
+}
+
+/// Where the edges are.
+pub(crate) trait Places {
+    /// What it takes to tell a process that its call has failed.
+    type Caller;
+
+    /// The edge of a process; `None` if it has never had one.
+    fn edge(&self, life: Life) -> Option<&Edge>;
+
+    /// Whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then it ends, or
+    /// waits for something else, or looks itself.
+    fn is_stuck(&self, life: Life, blocks: bool) -> bool;
+
+    /// Withdraws the message of another process's call, unless it is being handled. Gives who is to be told.
+    fn withdraw(&self, ticket: Ticket) -> Option<Self::Caller>;
+}
+
+/// A ring that has been closed.
+#[derive(Debug)]
+pub(crate) enum Closed<C> {
+    /// By a call: each of the ring, with the method that it called. The message of the last to come, who is the first here, has
+    /// been withdrawn, and its edge taken away.
+    Calls(Vec<(Life, &'static str)>),
+    /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one is to be
+    /// told.
+    Another(C, Vec<(Life, &'static str)>),
+    /// By a call, and these were held in it: they are held no more, and to be woken.
+    Held(Vec<Life>),
+    /// By a hold, which has been taken away.
+    Hold,
+}
+
+impl Edge {
+    /// None.
+    pub(crate) fn unused() -> Self {
+        Self {
+            number: AtomicU64::new(0),
+            on: AtomicU64::new(0),
+            node: AtomicPtr::new(ptr::null_mut()),
+            method: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Step G1.
+    #[inline]
+    fn publish(&self, wait: Wait) {
+        let (node, method) = match wait.what {
+            What::Call(ticket, method) => (ptr::from_ref(ticket.node()).cast_mut(), method),
+            What::Hold(_) => (ptr::null_mut(), ""),
+        };
+        let length = if method.len() as u64 <= LENGTH { method.len() } else { cut(method) };
+        self.number.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.on.store(wait.on, Ordering::Relaxed);
+        self.node.store(node, Ordering::Relaxed);
+        self.method.store(method.as_ptr().cast_mut(), Ordering::Relaxed);
+        let blocks = if wait.blocks { BLOCKS } else { 0 };
+        self.number.store(wait.what.number() << LOW_BITS | blocks | length as u64, Ordering::Release);
+    }
+
+    /// The process waits no more, or for something else too.
+    #[inline]
+    pub(crate) fn withdraw(&self) {
+        self.number.store(0, Ordering::Release);
+    }
+
+    /// The wait for that call is over, if the edge still says so: it may be that of a later wait, or of a later process.
+    #[inline]
+    pub(crate) fn withdraw_call(&self, call: u64) {
+        if self.number.load(Ordering::Relaxed) >> LOW_BITS == call {
+            self.withdraw();
+        }
+    }
+
+    /// Takes a hold away that is another process's. Gives whether it was still there.
+    fn lift(&self, hold: u64) -> bool {
+        let number = self.number.load(Ordering::Relaxed);
+        number >> LOW_BITS == hold
+            && self.number.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// What the edge says, if there is one and it is not being written at this moment.
+    pub(crate) fn read(&self) -> Option<Wait> {
+        let before = self.number.load(Ordering::Acquire);
+        if before == 0 {
+            return None;
+        }
+        let on = self.on.load(Ordering::Relaxed);
+        let node = self.node.load(Ordering::Relaxed);
+        let method = self.method.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        if self.number.load(Ordering::Relaxed) != before {
+            return None;
+        }
+        let number = before >> LOW_BITS;
+        // SAFETY: null, or made of a `&'static Node`.
+        let what = match unsafe { node.as_ref() } {
+            Some(node) => What::Call(Ticket::of(node, number), text(method, (before & LENGTH) as usize)),
+            None => What::Hold(number),
+        };
+        Some(Wait { on, what, blocks: before & BLOCKS != 0 })
+    }
+
+    /// What the edge says, if that still holds: a call that has been answered, or given up, leaves its edge behind.
+    pub(crate) fn stands(&self) -> Option<Wait> {
+        self.read().filter(|wait| match wait.what {
+            What::Call(ticket, _) => ticket.is_open(),
+            What::Hold(_) => true,
+        })
+    }
+}
+
+/// The length of a name that is too long: cut at the start of a character.
+#[cold]
+fn cut(method: &str) -> usize {
+    method.floor_char_boundary(LENGTH as usize)
+}
+
+/// The method's name of an edge that was read whole.
+fn text(method: *mut u8, length: usize) -> &'static str {
+    // SAFETY: the pointer and the length were written together from a `&'static str`, whose length was cut at most, at
+    // the start of a character; the numbers before and after say that they were read together.
+    unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(method, length)) }
+}
+
+/// Publishes that the process `from` waits, and nothing else can make it go on: steps G1 to G5. `edge` is its own.
+#[inline]
+pub(crate) fn publish<P: Places>(
+    places: &P,
+    second_look: &Mutex<()>,
+    from: Life,
+    edge: &Edge,
+    wait: Wait,
+) -> Option<Closed<P::Caller>> {
+    edge.publish(wait);
+    fence(Ordering::SeqCst);
+    if !leads_back(places, from, wait.on) {
+        return None;
+    }
+    close(places, second_look, from, edge, wait)
+}
+
+/// Whether the edges lead from `on` back to `from`: step G3. What they say may be stale.
+#[inline]
+pub(crate) fn leads_back(places: &impl Places, from: Life, on: Life) -> bool {
+    let mut next = on;
+    for _ in 0..DEPTH {
+        if next == from {
+            return true;
+        }
+        match places.edge(next).and_then(Edge::stands) {
+            Some(wait) => next = wait.on,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Steps G4 and G5.
+#[cold]
+fn close<P: Places>(
+    places: &P,
+    second_look: &Mutex<()>,
+    from: Life,
+    edge: &Edge,
+    wait: Wait,
+) -> Option<Closed<P::Caller>> {
+    let _alone = lock(second_look);
+    let ring = ring(places, from, wait)?;
+    if let What::Hold(_) = wait.what {
+        edge.withdraw();
+        return Some(Closed::Hold);
+    }
+    let holds = ring.iter().filter_map(|(life, wait)| match wait.what {
+        What::Hold(hold) => Some((*life, hold)),
+        What::Call(..) => None,
+    });
+    let held: Vec<(Life, u64)> = holds.collect();
+    if !held.is_empty() {
+        // Of one that is not there any more somebody else has opened the ring.
+        let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
+        return Some(Closed::Held(lifted.map(|(life, _)| life).collect()));
+    }
+    let calls = ring.into_iter().filter_map(|(life, wait)| match wait.what {
+        What::Call(ticket, method) => Some((ticket, (life, method))),
+        What::Hold(_) => None,
+    });
+    let (tickets, mut calls): (Vec<Ticket>, Vec<(Life, &'static str)>) = calls.unzip();
+    let (own, others) = tickets.split_first()?;
+    if own.withdraw() {
+        edge.withdraw();
+        return Some(Closed::Calls(calls));
+    }
+    let another = |(place, ticket): (usize, &Ticket)| Some((place + 1, places.withdraw(*ticket)?));
+    let (place, caller) = others.iter().enumerate().find_map(another)?;
+    calls.rotate_left(place);
+    Some(Closed::Another(caller, calls))
+}
+
+/// The ring that the edge of `from` closes, if it does. Under the lock: step G4.
+fn ring(places: &impl Places, from: Life, wait: Wait) -> Option<Vec<(Life, Wait)>> {
+    let mut ring = vec![(from, wait)];
+    let mut next = wait.on;
+    while next != from {
+        if ring.len() > DEPTH {
+            return None;
+        }
+        let wait = places.edge(next)?.read()?;
+        ring.push((next, wait));
+        next = wait.on;
+    }
+    // All of them are noted. From here on what each process did before it wrote its edge is seen.
+    fence(Ordering::Acquire);
+    let stands = |&(life, noted): &(Life, Wait)| {
+        let now = places.edge(life).and_then(Edge::stands);
+        now.is_some_and(|now| now.what.number() == noted.what.number()) && places.is_stuck(life, noted.blocks)
+    };
+    ring.iter().all(stands).then_some(ring)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::call::call_id::{keep, take};
+
+    /// Processes 1 to 99, with an edge each.
+    struct Crowd {
+        edges: Vec<Edge>,
+        dead: Vec<Life>,
+        second_look: Mutex<()>,
+    }
+
+    impl Places for Crowd {
+        type Caller = Ticket;
+
+        fn withdraw(&self, ticket: Ticket) -> Option<Ticket> {
+            ticket.withdraw().then_some(ticket)
+        }
+
+        fn edge(&self, life: Life) -> Option<&Edge> {
+            self.edges.get(life as usize)
+        }
+
+        fn is_stuck(&self, life: Life, _blocks: bool) -> bool {
+            !self.dead.contains(&life)
+        }
+    }
+
+    impl Crowd {
+        fn new() -> Self {
+            let edges = (0..100).map(|_| Edge::unused()).collect();
+            Self { edges, dead: Vec::new(), second_look: Mutex::new(()) }
+        }
+
+        fn wait(&self, from: Life, wait: Wait) -> Option<Closed<Ticket>> {
+            publish(self, &self.second_look, from, &self.edges[from as usize], wait)
+        }
+
+        /// The process `from` calls `on`, and waits.
+        fn call(&self, from: Life, on: Life) -> (Ticket, Option<Closed<Ticket>>) {
+            let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), from + 1_000);
+            (ticket, self.wait(from, Wait { on, what: What::Call(ticket, "Type::method"), blocks: false }))
+        }
+
+        fn hold(&self, from: Life, on: Life) -> Option<Closed<Ticket>> {
+            self.wait(from, Wait { on, what: What::Hold(from + 2_000), blocks: false })
+        }
+    }
+
+    #[track_caller]
+    fn names(closed: Option<Closed<Ticket>>) -> Vec<Life> {
+        match closed {
+            Some(Closed::Calls(calls)) => calls.into_iter().map(|(life, _)| life).collect(),
+            other => panic!("a ring of calls was closed, and came {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_call_that_closes_a_ring_is_told_all_of_it_and_leaves_it_open() {
+        let crowd = Crowd::new();
+        assert!(crowd.call(1, 2).1.is_none() && crowd.call(2, 3).1.is_none());
+        assert_eq!(names(crowd.call(3, 1).1), [3, 1, 2]);
+        assert!(crowd.edges[3].read().is_none());
+        // The others wait as before.
+        assert_eq!(names(crowd.call(3, 2).1), [3, 2]);
+        assert_eq!(names(crowd.call(4, 4).1), [4]);
+    }
+
+    #[test]
+    fn a_call_that_fails_is_withdrawn_and_if_it_is_being_handled_another_one_is() {
+        let crowd = Crowd::new();
+        let (first, second) = (crowd.call(1, 2).0, crowd.call(2, 3).0);
+        let (own, closed) = crowd.call(3, 1);
+        assert_eq!(names(closed), [3, 1, 2]);
+        assert!(!take(own.word()) && take(first.word()) && take(second.word()), "the failed one is never handled");
+        // The one that closes the ring is being handled: by 2, which has called 1 from there.
+        let crowd = Crowd::new();
+        let (second, _) = crowd.call(2, 1);
+        let own = Ticket::issue(Box::leak(Box::new(Node::empty())), 77);
+        assert!(take(own.word()));
+        let closed = crowd.wait(1, Wait { on: 2, what: What::Call(own, "Type::method"), blocks: false });
+        match closed {
+            Some(Closed::Another(caller, calls)) => {
+                assert_eq!(caller.number(), second.number());
+                assert_eq!(calls.into_iter().map(|(life, _)| life).collect::<Vec<_>>(), [2, 1]);
+            }
+            other => panic!("another call was to fail, and came {other:?}"),
+        }
+        assert!(!take(second.word()) && own.is_open() && crowd.edges[1].stands().is_some(), "the own one waits on");
+    }
+
+    #[test]
+    fn an_answered_kept_or_abandoned_call_is_no_edge() {
+        let ends: [fn(&Ticket); 3] = [
+            |ticket| ticket.word().store(ptr::null_mut(), Ordering::Relaxed),
+            |ticket| assert!(keep(ticket.word())),
+            |ticket| ticket.abandon(),
+        ];
+        for end in ends {
+            let crowd = Crowd::new();
+            let (ticket, _) = crowd.call(1, 2);
+            end(&ticket);
+            assert!(crowd.call(2, 1).1.is_none());
+        }
+    }
+
+    #[test]
+    fn a_withdrawn_edge_and_a_dead_process_close_nothing() {
+        let mut crowd = Crowd::new();
+        assert!(crowd.call(1, 2).1.is_none());
+        crowd.edges[1].withdraw();
+        assert!(crowd.call(2, 1).1.is_none());
+        assert!(crowd.call(4, 5).1.is_none());
+        crowd.dead.push(4);
+        assert!(crowd.call(5, 4).1.is_none());
+    }
+
+    #[test]
+    fn a_ring_beyond_the_depth_and_one_that_leads_past_us_end_the_walk() {
+        let crowd = Crowd::new();
+        // 10 and 11 wait for each other, as long as neither has looked again.
+        for (from, on) in [(10, 11), (11, 10)] {
+            let word = Box::leak(Box::new(Node::empty()));
+            let what = What::Call(Ticket::issue(word, from as u64), "m");
+            crowd.edges[from].publish(Wait { on, what, blocks: false });
+        }
+        assert!(crowd.call(12, 10).1.is_none());
+        for from in 20..20 + DEPTH as u64 {
+            assert!(crowd.call(from, from + 1).1.is_none());
+        }
+        assert_eq!(names(crowd.call(20 + DEPTH as u64 - 1, 21).1).len(), DEPTH - 1);
+    }
+
+    #[test]
+    fn a_hold_that_would_close_a_ring_is_not_made() {
+        let crowd = Crowd::new();
+        assert!(crowd.hold(1, 2).is_none());
+        assert!(matches!(crowd.hold(2, 1), Some(Closed::Hold)));
+        assert!(crowd.edges[2].read().is_none() && crowd.edges[1].read().is_some());
+        let (_, closed) = crowd.call(3, 4);
+        assert!(closed.is_none() && matches!(crowd.hold(4, 3), Some(Closed::Hold)));
+    }
+
+    #[test]
+    fn a_call_that_closes_a_ring_with_holds_lifts_them_and_waits() {
+        let crowd = Crowd::new();
+        assert!(crowd.hold(1, 2).is_none() && crowd.hold(2, 3).is_none());
+        match crowd.call(3, 1).1 {
+            Some(Closed::Held(held)) => assert_eq!(held, [1, 2]),
+            other => panic!("the holds were to be lifted, and came {other:?}"),
+        }
+        assert!(crowd.edges[1].read().is_none() && crowd.edges[2].read().is_none());
+        assert!(crowd.edges[3].stands().is_some());
+    }
+
+    /// Where process 1 goes on by itself, and waits for another, right before its edge is looked at for the time of that number.
+    struct Changes {
+        crowd: Crowd,
+        looks: std::cell::Cell<u32>,
+        at: u32,
+        then: Wait,
+    }
+
+    impl Places for Changes {
+        type Caller = Ticket;
+
+        fn withdraw(&self, ticket: Ticket) -> Option<Ticket> {
+            self.crowd.withdraw(ticket)
+        }
+
+        fn edge(&self, life: Life) -> Option<&Edge> {
+            let edge = self.crowd.edge(life)?;
+            if life == 1 {
+                self.looks.set(self.looks.get() + 1);
+                if self.looks.get() == self.at {
+                    edge.publish(self.then);
+                }
+            }
+            Some(edge)
+        }
+
+        fn is_stuck(&self, _life: Life, _blocks: bool) -> bool {
+            true
+        }
+    }
+
+    /// Process 2 calls process 1, which waits for it by `first`, and comes to wait by `then` before that look. Gives what came of
+    /// it, and what process 1 waits for.
+    fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<Ticket>>, (Life, u64)) {
+        let wait = |on, what| Wait { on, what, blocks: false };
+        let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
+        assert!(places.crowd.wait(1, wait(2, first)).is_none());
+        let Crowd { edges, second_look, .. } = &places.crowd;
+        let own = Ticket::issue(Box::leak(Box::new(Node::empty())), 90);
+        let closed = publish(&places, second_look, 2, &edges[2], wait(1, What::Call(own, "Type::method")));
+        assert!(places.looks.get() >= at, "it was looked at {} times", places.looks.get());
+        let now = edges[1].read().expect("it waits");
+        (closed, (now.on, now.what.number()))
+    }
+
+    /// The walk, the notes and the second look are three looks at each edge. A second look that takes any wait for the one that
+    /// was noted fails a call whose ring is open.
+    #[test]
+    fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
+        let call = |number| What::Call(Ticket::issue(Box::leak(Box::new(Node::empty())), number), "Type::method");
+        for (first, then) in [
+            (call(91), call(92)),
+            (call(91), What::Hold(92)),
+            (What::Hold(91), call(92)),
+            (What::Hold(91), What::Hold(92)),
+        ] {
+            for at in [2, 3] {
+                let (closed, now) = meets_a_change(first, then, at);
+                assert!(closed.is_none(), "{first:?}, {then:?} at look {at}: {closed:?}");
+                assert_eq!(now, (3, 92));
+            }
+        }
+    }
+
+    /// The look after those is that of the one who lifts the hold. It would take a later hold away, or the edge of a call, by which
+    /// another ring could be found then.
+    #[test]
+    fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
+        let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), 92);
+        for then in [What::Hold(92), What::Call(ticket, "Type::method")] {
+            let (closed, now) = meets_a_change(What::Hold(91), then, 4);
+            assert!(matches!(&closed, Some(Closed::Held(held)) if held.is_empty()), "{then:?}: {closed:?}");
+            assert_eq!(now, (3, 92));
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        let edge = Edge::unused();
+        let name: &'static str = Box::leak(format!("x{}", "ü".repeat(1_000)).into_boxed_str());
+        let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), 5);
+        edge.publish(Wait { on: 1, what: What::Call(ticket, name), blocks: true });
+        match edge.read().map(|wait| wait.what) {
+            Some(What::Call(_, method)) => assert!(name.starts_with(method) && method.len() > 500),
+            other => panic!("a call was published, and came {other:?}"),
+        }
+    }
+}

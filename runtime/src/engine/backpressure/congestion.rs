@@ -1,0 +1,127 @@
+//! Who sends to a mailbox that is too full, and what follows for it.
+
+use super::measure::{bound_of, is_over};
+use super::state::Press;
+use super::suspend;
+use crate::engine::context::local::with_current;
+use crate::mailbox::lanes::CROWD;
+use crate::mailbox::node::NodeBox;
+use crate::mailbox::node_pool;
+use crate::process::budget::BUDGET;
+use crate::slots::{Admission, Slot};
+use std::cell::Cell;
+use std::ptr;
+
+/// How a message is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// A process may be held for it.
+    Send,
+    /// By whoever has kept it until now: nobody waits for room, but what a mailbox drops for it is dropped.
+    Late,
+    /// It comes back rather than have anyone wait.
+    Try,
+}
+
+thread_local! {
+    static PRESS: Cell<Option<Press>> = const { Cell::new(None) };
+    static MANNER: Cell<Manner> = const { Cell::new(Manner::Send) };
+}
+
+/// Sends in a manner of its own.
+pub(crate) fn in_manner<R>(manner: Manner, send: impl FnOnce() -> R) -> R {
+    struct Restore(Manner, usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MANNER.set(self.0);
+            node_pool::set_pressing(self.1);
+        }
+    }
+    // A mailbox that is known to be pressed on is not looked at again, unless this says so.
+    let _restore = Restore(MANNER.replace(manner), node_pool::set_pressing(0));
+    send()
+}
+
+/// On whom the process has pressed in the step that is over.
+pub(crate) fn take() -> Option<Press> {
+    node_pool::set_pressing(0);
+    PRESS.take()
+}
+
+/// Who sends.
+#[derive(Clone, Copy)]
+pub(crate) enum Sender {
+    /// The process whose step this thread runs.
+    Process(&'static Slot),
+    /// A process on its way out, which waits for nobody.
+    Ending,
+    /// A worker between two steps, which must not wait.
+    Between,
+    /// Whoever is no process.
+    Outside,
+}
+
+pub(crate) fn sender() -> Sender {
+    if crate::call::caller::is_ending() {
+        return Sender::Ending;
+    }
+    match with_current(|context| context.map(|context| context.thread.running())) {
+        // One that has ended is counted out, and its hooks are called.
+        Some(Some(slot)) if slot.living().is_none() => Sender::Ending,
+        Some(Some(slot)) => Sender::Process(slot),
+        Some(None) => Sender::Between,
+        None => Sender::Outside,
+    }
+}
+
+/// In which manner this thread sends now.
+pub(crate) fn manner() -> Manner {
+    MANNER.get()
+}
+
+/// Decides about a message for a mailbox with a soft bound that is marked as too full.
+pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
+    let refuse = match sender() {
+        Sender::Ending => false,
+        Sender::Process(own) if ptr::eq(own, slot) => false,
+        Sender::Process(own) if MANNER.get() == Manner::Send => {
+            if is_over(slot) {
+                press(own, slot);
+            } else {
+                // Marked for those who wait for room there. Whether it comes to be over its bound in this turn is seen with
+                // every 128th message, as of any other.
+                node_pool::set_pressing(slot.address());
+            }
+            false
+        }
+        Sender::Process(_) | Sender::Between | Sender::Outside => is_over(slot),
+    };
+    if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
+}
+
+/// A message of this thread is one more batch in a mailbox that is over its bound.
+pub(crate) fn note(slot: &'static Slot) {
+    if let Sender::Process(own) = sender()
+        && !ptr::eq(own, slot)
+        && MANNER.get() == Manner::Send
+    {
+        press(own, slot);
+    }
+}
+
+/// The process `own` sends to `slot`, which is over its bound. How much its step has sent since is what the step has spent:
+/// the messages of a batch, which may be anybody's, would make it answer for others, and wait in its step for them.
+fn press(own: &'static Slot, slot: &'static Slot) {
+    let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
+    let before = PRESS.get();
+    if before.is_none() {
+        // So that the step is seen to be no ordinary one.
+        node_pool::spend(BUDGET);
+    }
+    let mut since = before.map_or_else(node_pool::spent, |press| press.since);
+    if node_pool::spent() - since > bound.max(CROWD) && suspend::wait_in_step(own, slot, generation) {
+        since = node_pool::spent();
+    }
+    PRESS.set(Some(Press { on: slot, generation, since }));
+    node_pool::set_pressing(slot.address());
+}

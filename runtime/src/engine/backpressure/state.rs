@@ -1,0 +1,155 @@
+//! What is known of a slot besides, if anything is: few have had a long mailbox, or a bound of their own.
+//!
+//! In a side table of the slots.
+
+use super::bounded_queue::Ring;
+use crate::engine::host::Host;
+use crate::env::clock::TimerKey;
+use crate::mailbox::bound::Bound;
+use crate::mailbox::node::distance;
+use crate::slots::Slot;
+use crate::slots::side_table::Side as Table;
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::util::oneshot::Oneshot;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+/// The program's.
+pub(crate) static SIDES: Table<Side> = Table::new(Side::default);
+
+/// What is known of a slot, to be locked.
+pub(crate) fn side_of(slot: &'static Slot) -> &'static Side {
+    SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
+}
+
+/// That the process whose step this thread runs has sent to a mailbox over its bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Press {
+    pub(crate) on: &'static Slot,
+    pub(crate) generation: u64,
+    /// What its thread had spent when that began, or when the step last waited for it.
+    pub(crate) since: u64,
+}
+
+/// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each be held
+/// once.
+#[derive(Default)]
+pub(crate) struct Side(Mutex<Option<Box<State>>>);
+
+impl Side {
+    pub(crate) fn lock(&self) -> Known<'_> {
+        let mut state = lock(&self.0);
+        state.get_or_insert_default();
+        Known(state)
+    }
+}
+
+/// What is known of a slot, while nobody else looks.
+pub(crate) struct Known<'a>(MutexGuard<'a, Option<Box<State>>>);
+
+impl Deref for Known<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_deref().unwrap_or_else(|| unreachable!("put there when it was locked"))
+    }
+}
+
+impl DerefMut for Known<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl Drop for Known<'_> {
+    fn drop(&mut self) {
+        if self.0.as_ref().is_some_and(|state| state.is_nothing()) {
+            *self.0 = None;
+        }
+    }
+}
+
+/// Told when there may be room; told too when the mailbox's process ends.
+pub(crate) type Room = Arc<Oneshot<()>>;
+
+/// Someone who waits for room in a mailbox.
+pub(crate) enum Waiting {
+    /// A process that is held; the number tells this hold from others of the same process. `sends` is how much is expected of it
+    /// when it goes on: what its last step has spent.
+    Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
+    /// A thread or a task.
+    Room(Room),
+}
+
+/// Where a process is held.
+pub(crate) struct Held {
+    pub(crate) at: &'static Slot,
+    pub(crate) number: u64,
+    pub(crate) host: &'static Host,
+    /// Its step waits on its thread.
+    pub(crate) room: Option<Room>,
+    /// Lets it go after a while.
+    pub(crate) valve: Option<TimerKey>,
+}
+
+impl Waiting {
+    /// Whether it may wait still. Of a process that is not known without another lock.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match self {
+            Self::Process { .. } => true,
+            Self::Room(room) => !room.is_abandoned(),
+        }
+    }
+
+    /// How many messages are expected of it.
+    pub(crate) fn sends(&self) -> u64 {
+        match self {
+            Self::Process { sends, .. } => *sends,
+            Self::Room(_) => 1,
+        }
+    }
+}
+
+/// What is known of the process in a slot besides.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The process that the bound and the ring belong to.
+    pub(crate) generation: u64,
+    /// `None`: the host's.
+    pub(crate) bound: Option<Bound>,
+    pub(crate) ring: Option<Ring>,
+    /// Who waits for room in its mailbox, in the order in which they came.
+    pub(crate) waiting: VecDeque<Waiting>,
+    /// How many messages are expected still of those that were let go while the process had others, and the number of the message
+    /// that had come last when that was said.
+    pub(crate) expected: u64,
+    pub(crate) seen: u64,
+    /// While the mailbox is too full: the number of a message that came not long ago. A sender that does not learn its
+    /// predecessor's takes it for that, or the mailbox would be forgiven its length each time that the machine puts a sender
+    /// aside as it numbers its message.
+    pub(crate) known: u64,
+    /// Where the process itself is held.
+    pub(crate) held: Option<Held>,
+}
+
+impl State {
+    /// The message that came last has that number; zero if it is not known, as while its sender is about to give it one.
+    pub(crate) fn note_arrivals(&mut self, last: u64) {
+        if last != 0 {
+            self.expected = self.expected.saturating_sub(distance(self.seen, last));
+            self.seen = last;
+            self.note_known(last);
+        }
+    }
+
+    /// The message of that number came last, unless it is zero.
+    pub(crate) fn note_known(&mut self, last: u64) {
+        if last != 0 {
+            self.known = last;
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none() && self.known == 0
+    }
+}

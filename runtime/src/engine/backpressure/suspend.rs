@@ -1,0 +1,394 @@
+//! Who is held, and who is let go.
+
+use super::measure::{bound_of, is_over};
+use super::state::Press;
+use super::state::{Held, Room, SIDES, State, Waiting, side_of};
+use crate::deadlock::edges;
+use crate::engine::blocking::block_in_place::while_handed_off;
+use crate::engine::context::local::{Context, with_current};
+use crate::engine::host::Host;
+use crate::env::clock::{Moment, TimeKeeper, instant_now};
+use crate::mailbox::lanes::{Controls, Holder};
+use crate::mailbox::node::NodeBox;
+use crate::pid::{Pid, Resident};
+use crate::process::budget::MOST_DEBT;
+use crate::process::control::Control;
+use crate::slots::{Slot, Token};
+use crate::sync::{AtomicU64, Ordering};
+use crate::util::oneshot::Oneshot;
+use std::time::Duration;
+use tracing::field::display;
+
+/// How long a process is held at most until it has a step.
+const VALVE: Duration = Duration::from_secs(1);
+
+/// Why a process is held no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// There is room.
+    Room,
+    /// Its own mailbox is over its bound.
+    Overfull,
+    /// It was told something that does not wait.
+    Told,
+    /// The one that it is held at waits for it.
+    Called,
+    /// It has waited for so long.
+    Valve,
+    /// It is over.
+    Ended,
+}
+
+impl Context {
+    /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full; `waits`
+    /// says that it waits for its yields. Gives the token back if it is not to be held.
+    #[cold]
+    pub(crate) fn hold(&self, token: Token, press: Press, sends: u64, waits: bool) -> Option<Token> {
+        let Press { on, generation: life, .. } = press;
+        let (slot, generation) = (token.slot(), token.generation());
+        if !may_be_held(slot, on) {
+            return Some(token);
+        }
+        let number = begin_hold(slot, on, self.host, None);
+        slot.debt.store(if waits { WAITING_DEBT } else { HELD_DEBT }, Ordering::Relaxed);
+        if !wait_at(on, life, Waiting::Process { slot, generation, number, sends }) || is_over(slot) {
+            lift(slot, Why::Room);
+        }
+        if slot.is_held() {
+            set_valve(slot, number, self.host);
+        }
+        self.stay_held(token)
+    }
+
+    /// Lays the token of a held process down again. Gives it back if the process is held no longer.
+    #[cold]
+    pub(crate) fn stay_held(&self, mut token: Token) -> Option<Token> {
+        let slot = token.slot();
+        let waits = slot.debt.load(Ordering::Relaxed) == WAITING_DEBT;
+        loop {
+            // In this order. Who lets the process go takes the mark away and then wakes it: a wake that is taken here came after
+            // its mark was taken away, and one that comes after this does not let the token be laid down.
+            let taken = token.hold().take_control();
+            let is_told = taken.has_signal();
+            keep(&mut token, taken);
+            if is_told {
+                lift(slot, Why::Told);
+            }
+            // The wake may have been for those that wait here.
+            if slot.is_overfull() {
+                relieve(slot, true);
+            }
+            if slot.is_held() {
+                // Anew, since others took the process for one that runs while there was something in its control lane.
+                if !publish(slot, false) {
+                    lift(slot, Why::Called);
+                    continue;
+                }
+            } else {
+                slot.debt.store(0, Ordering::Relaxed);
+                withdraw(slot);
+                if !waits || token.extras().is_some_and(|extras| !extras.held.is_empty()) {
+                    return Some(token);
+                }
+            }
+            match self.lay(token, Token::lay_wait) {
+                Some(again) => token = again,
+                None => return None,
+            }
+        }
+    }
+
+    /// Lays down the token of a process that waits for its yields. Gives it back if something has come for it. A wake is no such
+    /// thing: it is for whoever waits for room in the mailbox.
+    #[cold]
+    pub(crate) fn lay_waiting(&self, mut token: Token) -> Option<Token> {
+        let slot = token.slot();
+        loop {
+            match self.lay(token, Token::lay_wait) {
+                Some(again) => token = again,
+                None => return None,
+            }
+            let taken = token.hold().take_control();
+            if !taken.is_empty() {
+                keep(&mut token, taken);
+                return Some(token);
+            }
+            if slot.is_overfull() {
+                relieve(slot, true);
+            }
+        }
+    }
+}
+
+/// A number that no other hold of the program has.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// That of a process that is held, so that its turn begins with a look at why it should not.
+const HELD_DEBT: u8 = u8::MAX;
+
+/// The same, of one that waits for its yields besides.
+const WAITING_DEBT: u8 = u8::MAX - 1;
+const _: () = assert!(MOST_DEBT < WAITING_DEBT as u32);
+
+/// Whether a debt says that its process is, or was, held.
+pub(crate) fn is_held_debt(debt: u8) -> bool {
+    debt >= WAITING_DEBT
+}
+
+/// Keeps what has come, as it is, for when the process is let go.
+fn keep(token: &mut Token, mut taken: Controls) {
+    if taken.is_empty() {
+        return;
+    }
+    token.attend(true);
+    let extras = token.make_extras();
+    while let Some(node) = taken.pop() {
+        let node: NodeBox = node;
+        extras.held.push(node);
+    }
+}
+
+/// Whether `slot` may be held at `at`: not while its own mailbox is over its bound, and not twice.
+fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
+    !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_held()
+}
+
+/// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
+fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room: Option<Room>) -> u64 {
+    let number = next_number();
+    let mut state = side_of(slot).lock();
+    state.held = Some(Held { at, number, host, room, valve: None });
+    // Under the lock: who takes the hold away takes the mark away after this.
+    slot.note_held(true);
+    drop(state);
+    host.holds.add_shared(1);
+    number
+}
+
+/// Lets the process go when that hold has lasted for so long, by its host's clock. Gives whether anything will: not if the host has
+/// stopped, or has too many timers.
+fn set_valve(slot: &'static Slot, number: u64, host: &'static Host) -> bool {
+    let valve = move || lift_that(slot, Some(number), Why::Valve);
+    let Some(key) = host.later(Moment::now().after(VALVE), Box::new(valve)) else { return false };
+    let mut side = side_of(slot).lock();
+    match side.held.as_mut().filter(|held| held.number == number) {
+        Some(held) => held.valve = Some(key),
+        None => {
+            drop(side);
+            host.forget(key);
+        }
+    }
+    true
+}
+
+/// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a
+/// ring. Whoever closes a ring with it finds the process held, since it is marked by now.
+fn publish(slot: &'static Slot, blocks: bool) -> bool {
+    let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
+    // Of one that is being let go there is nothing to publish.
+    let edge = at.and_then(|at| slot.resident().zip(at.resident()));
+    edge.is_none_or(|(from, to)| edges::publish_hold(from, to, blocks))
+}
+
+fn withdraw(slot: &'static Slot) {
+    if let Some(pid) = slot.resident() {
+        edges::withdraw(pid);
+    }
+}
+
+/// Whether whoever waits for room in the mailbox of `at` has to: it is above half of its bound, or its ring is full.
+fn is_crowded(at: &'static Slot, bound: u64, state: &State) -> bool {
+    match &state.ring {
+        Some(ring) => ring.is_full(),
+        None => at.lanes.depth() > bound.div_ceil(2),
+    }
+}
+
+/// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
+pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> bool {
+    let Some(bound) = bound_of(at) else { return false };
+    let mut state = side_of(at).lock();
+    if !is_crowded(at, bound, &state) {
+        return false;
+    }
+    if state.waiting.len() == state.waiting.capacity() {
+        // Those that do not wait any more are let go whenever the list would grow.
+        state.waiting.retain(Waiting::is_wanted);
+    }
+    state.waiting.push_back(waiting);
+    // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is seen.
+    at.note_overfull(true);
+    if !at.is_living_in_order(generation) {
+        let _mine = state.waiting.pop_back();
+        if state.waiting.is_empty() {
+            state.known = 0;
+            at.note_overfull(false);
+        }
+        return false;
+    }
+    drop(state);
+    // It looks at its list before it rests. One that waits for something else than messages is left alone: it has taken
+    // nothing since it laid its token down, and if it had caught up before that, it is looked after here.
+    if at.rouse(generation) {
+        relieve(at, true);
+    }
+    true
+}
+
+/// Those who wait for room in a mailbox are let go if there is some. All, if the process `rests` now. If it will look again soon,
+/// one when it is below half of its bound, since some send more at a time than a mailbox may have; and as many as there is
+/// [room](has_room) for. (With the first rule alone a thousand that had one message each for it were let go at one a turn. And
+/// one that gives out work and is told in the same mailbox what is done came to give out a bound of work for each half of a
+/// bound that it was told of: without end, the work grew.)
+pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
+    let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
+    let mut has_one_gone = false;
+    loop {
+        let mut state = side.lock();
+        state.note_arrivals(slot.lanes.last_sequence());
+        if !has_one_gone && slot.lanes.depth() == 0 {
+            // The numbers begin anew, and who has been let go and sent nothing may have ended.
+            (state.expected, state.known) = (0, 0);
+        }
+        let may_go = (rests || !has_one_gone) && !is_crowded(slot, bound, &state);
+        if !may_go && !has_room(slot, bound, &state) {
+            return;
+        }
+        let first = state.waiting.pop_front();
+        state.expected += first.as_ref().map_or(0, Waiting::sends);
+        if state.waiting.is_empty() {
+            state.known = 0;
+            slot.note_overfull(false);
+        }
+        drop(state);
+        let Some(first) = first else { return };
+        has_one_gone |= let_go(first);
+    }
+}
+
+/// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what those are
+/// expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for a ring, whose room
+/// is each for one.
+fn has_room(at: &'static Slot, bound: u64, state: &State) -> bool {
+    let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
+    at.lanes.depth() + state.expected + first.sends() <= bound
+}
+
+/// Lets one go that was taken off a list. Gives whether it waited still.
+pub(crate) fn let_go(waiting: Waiting) -> bool {
+    match waiting {
+        Waiting::Room(room) => room.put(()),
+        Waiting::Process { slot, generation, number, .. } => match take_held(slot, Some(number)) {
+            Some(held) => {
+                release(slot, generation, held);
+                true
+            }
+            None => false,
+        },
+    }
+}
+
+/// Ends the hold of a process for another reason than that there is room.
+pub(crate) fn lift(slot: &'static Slot, why: Why) {
+    lift_that(slot, None, why);
+}
+
+/// The same, if it is the hold of that number.
+fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
+    let Some(held) = take_held(slot, number) else { return };
+    let (at, number) = (held.at, held.number);
+    // Most often it is among the first: those that have waited longest are.
+    if let Some(side) = SIDES.get(at.index()) {
+        let mut state = side.lock();
+        let is_it = |waiting: &Waiting| matches!(waiting, Waiting::Process { number: other, .. } if *other == number);
+        if let Some(place) = state.waiting.iter().position(is_it) {
+            state.waiting.remove(place);
+        }
+    }
+    if why == Why::Valve {
+        held.host.valves.add_shared(1);
+        let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
+        crate::util::log::warn!(pid, mailbox, "a process was held at a full mailbox for {VALVE:?}");
+    }
+    release(slot, slot.last(), held);
+}
+
+/// Takes the hold of a process away, if it is the one of that number.
+fn take_held(slot: &'static Slot, number: Option<u64>) -> Option<Held> {
+    let mut state = SIDES.get(slot.index())?.lock();
+    let is_it = |held: &mut Held| number.is_none_or(|number| held.number == number);
+    state.held.take_if(is_it)
+}
+
+/// Whoever has taken a hold away sees to all that hung on it. In this order: see [`Context::stay_held`].
+fn release(slot: &'static Slot, generation: u64, held: Held) {
+    held.host.let_go.add_shared(1);
+    if let Some(valve) = held.valve {
+        held.host.forget(valve);
+    }
+    withdraw(slot);
+    slot.note_held(false);
+    match held.room {
+        Some(room) => {
+            room.put(());
+        }
+        None => slot.wake(generation),
+    }
+}
+
+/// Where a process is held, if it is.
+pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
+    let side = SIDES.get(slot.index()).filter(|_| slot.is_held())?;
+    side.lock().held.as_ref().and_then(|held| held.at.resident())
+}
+
+/// Whether the process, whose step this thread runs, has been told to end meanwhile.
+fn is_told_to_end(own: &'static Slot) -> bool {
+    // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes meanwhile.
+    let lanes = unsafe { Holder::new(&own.lanes) };
+    // SAFETY: what is in the lane is the token's holder's, for whom this stands.
+    lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
+}
+
+/// The process has been told to end: its step waits no more within itself. Called after that can be seen; the step first is
+/// marked as held, then looks whether it has been told, and waits then: one of the two is seen.
+pub(crate) fn let_step_end(slot: &'static Slot) {
+    let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
+    if number.is_some() {
+        lift_that(slot, number, Why::Told);
+    }
+}
+
+/// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.
+/// Gives whether there may be room now: not if it would wait for itself, or has been told to end, nor without a thread for the
+/// worker.
+pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
+    if !may_be_held(own, at) || is_told_to_end(own) {
+        return false;
+    }
+    let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
+    let room = Room::new(Oneshot::new());
+    let number = begin_hold(own, at, host, Some(room.clone()));
+    // It has sent as many since it pressed first.
+    let sends = bound_of(at).unwrap_or_default();
+    let waiting = Waiting::Process { slot: own, generation: own.last(), number, sends };
+    let waited = if !wait_at(at, generation, waiting) {
+        // There is room by now.
+        true
+    } else if is_over(own) || is_told_to_end(own) || !publish(own, true) {
+        false
+    } else {
+        let until = if set_valve(own, number, host) { None } else { Some(instant_now() + VALVE) };
+        let told = while_handed_off(|| room.wait(until));
+        if told.is_some_and(|told| told.is_none()) {
+            host.valves.add_shared(1);
+        }
+        told.is_some()
+    };
+    lift(own, Why::Room);
+    withdraw(own);
+    waited
+}

@@ -1,0 +1,389 @@
+//! A step blocks: its thread hands its worker to another one meanwhile, so that the others run, and comes back for one.
+//!
+//! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs outside of
+//! the context, so that what it sends counts as sent from outside, whoever runs with that worker by then.
+
+use crate::engine::context::local::{Context, with_current};
+use crate::engine::host::Host;
+use crate::engine::permits::handoff::{Back, HandedOff};
+use crate::engine::permits::holders::Need;
+use crate::engine::workers::worker::{CALLED, LOST};
+use crate::env::clock::forget_now;
+use crate::sync::{Ordering, fence, lock, park, yield_now};
+use crate::util::panics::{Site, contain};
+use std::cell::Cell;
+use std::ptr;
+
+thread_local! {
+    /// The context that this thread has while something blocks in a step of it.
+    static ASIDE: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
+pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
+    let aside = ASIDE.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `Context::aside`, which borrows the context.
+    match unsafe { aside.as_ref() } {
+        Some(context) => context.wait_aside(block),
+        None => in_step(Need::Process, block),
+    }
+}
+
+/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another thread
+/// runs the other processes meanwhile, and the step goes on when it has a worker again. Outside of a process it simply runs.
+///
+/// For code that has no `ctx`, such as a library that is called from a method. `block` may borrow; a panic in it is the
+/// step's. What it sends counts as sent from outside. Costs a hand-over to another thread, some microseconds; a new thread
+/// if all that there are block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond that the worker
+/// is blocked, which is counted and logged.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// #[derive(Default)]
+/// struct Reader;
+///
+/// #[process]
+/// impl Reader {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn length(&mut self, path: String) -> u64 {
+///         postroom::block_in_place(|| std::fs::metadata(&path).map_or(0, |data| data.len()))
+///     }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let reader = runtime.spawn(Reader).serve()?;
+/// assert_eq!(reader.length("/no/such/file".to_string()).wait()?, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
+    in_step(Need::Blocking, block)
+}
+
+/// Runs `block` in a process while another thread runs the others; not at all if there is none to be had.
+pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
+    with_current(|context| {
+        let context = context.filter(|context| context.thread.running().is_some())?;
+        if context.post.is_some() {
+            return Some(context.alone(block));
+        }
+        context.hand_off(Need::Room).then(|| context.outside(block, false))
+    })
+}
+
+fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
+    with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
+        None => block(),
+        Some(context) if context.post.is_some() => context.alone(block),
+        Some(context) if context.hand_off(need) => context.outside(block, false),
+        Some(context) => context.in_place(block),
+    })
+}
+
+/// How a hand-off goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// Somebody else has the worker.
+    Gone,
+    /// The step blocks in its place.
+    Stays,
+    /// A thread has been started for it.
+    Grown,
+    /// Others were faster.
+    Again,
+}
+
+impl Context {
+    /// H1 and H2. Gives whether somebody else has the worker; if not, the step blocks in its place.
+    fn hand_off(&self, need: Need) -> bool {
+        let mut grown = false;
+        loop {
+            let handed_off = self.host.idle.hand_off(self.index, need, grown);
+            match self.pass(handed_off, need) {
+                Passed::Gone => return true,
+                Passed::Stays => return false,
+                passed => grown = passed == Passed::Grown,
+            }
+        }
+    }
+
+    /// H2.
+    pub(crate) fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
+        let host = self.host;
+        match handed_off {
+            HandedOff::ToStandby(next) => {
+                host.leave_behind(self.index, self.thread);
+                host.unpark(next);
+                Passed::Gone
+            }
+            HandedOff::ToWaiting(next) => {
+                host.unpark(next);
+                self.keep_for_others();
+                host.leave_behind(self.index, self.thread);
+                host.announce();
+                Passed::Gone
+            }
+            HandedOff::HadNone => Passed::Gone,
+            HandedOff::Stays => Passed::Stays,
+            HandedOff::Grow => host.try_to_grow(need),
+        }
+    }
+
+    /// H3, and back; in async code the thread does not wait for a worker.
+    pub(crate) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
+        struct ComesBack<'a>(&'a Context, bool);
+        impl Drop for ComesBack<'_> {
+            fn drop(&mut self) {
+                self.0.come_back(self.1);
+            }
+        }
+        self.aside(|| {
+            let _comes_back = ComesBack(self, is_async);
+            block()
+        })
+    }
+
+    /// Blocks the thread of a pinned process, which has no worker.
+    pub(crate) fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
+        self.step_out(|| {
+            let output = block();
+            forget_now();
+            output
+        })
+    }
+
+    /// Blocks with the worker.
+    pub(crate) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Stayed<'a>(&'a Context);
+        impl Drop for Stayed<'_> {
+            fn drop(&mut self) {
+                self.0.host.idle.stay(self.0.index, false);
+            }
+        }
+        self.host.ran_in_place.add_shared(1);
+        self.tell_in_place();
+        self.aside(|| {
+            let _stayed = Stayed(self);
+            block()
+        })
+    }
+
+    /// Runs something that blocks, outside of the context.
+    fn aside<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Back(*const Context);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                ASIDE.set(self.0);
+                forget_now();
+            }
+        }
+        self.step_out(|| {
+            // Those that blocked before wait for processes now.
+            self.host.serve_line();
+            let _back = Back(ASIDE.replace(self));
+            block()
+        })
+    }
+
+    /// Within something that blocks, `block` waits for another process.
+    fn wait_aside<R>(&self, block: impl FnOnce() -> R) -> R {
+        struct Waited<'a>(&'a Context, bool);
+        impl Drop for Waited<'_> {
+            fn drop(&mut self) {
+                let Self(context, was_in_place) = *self;
+                if was_in_place {
+                    context.come_back(false);
+                    context.host.idle.stay(context.index, true);
+                } else {
+                    context.host.idle.note_waits(context.index, false);
+                }
+            }
+        }
+        let was_in_place = self.host.idle.is_in_place(self.index);
+        let has_handed_off = was_in_place && self.hand_off(Need::Process);
+        if !was_in_place {
+            self.host.idle.note_waits(self.index, true);
+        }
+        let _waited = (has_handed_off || !was_in_place).then(|| Waited(self, was_in_place));
+        self.host.serve_line();
+        block()
+    }
+
+    /// Says so, once for each type of process.
+    fn tell_in_place(&self) {
+        let names = self.thread.running().and_then(|slot| slot.card.names());
+        let (process, entry) = names.unwrap_or(("?", "?"));
+        if lock(&self.host.in_place_told).insert(process) {
+            let bound = self.host.config.blocking_threads;
+            crate::util::log::warn!(
+                pid = self.pid().map(tracing::field::display),
+                process,
+                entry,
+                bound,
+                "a step blocks its worker: there are as many threads as there may be; see `Builder::blocking_threads`"
+            );
+        }
+    }
+
+    /// B1 and B2: for a worker to go on with the step, or to leave it.
+    fn come_back(&self, is_async: bool) {
+        let host = self.host;
+        // What it was called for before is over: if it gets a worker, whoever waits then calls it anew.
+        self.thread.heed();
+        let mut back = host.idle.come_back(self.index, is_async);
+        if let Back::Waits(others) = &back {
+            // G4.
+            host.rouse_monitor();
+            for &other in others {
+                if let Some(thread) = host.threads.get(other) {
+                    thread.call(CALLED);
+                }
+            }
+            back = loop {
+                match host.idle.served(self.index) {
+                    Some(back) => break back,
+                    None => park(None),
+                }
+            };
+            if host.idle.is_wanted() {
+                // Whoever still waits has not called this one.
+                self.thread.call(CALLED);
+            }
+        }
+        match back {
+            Back::With(worker, displaced) => {
+                self.take_up(worker);
+                self.see_to_watch();
+                displaced.into_iter().for_each(|displaced| host.unpark(displaced));
+                host.serve_line();
+            }
+            Back::Stray | Back::Waits(_) => self.thread.call(LOST),
+        }
+    }
+
+    /// From here on it has that worker.
+    pub(crate) fn take_up(&self, worker: usize) {
+        self.worker_index.set(worker);
+        self.worker.set(&self.host.workers[worker]);
+    }
+}
+
+impl Host {
+    /// Starts a thread that the worker of a step can be handed to.
+    fn try_to_grow(&'static self, need: Need) -> Passed {
+        match self.grow(need) {
+            Ok(true) => Passed::Grown,
+            Ok(false) => {
+                // A thread that is about to end may have to be gone first.
+                yield_now();
+                Passed::Again
+            }
+            Err(error) => {
+                crate::util::log::error!(%error, host = %self.config.name, "no thread for a step that blocks could be started");
+                Passed::Stays
+            }
+        }
+    }
+
+    /// There may be a thread more to block with: wakes those in line whose turn has come. Not for a thread in its context.
+    pub(crate) fn serve_line(&self) {
+        for waker in self.idle.serve_line() {
+            // A waker may be anybody's code.
+            if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
+                crate::util::log::error!(%panic, "the waker of something that blocks panicked");
+            }
+        }
+    }
+
+    /// M1 to M4: `number` has been in the same step for long, and others wait. Its worker goes to another thread, and its step
+    /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
+    ///
+    /// For whoever looks again as long as there are strays.
+    pub(crate) fn take_over(&'static self, number: usize) -> bool {
+        let Some(thread) = self.threads.get(number) else { return false };
+        let next = loop {
+            let is_in_step = || thread.running().is_some() || thread.is_visiting();
+            match self.idle.take_over(number, is_in_step) {
+                HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
+                HandedOff::HadNone | HandedOff::Stays => return false,
+                HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
+                HandedOff::Grow => {}
+            }
+        };
+        thread.call(LOST);
+        fence(Ordering::SeqCst);
+        self.move_run_next(thread, next);
+        self.leave_behind(number, thread);
+        self.unpark(next);
+        self.announce();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
+
+    /// A process whose steps are that.
+    struct Steps<F>(F);
+
+    impl<F: FnMut(&mut Events<'_>) + Send + 'static> Process for Steps<F> {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            (self.0)(events);
+            out.idle();
+            Ok(())
+        }
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            yield_now();
+        }
+    }
+
+    #[test]
+    fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
+        // Nobody else takes it over.
+        let builder = Runtime::builder().workers(1).stall_limit(std::time::Duration::MAX);
+        let runtime = builder.build().expect("it starts");
+        let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let counted = Arc::new(AtomicUsize::new(0));
+        let wake = Arc::new(AtomicBool::new(false));
+        let (counts, wakes) = (counted.clone(), wake.clone());
+        let counter = Steps(move |events: &mut Events<'_>| {
+            while events.next().is_some() {
+                counts.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let counter = runtime.spawn_process(counter).start().expect("it starts");
+        let (host, is_inside, is_over) = (runtime.host(), inside.clone(), over.clone());
+        let hog = Steps(move |_: &mut Events<'_>| {
+            host.send(counter, ()).expect("it lives");
+            is_inside.store(true, Ordering::SeqCst);
+            until(|| wakes.load(Ordering::SeqCst));
+            // By now it has no worker.
+            host.send(counter, ()).expect("it lives");
+            until(|| is_over.load(Ordering::SeqCst));
+        });
+        let hog = runtime.spawn_process(hog).start().expect("it starts");
+        until(|| inside.load(Ordering::SeqCst));
+        let scheduler = runtime.host().scheduler();
+        assert!(counted.load(Ordering::SeqCst) == 0, "it waits behind the step");
+        assert!(scheduler.take_over(0));
+        assert!(!scheduler.take_over(0), "it has no worker any more");
+        until(|| counted.load(Ordering::SeqCst) == 1);
+        wake.store(true, Ordering::SeqCst);
+        until(|| counted.load(Ordering::SeqCst) == 2);
+        assert_eq!((runtime.statistics().overrunning, runtime.statistics().blocked), (1, 0));
+        over.store(true, Ordering::SeqCst);
+        until(|| {
+            let statistics = runtime.statistics();
+            (statistics.overrunning, statistics.standby) == (0, 1)
+        });
+        assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
+    }
+}

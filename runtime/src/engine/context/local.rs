@@ -1,0 +1,208 @@
+//! What is a thread's own, and how a thread finds it again from wherever its processes call.
+//!
+//! It belongs to one thread of the system for that thread's life. Which worker the thread holds changes (`handoff`): it may
+//! lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that worker.
+
+use crate::call::caller::Caller;
+use crate::engine::host::gate::Lane;
+use crate::engine::host::{Host, UserCode};
+use crate::engine::workers::permit::Worker;
+use crate::engine::workers::pinned::Post;
+use crate::engine::workers::worker::{LOST, Thread, UNWATCHED};
+use crate::env::chance::Random;
+use crate::env::clock::{Moment, TimerKey};
+use crate::mailbox::payload::Payload;
+use crate::pid::{Pid, Resident};
+use crate::slots::Token;
+use crate::sync::{Arc, Deque};
+use crate::time::timers::Action;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+/// What is a thread's own.
+pub(crate) struct Context {
+    pub(crate) host: &'static Host,
+    /// The users' own code.
+    pub(crate) user: Arc<UserCode>,
+    /// Which of the host's threads this is.
+    pub(crate) index: usize,
+    /// What all may see of it.
+    pub(crate) thread: &'static Thread,
+    /// Which of the host's workers it holds, or held last.
+    pub(crate) worker_index: Cell<usize>,
+    pub(crate) worker: Cell<&'static Worker>,
+    /// The thread that it got its worker from, which may have left something behind.
+    pub(crate) behind: Cell<Option<usize>>,
+    /// Whether it has not had a worker yet.
+    pub(crate) is_new: Cell<bool>,
+    /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
+    pub(crate) post: Option<&'static Post>,
+    pub(crate) deque: Deque<Token>,
+    /// How many steps the thread had run when a far end came first for the last time.
+    pub(crate) fair: Cell<u64>,
+    /// How often one has.
+    pub(crate) visits: Cell<u32>,
+    /// How many steps in a row came from the run-next slot.
+    pub(crate) streak: Cell<u32>,
+    pub(crate) random: RefCell<Random>,
+    /// When this thread saw a process in debt last.
+    pub(crate) debtor_seen: Cell<Moment>,
+    /// When a process had used its turn here last.
+    pub(crate) turn_used: Cell<Moment>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs `body` with the calling thread's context, if it is a thread of a host.
+#[inline]
+pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Context>) -> R) -> R {
+    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `Context::enter` and outside of `Context::step_out`, during which the context is borrowed
+    // and this thread is its only user.
+    body(unsafe { current.as_ref() })
+}
+
+/// The process whose step the calling thread runs.
+pub(crate) fn current_pid() -> Option<Pid> {
+    with_current(|context| context?.pid())
+}
+
+impl Context {
+    /// That of a thread with this number and record, which begins with that worker or without one.
+    pub(crate) fn new(
+        host: &'static Host,
+        user: Arc<UserCode>,
+        (index, thread): (usize, &'static Thread),
+        worker: Option<usize>,
+        deque: Deque<Token>,
+    ) -> Self {
+        Self {
+            host,
+            user,
+            index,
+            thread,
+            worker_index: Cell::new(worker.unwrap_or(0)),
+            worker: Cell::new(&host.workers[worker.unwrap_or(0)]),
+            behind: Cell::new(None),
+            is_new: Cell::new(worker.is_none()),
+            post: None,
+            deque,
+            fair: Cell::new(0),
+            visits: Cell::new(0),
+            debtor_seen: Cell::new(Moment::about_now()),
+            turn_used: Cell::new(Moment::about_now()),
+            streak: Cell::new(0),
+            random: RefCell::new(Random::new(host.config.seed, index as u64)),
+        }
+    }
+
+    /// Runs `body` with this as the calling thread's context.
+    pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                CURRENT.set(ptr::null());
+            }
+        }
+        CURRENT.set(ptr::from_ref(self));
+        let _leave = Leave;
+        body(self)
+    }
+
+    /// Runs `body` without the context: what it does counts as done from outside.
+    pub(crate) fn step_out<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Return(*const Context);
+        impl Drop for Return {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _return = Return(CURRENT.replace(ptr::null()));
+        body()
+    }
+
+    /// The process whose step this is.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.thread.running()?.resident()
+    }
+
+    /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
+    #[inline]
+    pub(crate) fn push_next(&self, token: Token) {
+        let displaced = self.thread.swap_run_next(token);
+        // What waits in the slot behind a step that does not end is the monitor's.
+        let attention = self.thread.attention();
+        if attention & (LOST | UNWATCHED) != 0 {
+            if attention & LOST != 0 {
+                return self.push_without_worker(displaced);
+            }
+            self.be_watched();
+        }
+        if let Some(displaced) = displaced {
+            self.deque.push(displaced);
+            if let Some(thread) = self.host.idle.announce_own() {
+                self.host.unpark(thread);
+            }
+        }
+    }
+
+    /// The same, when the thread has no worker to run it with: others do.
+    #[cold]
+    fn push_without_worker(&self, displaced: Option<Token>) {
+        displaced.into_iter().chain(self.thread.take_run_next()).for_each(|token| self.host.push_global(token));
+    }
+}
+
+impl Host {
+    /// Runs `body` with the users' own code; `None` when the host has been shut down.
+    pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => Some(body(&context.user)),
+            _ => self.user().map(|user| body(&user)),
+        })
+    }
+
+    /// Gives a command to its handler. Whatever goes wrong is the answer.
+    pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
+        // Without the users' code both are dropped, which answers.
+        self.with_user(|user| user.dispatcher.dispatch(command, caller));
+    }
+
+    /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
+    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
+        let (key, first) = self.timers.set(self.current_worker(), due, action)?;
+        if first {
+            self.wake_for_timer();
+        }
+        Some(key)
+    }
+
+    /// The worker that the calling thread holds, if it is a thread of this host.
+    #[inline]
+    pub(crate) fn current_worker(&self) -> Option<usize> {
+        with_current(|context| {
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index.get())
+        })
+    }
+
+    /// Runs code of others, which may take long, between two steps: so the thread's worker can be taken over as in a step.
+    pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
+        with_current(|context| {
+            let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);
+            match thread.filter(|thread| thread.running().is_none()) {
+                Some(thread) => thread.visit(body),
+                None => body(),
+            }
+        })
+    }
+
+    /// Where the calling thread counts who comes and goes.
+    pub(crate) fn lane(&self) -> Lane {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker_index.get()),
+            _ => Lane::Shared,
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! How the code of a process reaches what its own slot keeps for it.
+
+use super::local::with_current;
+use super::starting::starting;
+use crate::exit::ExitReason;
+use crate::links::message::{Bond, Ear};
+use crate::links::protocol::{Bonds, Said};
+use crate::mailbox::node_pool;
+use crate::pid::{Pid, Resident};
+use crate::slots::{Extras, Slot, TABLE};
+use std::ptr;
+
+/// Looks at the extras of the process that the calling thread runs or starts; `None` if there is none, or if it is being taken
+/// apart. `look` must not run foreign code.
+pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut Extras) -> R) -> Option<R> {
+    if crate::call::caller::is_ending() {
+        return None;
+    }
+    let (slot, pid) = own()?;
+    // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the extras, and `look`
+    // neither comes back here nor ends the step.
+    Some(look(slot, pid, unsafe { slot.own_extras() }))
+}
+
+/// Whether the calling thread runs the process of that generation in `slot`.
+#[inline]
+pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
+    let running = with_current(|context| context?.thread.running());
+    running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
+}
+
+/// Whether the turn that the calling thread runs has spent what it may.
+pub(crate) fn is_turn_over() -> bool {
+    with_current(|context| context.is_some_and(|context| context.thread.turn.is_over(node_pool::spent())))
+}
+
+fn own() -> Option<(&'static Slot, Pid)> {
+    if let Some((_, pid)) = starting() {
+        return Some((TABLE.living(pid)?, pid));
+    }
+    let slot = with_current(|context| context?.thread.running())?;
+    slot.living()?;
+    Some((slot, slot.resident()?))
+}
+
+impl Extras {
+    /// What binds the process to others.
+    pub(crate) fn bonds(&mut self) -> &mut Bonds<Pid> {
+        self.bonds.get_or_insert_default()
+    }
+}
+
+/// Says something to `to`, which may have ended: then it is answered for.
+pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: Said<ExitReason>) {
+    let (back, from) = from;
+    let bond = Bond::new(from, to, Some(back), said);
+    match TABLE.slot(to.slot()) {
+        Some(slot) => slot.tell(to, bond),
+        None => drop(bond),
+    }
+}

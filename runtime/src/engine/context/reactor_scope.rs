@@ -1,0 +1,50 @@
+//! How code runs within the host's [`reactor`](crate::engine::io::reactor).
+
+use super::local::with_current;
+use crate::engine::host::{Host, UserCode};
+use crate::engine::io::reactor::Driver;
+use std::ptr;
+use std::time::Duration;
+
+impl UserCode {
+    /// Runs `body` within the host's reactor, if it has one.
+    pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
+        match &self.reactor {
+            None => body(),
+            Some(reactor) => {
+                let (mut body, mut output) = (Some(body), None);
+                reactor.within(&mut || output = body.take().map(|body| body()));
+                output.unwrap_or_else(|| unreachable!("a reactor runs what it is given"))
+            }
+        }
+    }
+
+    /// What drives the reactor, if the host's threads are to.
+    pub(crate) fn driver(&self) -> Option<&dyn Driver> {
+        self.reactor.as_ref()?.driver()
+    }
+}
+
+impl Host {
+    /// Runs `body` within the host's reactor, if it has one, as code of its processes on whatever thread.
+    #[inline]
+    pub(crate) fn within_reactor<R>(&self, body: impl FnOnce() -> R) -> R {
+        if !self.has_reactor || with_current(|context| context.is_some_and(|context| ptr::eq(context.host, self))) {
+            return body();
+        }
+        match self.user() {
+            Some(user) => user.within(body),
+            None => body(),
+        }
+    }
+
+    /// Ends the reactor: all threads of the host have ended, but for those that are stuck.
+    pub(crate) fn end_reactor(&self, patience: Duration) {
+        if self.has_reactor
+            && let Some(user) = self.user()
+            && let Some(reactor) = &user.reactor
+        {
+            reactor.end(patience);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the user wants to be told: starts, ends, and dead letters.
+
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
+use crate::engine::watchdog::report::Stall;
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::util::log;
+use crate::util::panics::{Site, contain};
+
+/// Someone who is told of each process of a host once when it starts and once when it has ended.
+///
+/// Hooks run on the thread that spawns or ends the process, so they should be short. A panic in one is contained.
+pub trait Hook: Send + Sync + 'static {
+    /// A process is about to start. An error refuses it: the spawner gets it, and the hooks that had run are undone.
+    ///
+    /// # Errors
+    /// Whatever the hook does not like.
+    fn start(&self, process: &Started) -> Result<(), String> {
+        let _ = process;
+        Ok(())
+    }
+
+    /// A process that this hook let start did not: a later hook refused it, or its entry failed.
+    fn undo(&self, process: &Started) {
+        let _ = process;
+    }
+
+    /// A process has ended, and its state has been dropped.
+    fn complete(&self, process: &Started, reason: &ExitReason) {
+        let _ = (process, reason);
+    }
+}
+
+/// A process, as hooks see it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Started {
+    /// Its PID.
+    pub pid: Pid,
+    /// The name of its type.
+    pub process: &'static str,
+    /// The entry that it was started at.
+    pub entry: &'static str,
+    /// The process that spawned it, if one did.
+    pub parent: Option<Pid>,
+}
+
+pub(crate) type DeadLetterHook = Box<dyn Fn(DeadLetter) + Send + Sync>;
+
+pub(crate) type StallHook = Box<dyn Fn(&Stall) + Send + Sync>;
+
+/// All that a host calls.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub(crate) hooks: Vec<Box<dyn Hook>>,
+    pub(crate) dead_letter: Option<DeadLetterHook>,
+    pub(crate) stall: Option<StallHook>,
+}
+
+impl Hooks {
+    /// Calls the start hooks in order; if one refuses, those before it are undone in reverse order.
+    pub(crate) fn start(&self, process: &Started) -> Result<(), String> {
+        for (index, hook) in self.hooks.iter().enumerate() {
+            let verdict =
+                contain(Site::StartHook, || hook.start(process)).unwrap_or_else(|panic| Err(panic.to_string()));
+            if let Err(refusal) = verdict {
+                self.undo_from(index, process);
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes all start hooks.
+    pub(crate) fn undo(&self, process: &Started) {
+        self.undo_from(self.hooks.len(), process);
+    }
+
+    fn undo_from(&self, count: usize, process: &Started) {
+        self.hooks[..count].iter().rev().for_each(|hook| report(contain(Site::UndoHook, || hook.undo(process))));
+    }
+
+    /// Tells of a stall.
+    pub(crate) fn stall(&self, stall: &Stall) {
+        if let Some(hook) = &self.stall {
+            report(contain(Site::StallHook, || hook(stall)));
+        }
+    }
+
+    pub(crate) fn complete(&self, process: &Started, reason: &ExitReason) {
+        self.hooks.iter().for_each(|hook| report(contain(Site::CompleteHook, || hook.complete(process, reason))));
+    }
+}
+
+fn report(outcome: Result<(), crate::exit::Panic>) {
+    if let Err(panic) = outcome {
+        crate::util::log::error!(%panic, "a hook panicked");
+        crate::call::caller::blame_nobody();
+    }
+}
+
+/// Logs a dead letter. That its process has no method for the message is a fault of the program; the other reasons are part of
+/// ordinary operation.
+pub(crate) fn log_dead_letter(letter: &DeadLetter) {
+    let DeadLetter { to, message, reason } = letter;
+    let message_type = message.type_name();
+    match reason {
+        DeadLetterReason::Unhandled => {
+            log::warn!(%to, message_type, "a message was sent to a process that has no method for its type");
+        }
+        _ => log::debug!(%to, message_type, %reason, "dead letter"),
+    }
+}

@@ -1,0 +1,420 @@
+//! One scheduler: its workers, its threads, its queues, and what it was built with.
+//!
+//! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may still
+//! look at who sleeps while that process, and the whole host, comes to its end.
+
+pub(crate) mod backlog;
+pub(crate) mod commands;
+pub(crate) mod gate;
+pub(crate) mod hooks;
+pub(crate) mod idle_waiters;
+
+use super::io::reactor::Reactor;
+use super::permits::sleep::Idle;
+use super::watchdog::counts::Monitored;
+use super::workers::permit::Worker;
+use super::workers::pinned::Posts;
+use super::workers::threads::{Handle, Threads};
+use super::workers::worker::{CALLED, Thread};
+use crate::env::clock::{Moment, Told};
+use crate::mailbox::bound::Bound;
+use crate::names::table::Names;
+use crate::observe::counters::Counter;
+use crate::pid::{NodeId, Pid};
+use crate::slots::{Home, Slot, Token};
+use crate::sync::{
+    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue, lock,
+};
+use crate::time::timers::{Action, Due, FIRED, SOUGHT, Timers, complete};
+use crate::time::virtual_clock::Clock;
+use crate::util::panics::{Site, contain};
+use backlog::Backlogs;
+use commands::Dispatcher;
+use gate::Gate;
+use hooks::Hooks;
+use idle_waiters::Quiet;
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// What a host is built with.
+pub(crate) struct Config {
+    pub(crate) name: Arc<str>,
+    pub(crate) node: NodeId,
+    pub(crate) number: u16,
+    pub(crate) workers: usize,
+    pub(crate) seed: u64,
+    pub(crate) limit: Option<usize>,
+    /// How long calls of its processes wait if nothing else is said.
+    pub(crate) call_timeout: Duration,
+    /// The bound of mailboxes that have none of their own.
+    pub(crate) mailbox: Bound,
+    /// What its processes see of time.
+    pub(crate) clock: Clock,
+    /// For how long a step may run while others wait.
+    pub(crate) stall_limit: Duration,
+    /// How many threads it may have besides one for each worker, while steps block.
+    pub(crate) blocking_threads: usize,
+    /// How many bytes of stack its threads have, if that was said.
+    pub(crate) stack: Option<usize>,
+    /// How long such a thread stays when it has nothing to do.
+    pub(crate) keep_alive: Duration,
+}
+
+impl Config {
+    /// The bound that each mailbox is given as its own.
+    pub(crate) fn own_mailbox(&self) -> Option<Bound> {
+        Some(self.mailbox).filter(|bound| matches!(bound, Bound::Hard(..)))
+    }
+}
+
+/// The users' own code that a host was built with. Dropped when the host has been shut down, unlike the host.
+#[derive(Default)]
+pub(crate) struct UserCode {
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) hooks: Hooks,
+    pub(crate) reactor: Option<Box<dyn Reactor>>,
+}
+
+/// See the module.
+pub(crate) struct Host {
+    pub(crate) config: Config,
+    user: RwLock<Option<Arc<UserCode>>>,
+    /// Whether it has start and complete hooks.
+    pub(crate) has_hooks: bool,
+    /// Whether its processes run within a reactor.
+    pub(crate) has_reactor: bool,
+    /// Whether its threads drive that.
+    pub(crate) has_driver: bool,
+    home: OnceLock<&'static Home>,
+    /// What users know it by, set by whoever built it.
+    pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
+    /// First in, first out, for all workers: what came from outside for the first time, and what has used its budget.
+    pub(crate) global: SegQueue<Token>,
+    pub(crate) workers: Box<[CachePadded<Worker>]>,
+    /// Their numbers are those of `idle`.
+    pub(crate) threads: Threads,
+    /// Threads without a worker whose deque has something, by their numbers: each once.
+    pub(crate) left: SegQueue<usize>,
+    /// Those of the pinned processes.
+    pub(crate) posts: Posts,
+    pub(crate) idle: Idle,
+    pub(crate) timers: Timers,
+    pub(crate) quiet: Quiet,
+    pub(crate) monitor: Monitored,
+    /// The time that it goes by, if it is not the system's.
+    pub(crate) told: Told,
+    pub(crate) gate: Gate,
+    /// Processes that hold a place under the limit.
+    places: AtomicUsize,
+    /// Whether nobody waits for the threads: a shutdown has begun that is not waited for, or one is over.
+    pub(crate) unattended: AtomicBool,
+    /// Whether the threads are to end.
+    pub(crate) stopped: AtomicBool,
+    pub(crate) dead_ended: Counter,
+    pub(crate) dead_unhandled: Counter,
+    pub(crate) dead_overflow: Counter,
+    /// How often a process was held, let go, and let go because it had waited for so long.
+    pub(crate) holds: Counter,
+    pub(crate) let_go: Counter,
+    pub(crate) valves: Counter,
+    pub(crate) dead_expired: Counter,
+    /// What keeps messages for its processes outside of their mailboxes.
+    pub(crate) backlogs: Backlogs,
+    pub(crate) dead_withdrawn: Counter,
+    /// Labels of those processes that have one.
+    pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
+    pub(crate) names: Names,
+    /// Held by whoever starts a thread for want of one.
+    pub(crate) growing: Mutex<()>,
+    /// The threads that have been started.
+    pub(crate) running: Mutex<Vec<Handle>>,
+    /// How many workers have got their first thread.
+    pub(crate) launched: Mutex<usize>,
+    /// How often a step has blocked with its worker because there were as many threads as there may be, and of which process
+    /// types that was said.
+    pub(crate) ran_in_place: Counter,
+    pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
+    /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
+    pub(crate) past_bound: Counter,
+}
+
+impl Host {
+    /// A host whose threads have not been started.
+    pub(crate) fn new(config: Config, user: UserCode) -> &'static Self {
+        let count = config.workers;
+        let threads = Threads::new();
+        (0..count).for_each(|thread| _ = threads.make(thread));
+        let host: &'static Self = Box::leak(Box::new(Self {
+            has_hooks: !user.hooks.hooks.is_empty(),
+            has_reactor: user.reactor.is_some(),
+            has_driver: user.driver().is_some(),
+            user: RwLock::new(Some(Arc::new(user))),
+            home: OnceLock::new(),
+            handle: OnceLock::new(),
+            global: SegQueue::new(),
+            workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
+            threads,
+            left: SegQueue::new(),
+            posts: Posts::default(),
+            idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
+            // One order for all that is due, if a test is to see it.
+            timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
+            quiet: Quiet::default(),
+            monitor: Monitored::default(),
+            told: config.clock.told(),
+            gate: Gate::new(count),
+            places: AtomicUsize::new(0),
+            unattended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            dead_ended: Counter::default(),
+            dead_unhandled: Counter::default(),
+            dead_overflow: Counter::default(),
+            holds: Counter::default(),
+            let_go: Counter::default(),
+            valves: Counter::default(),
+            dead_expired: Counter::default(),
+            backlogs: Backlogs::default(),
+            dead_withdrawn: Counter::default(),
+            labels: Mutex::default(),
+            names: Names::of(config.number),
+            growing: Mutex::default(),
+            running: Mutex::default(),
+            launched: Mutex::new(0),
+            ran_in_place: Counter::default(),
+            in_place_told: Mutex::default(),
+            past_bound: Counter::default(),
+            config,
+        }));
+        let home = Home::new(host, host.config.node, host.config.number);
+        let _first = host.home.set(Box::leak(Box::new(home)));
+        host.config.clock.drive(host);
+        host
+    }
+
+    pub(crate) fn home(&self) -> &'static Home {
+        self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
+    }
+
+    /// P2 to P5 of the sleep protocol: work has been pushed. And L3 of `shutdown`, after the fence of P2.
+    #[inline]
+    pub(crate) fn announce(&'static self) {
+        match self.idle.announce() {
+            Some(thread) => self.unpark(thread),
+            // G2. Who searches announces it anew if that is of no avail.
+            None if self.idle.does_monitor_rest() && !self.idle.is_anyone_searching() => self.wake_monitor(),
+            None => {}
+        }
+        if self.is_stopped() {
+            self.end_late();
+        }
+    }
+
+    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: workers have their own.
+    pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
+        self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Drops the users' own code: what it holds on to, such as the end of a channel, is let go.
+    pub(crate) fn drop_user(&self) {
+        let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
+            crate::util::log::error!(%panic, "the drop of a hook or of a command handler panicked");
+        }
+    }
+
+    /// Puts a process at the end of the line that all workers share.
+    pub(crate) fn push_global(&'static self, token: Token) {
+        self.global.push(token);
+        self.announce();
+    }
+
+    /// Whether there is work in any queue that anyone may take from at any time.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.global.is_empty()
+            || self.workers.iter().any(|worker| !worker.inject.is_empty())
+            || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
+    }
+
+    /// The threads that there may be, with their numbers.
+    #[inline]
+    pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Thread)> {
+        self.threads.first(self.idle.high())
+    }
+
+    /// What all the threads run now, those of the pinned processes included.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = &'static Slot> {
+        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.running());
+        self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
+    }
+
+    /// Keeps the handle of a thread that has been started, for the shutdown to join it. Without its handle the system takes the
+    /// thread's stack back when it ends.
+    pub(crate) fn keep_thread(&self, thread: Handle) {
+        let mut threads = lock(&self.running);
+        if self.unattended.load(Ordering::SeqCst) {
+            return;
+        }
+        // Those that have ended are let go here, so that their number stays that of the threads.
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
+
+    /// Nobody will join the threads from here on: neither those that there are nor those that are still to be started.
+    pub(crate) fn leave_unattended(&self) {
+        self.unattended.store(true, Ordering::SeqCst);
+        // Under the lock either `keep_thread` has seen that, or this sees what it has put there.
+        lock(&self.running).clear();
+    }
+
+    /// Wakes that thread.
+    pub(crate) fn unpark(&self, thread: usize) {
+        if let Some(thread) = self.threads.get(thread) {
+            thread.unpark();
+        }
+    }
+
+    /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global queue if it
+    /// has none. Gives whether there was something.
+    ///
+    /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the worker, and by
+    /// all that search. While none can lie down: so it is in a queue again before its thread can, or the host would seem to be
+    /// at rest.
+    pub(crate) fn move_run_next(&'static self, thread: &Thread, holder: usize) -> bool {
+        let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
+            Some(token) => {
+                worker.map_or(&self.global, |worker| &self.workers[worker].inject).push(token);
+                true
+            }
+            None => false,
+        });
+        if moved {
+            self.announce();
+        }
+        moved
+    }
+
+    /// How many processes are in queues that anyone may take from at any time.
+    pub(crate) fn count_queued(&self) -> usize {
+        let injected: usize = self.workers.iter().map(|worker| worker.inject.len()).sum();
+        let own: usize = self.threads_in_use().map(|(_, thread)| thread.stealer.len()).sum();
+        self.global.len() + injected + own
+    }
+
+    /// Puts the thread into the line of those that have left something in their deque, if it has.
+    pub(crate) fn leave_behind(&self, number: usize, thread: &Thread) {
+        if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {
+            self.left.push(number);
+        }
+    }
+
+    /// Whether timers are pending that no sleeper has been told to keep.
+    #[inline]
+    pub(crate) fn has_unkept_timers(&self) -> bool {
+        self.next_timer() < Moment::NEVER && !self.idle.has_lookout()
+    }
+
+    /// When the next timer is due that the host's own threads are to fire: those of a manual clock are fired by whoever
+    /// moves it.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> Moment {
+        if self.told.is_some() { Moment::NEVER } else { self.timers.next() }
+    }
+
+    /// Takes a place under the limit.
+    pub(crate) fn take_place(&self) -> bool {
+        let Some(limit) = self.config.limit else { return true };
+        self.places
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| (taken < limit).then_some(taken + 1))
+            .is_ok()
+    }
+
+    pub(crate) fn give_place_back(&self) {
+        if self.config.limit.is_some() {
+            self.places.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Fires all that is due at `now`, however long that takes, in order: for whoever fires alone.
+    pub(crate) fn fire_all_timers(&self, now: Moment) {
+        while self.timers.next() <= now {
+            self.fire(self.timers.due(now));
+        }
+    }
+
+    /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it again.
+    #[cold]
+    pub(crate) fn fire_timers(&self, now: Moment) {
+        let worker = self.current_worker();
+        let mut left = FIRED;
+        while left > 0 && self.timers.next() <= now {
+            left = left.saturating_sub(self.fire(self.timers.due_beside_others(worker, now)));
+        }
+    }
+
+    /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
+    fn fire(&self, due: Due) -> u32 {
+        match due {
+            Due::Fire(Action::Complete { slot, generation, tag }) => {
+                complete(slot, generation, tag);
+                1
+            }
+            Due::Fire(action) => {
+                // It may clone or drop a user's message, or wake a task of some executor.
+                if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
+                    crate::util::log::error!(%panic, "what a timer did panicked");
+                }
+                1
+            }
+            Due::Sought => SOUGHT,
+            Due::Taken => FIRED,
+            Due::Nothing => {
+                if self.timers.raise() {
+                    self.wake_for_timer();
+                }
+                0
+            }
+        }
+    }
+
+    /// A timer is due before all others: whoever keeps the time is told.
+    #[cold]
+    pub(crate) fn wake_for_timer(&self) {
+        if self.told.is_some() {
+            return;
+        }
+        match self.idle.timer_set() {
+            Some(thread) => self.unpark(thread),
+            // G3.
+            None => self.rouse_monitor(),
+        }
+    }
+
+    /// The slots of the processes that live on this host.
+    pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
+        let home = self.home();
+        crate::slots::TABLE
+            .slots()
+            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
+    }
+
+    /// Whether the threads are to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Ends the threads, which have nothing left to run.
+    pub(crate) fn stop_threads(&'static self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for number in self.idle.stop() {
+            if let Some(thread) = self.threads.get(number) {
+                thread.call(CALLED);
+                thread.unpark();
+            }
+        }
+        self.wake_monitor();
+        self.config.clock.let_go(self);
+        self.quiet.tell();
+    }
+}

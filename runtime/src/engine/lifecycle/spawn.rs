@@ -1,0 +1,428 @@
+//! How a process comes: everything that can refuse it goes first, and whatever had happened is undone.
+
+use crate::engine::context::local::{current_pid, with_current};
+use crate::engine::context::starting::{STARTING, Starting, starting};
+use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
+use crate::engine::host::Host;
+use crate::engine::host::hooks::Started;
+use crate::env::clock::{Told, go_by};
+use crate::errors::{InitError, SpawnError};
+use crate::exit::ExitReason;
+use crate::links::registrations::MEMBERSHIPS;
+use crate::mailbox::bound::Bound as MailboxBound;
+use crate::mailbox::node_pool;
+use crate::names::name::Name;
+use crate::pid::Pid;
+use crate::process::body::Body;
+use crate::process::control::EndWaiter;
+use crate::process::guardian::Guardian;
+use crate::process::{InitContext, Process};
+use crate::slots::slot::cold_state::Values;
+use crate::slots::{Home, ProcessKind, Slot, TABLE, Token};
+use crate::sync::{Arc, Ordering, lock};
+use crate::util::panics::{Site, contain};
+use std::any::Any;
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::ptr;
+
+/// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
+const DEPTH: usize = 64;
+
+/// What a spawn costs of the budget of whoever spawns, in messages sent: about what it takes in time. Without it a process
+/// that spawns in a loop is ahead of its children for ever, and their memory is always new.
+const COST: u32 = 8;
+
+/// What a process is spawned with.
+#[derive(Clone, Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<Arc<str>>,
+    /// Whether a process that has the name does as well.
+    pub(crate) or_existing: bool,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(crate) bound: Bound,
+    /// `None`: the host's.
+    pub(crate) mailbox: Option<MailboxBound>,
+    /// Who looks after the process.
+    pub(crate) guardian: Option<Arc<dyn Guardian>>,
+    /// Whether a request to stop comes to it as a cancel with reason `Normal`.
+    pub(crate) told_to_stop: bool,
+}
+
+impl Options {
+    /// How the process is to be bound to the one that spawns it, if one does.
+    fn bound(&self) -> Result<Bound, SpawnError> {
+        match self.bound.asked() {
+            Some(option) if crate::engine::context::own::with_own(|_, _, _| ()).is_none() => {
+                Err(SpawnError::NoProcess { option })
+            }
+            _ => Ok(self.bound),
+        }
+    }
+
+    /// The bound of its mailbox, if that has one of its own.
+    fn mailbox(&self) -> Result<Option<MailboxBound>, SpawnError> {
+        Ok(self.mailbox.map(MailboxBound::check).transpose()?)
+    }
+}
+
+/// How a process is bound to the one that spawns it, before it runs.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Bound {
+    pub(crate) linked: bool,
+    pub(crate) monitored: bool,
+    pub(crate) owned: bool,
+}
+
+impl Bound {
+    /// The options that ask for it, as they were written.
+    fn asked(self) -> Option<&'static str> {
+        match self {
+            Self { linked: true, .. } => Some("linked"),
+            Self { monitored: true, .. } => Some("monitored"),
+            Self { owned: true, .. } => Some("owned"),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of a process before it is there.
+pub(crate) struct Birth {
+    pub(crate) kind: &'static ProcessKind,
+    pub(crate) entry: &'static &'static str,
+    pub(crate) place: &'static Location<'static>,
+    pub(crate) options: Option<Box<Options>>,
+    /// Who gets the result.
+    pub(crate) result: Option<Arc<dyn EndWaiter>>,
+}
+
+/// What a process that has started does first. A whole word, as what is returned beside it is: copied as two words right after
+/// one byte was written, a result waits for the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum First {
+    /// A step.
+    Step,
+    /// Nothing, until something arrives.
+    Rest,
+}
+
+/// A process that is about to come, as far as it depends on where it runs. One of `close` and `into_body` is the last.
+pub(crate) trait Newborn {
+    /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
+    fn home(&mut self) -> &'static Home;
+    /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand on the way
+    /// waits for the cache.)
+    fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
+    /// What it has said to that.
+    fn traps_exits(&self) -> bool;
+    /// Closes and drops one that does not come into being. Gives its panic.
+    fn close(self, reason: &ExitReason) -> Option<ExitReason>;
+    /// What runs from now on.
+    fn into_body(self) -> Body;
+    /// Queues it for its first step.
+    fn queue(host: &'static Host, token: Token);
+}
+
+/// What a start runs in.
+#[derive(Clone)]
+pub(crate) struct Environment {
+    pub(crate) host: &'static Host,
+    pub(crate) pid: Pid,
+    pub(crate) parent: Option<Pid>,
+    /// What it hands on to those that it spawns.
+    pub(crate) values: Option<Values>,
+    /// How many starts it is inside of.
+    pub(crate) depth: usize,
+}
+
+/// A process that any worker may run: it starts on the thread that spawns it.
+struct Here<P, F> {
+    host: &'static Host,
+    process: P,
+    start: Option<F>,
+    traps: bool,
+}
+
+impl<P, F> Newborn for Here<P, F>
+where
+    P: Process + Send,
+    F: FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
+{
+    #[inline]
+    fn home(&mut self) -> &'static Home {
+        self.host.home()
+    }
+
+    #[inline]
+    fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
+        let Some(start) = self.start.take() else { return Err(Box::new(SpawnError::Used)) };
+        let Self { process, traps, .. } = self;
+        self.host.within_reactor(|| {
+            let started = start(process, &mut InitContext::of(env.pid, env.parent));
+            let first = started.map_err(|error| Box::new(SpawnError::from(error)))?;
+            *traps = process.traps_exits();
+            Ok(first)
+        })
+    }
+
+    #[inline]
+    fn traps_exits(&self) -> bool {
+        self.traps
+    }
+
+    fn close(self, reason: &ExitReason) -> Option<ExitReason> {
+        crate::engine::lifecycle::exit::close(Body::new(self.process), reason)
+    }
+
+    #[inline]
+    fn into_body(self) -> Body {
+        Body::new(self.process)
+    }
+
+    #[inline]
+    fn queue(host: &'static Host, token: Token) {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, host) => context.push_next(token),
+            _ => host.push_global(token),
+        });
+    }
+}
+
+impl Host {
+    /// Spawns `process` with what `start` makes of it.
+    #[inline]
+    pub(crate) fn spawn<P: Process + Send>(
+        &'static self,
+        birth: &mut Birth,
+        process: P,
+        start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
+    ) -> Result<Pid, SpawnError> {
+        self.bear(birth, Here { host: self, process, start: Some(start), traps: false })
+    }
+
+    /// Brings a process into being, and takes what it keeps out of `birth`.
+    #[inline]
+    pub(crate) fn bear<N: Newborn>(&'static self, birth: &mut Birth, mut newborn: N) -> Result<Pid, SpawnError> {
+        let Starting { depth, process: starting } = STARTING.get();
+        if depth >= DEPTH {
+            return Err(SpawnError::Depth { depth });
+        }
+        let (bound, mailbox) = match &birth.options {
+            None => (Bound::default(), self.config.own_mailbox()),
+            Some(options) => (options.bound()?, options.mailbox()?.or(self.config.own_mailbox())),
+        };
+        if !self.take_place() {
+            return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
+        }
+        let Some(mut token) = TABLE.take() else {
+            self.give_place_back();
+            return Err(SpawnError::Slots);
+        };
+        let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
+        node_pool::spend(COST);
+        self.write_card(&mut token, birth, parent);
+        let pid = token.open(newborn.home());
+        if let Some(mailbox) = mailbox {
+            crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
+        }
+        if let Some(Options { guardian, told_to_stop, .. }) = birth.options.as_deref() {
+            // Before the gate too: whoever has closed it does not tell what is supervised.
+            token.describe(guardian.is_some(), *told_to_stop);
+        }
+        // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,
+        // finds each one that was let in. (The fences of the gate order the two.)
+        if !self.gate.enter(self.lane()) {
+            token.close();
+            TABLE.take_back(token);
+            self.give_place_back();
+            return Err(SpawnError::Shutdown);
+        }
+        let name = birth.options.as_ref().and_then(|options| options.name.as_ref());
+        let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
+        let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
+        let inside = Inside::enter(&env);
+        let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
+            let outcome = contain(Site::Start, || newborn.start(&env));
+            let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
+            outcome.inspect_err(|_| {
+                if self.has_hooks {
+                    self.with_user(|user| user.hooks.undo(&self.describe(token.slot(), pid)));
+                }
+            })
+        });
+        let first = match begun {
+            Ok(first) => first,
+            Err(error) => {
+                self.bury_unborn(token, pid, |reason| newborn.close(reason), &error);
+                return Err(*error);
+            }
+        };
+        drop(inside);
+        self.keep_extras(&mut token, pid, birth, env.values);
+        if newborn.traps_exits() {
+            token.make_extras().bonds().trap(true);
+        }
+        if bound.asked().is_some() {
+            bind(bound, &mut token, pid);
+        }
+        *token.body() = Some(newborn.into_body());
+        // Laid down, or queued for its first step.
+        let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
+        if let Some(token) = token {
+            N::queue(self, token.put_down());
+        }
+        Ok(pid)
+    }
+
+    fn write_card(&self, token: &mut Token, birth: &Birth, parent: Option<Pid>) {
+        let slot = token.slot();
+        let card = &slot.card;
+        card.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Release);
+        card.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Release);
+        card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
+        card.set_parent(parent);
+        card.outstanding.store(0, Ordering::Relaxed);
+        // No worker has run it: the first wake from outside goes to the global queue.
+        slot.worker.store(u16::MAX, Ordering::Relaxed);
+    }
+
+    /// What may refuse a process before its own code runs: its name, and the hooks.
+    #[inline]
+    fn admit(&'static self, token: &Token, pid: Pid, name: Option<&Arc<str>>) -> Result<(), SpawnError> {
+        if let Some(name) = name {
+            self.names.register(&Name::new(name.clone())?, pid)?;
+        }
+        if self.has_hooks {
+            let started = self.describe(token.slot(), pid);
+            let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown)?;
+            verdict.map_err(SpawnError::Refused)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: &mut Birth, values: Option<Values>) {
+        let (options, result) = (birth.options.take(), birth.result.take());
+        let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
+        if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
+            return;
+        }
+        if let Some(guardian) = &guardian {
+            guardian.born(pid);
+        }
+        let labelled = label.is_some();
+        if let Some(label) = label {
+            lock(&self.labels).insert(pid, label);
+        }
+        token.attend(values.is_some());
+        // Its start may have left some already.
+        let extras = token.make_extras();
+        (extras.result, extras.values, extras.labelled) = (result, values, labelled);
+        extras.guardian = guardian;
+    }
+
+    /// Takes back all that had happened for a process that does not start.
+    fn bury_unborn(
+        &'static self,
+        mut token: Token,
+        pid: Pid,
+        close: impl FnOnce(&ExitReason) -> Option<ExitReason>,
+        error: &SpawnError,
+    ) {
+        let reason = ExitReason::error(crate::util::panics::text(error));
+        token.close();
+        if let Some(panic) = close(&reason) {
+            crate::util::log::error!(%panic, "the close of a process that did not start panicked");
+        }
+        MEMBERSHIPS.end(pid, &reason);
+        crate::engine::lifecycle::exit::empty_unborn(&mut token, &reason);
+        crate::engine::lifecycle::exit::let_go(&token, &reason);
+        if let Some(bonds) = token.take_extras().and_then(|extras| extras.bonds) {
+            crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *bonds, &reason);
+        }
+        TABLE.take_back(token);
+        self.go_back();
+    }
+
+    fn go_back(&'static self) {
+        self.leave(self.lane());
+        self.give_place_back();
+    }
+
+    /// What the process was labelled with, if it was.
+    #[cold]
+    pub(crate) fn label(&self, pid: Pid) -> Option<Arc<str>> {
+        lock(&self.labels).get(&pid).cloned()
+    }
+
+    /// What hooks and logs are told of a process.
+    pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
+        let card = &slot.card;
+        let (process, entry) = card.names().unwrap_or(("?", "?"));
+        Started { pid, process, entry, parent: card.parent(self.config.node) }
+    }
+}
+
+/// Binds a process that has not begun to the one that spawns it, which runs or starts on this thread.
+fn bind(bound: Bound, token: &mut Token, child: Pid) {
+    crate::engine::context::own::with_own(|_, me, extras| {
+        let (bonds, newborn) = (extras.bonds(), token.make_extras().bonds());
+        if bound.linked {
+            bonds.link_newborn(me, newborn, child);
+        }
+        if bound.monitored {
+            bonds.watch_newborn(me, newborn, child);
+        }
+        if bound.owned {
+            bonds.own_newborn(me, newborn, child);
+        }
+    });
+}
+
+/// While one lives, this thread starts a process: what is spawned meanwhile is its child, and on its host.
+pub(crate) struct Inside {
+    outer: Starting,
+    /// What the thread had to hand on, if that or this process's is anything.
+    values: Option<Option<Values>>,
+    /// The time that the thread went by.
+    told: Told,
+}
+
+impl Inside {
+    #[inline]
+    pub(crate) fn enter(env: &Environment) -> Self {
+        let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
+        let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));
+        Self { outer, values, told: go_by(env.host.told) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        STARTING.set(self.outer);
+        go_by(self.told);
+        if let Some(values) = self.values.take() {
+            set_values(values);
+        }
+    }
+}
+
+/// Runs `body` while another thread starts the process: what runs here meanwhile is no part of any start.
+pub(crate) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() -> R) -> R {
+    struct Restore(Starting);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            STARTING.set(self.0);
+        }
+    }
+    let _restore = Restore(STARTING.replace(Starting { depth: env.depth, process: None }));
+    body()
+}
+
+/// The host that the calling thread runs or starts a process of.
+pub(crate) fn current_host() -> Option<&'static Host> {
+    starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
+}

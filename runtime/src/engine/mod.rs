@@ -1,0 +1,23 @@
+//! The scheduler: finds a process that is ready, runs a step of it, and carries out what the step asks for.
+//!
+//! From the bottom up:
+//! * [`permits`]: which threads may run steps, how the others sleep, and how a permit passes between threads;
+//! * [`watchdog`]: which steps run for too long; [`workers`]: the records of threads; [`io`]: the reactor of another library;
+//! * [`host`]: one scheduler with its queues, hooks and limits; [`context`]: what a thread knows of the process it runs;
+//! * [`blocking`]: steps that block; [`backpressure`]: senders that wait for full mailboxes;
+//! * [`lifecycle`]: spawning, exit and upgrade of a process;
+//! * [`sched`]: the run loop; [`pinned`]: processes with a thread of their own;
+//! * [`shutdown`]: draining and ending a host.
+
+pub(crate) mod backpressure;
+pub(crate) mod blocking;
+pub(crate) mod context;
+pub(crate) mod host;
+pub(crate) mod io;
+pub(crate) mod lifecycle;
+pub(crate) mod permits;
+pub(crate) mod pinned;
+pub(crate) mod sched;
+pub(crate) mod shutdown;
+pub(crate) mod watchdog;
+pub(crate) mod workers;

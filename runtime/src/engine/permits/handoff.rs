@@ -1,0 +1,390 @@
+//! How a worker passes from one thread to another: the hand-off protocol.
+//!
+//! # Words
+//!
+//! A worker is the right to run steps. A thread that is about to block in a step *hands off* its worker, and *comes back*
+//! for one; what it has queued stays with it, and everyone may empty that (`thread`). A thread in *standby* has neither
+//! worker nor work. One that has come back in the middle of a step, which has to go on on its stack, *waits* in line for a
+//! worker. A *stray* is in a step without a worker: it has been *taken over*, or it has come back from blocking in async
+//! code, where its process waits in a queue and the thread has only to leave the step. All this is decided under the lock
+//! of `idle`, and each worker is held by exactly one thread at any time (`permits`).
+//!
+//! # Steps
+//!
+//! Thread T, with worker W, is about to block:
+//! * H1 under the lock, W goes to the thread that waits first; else to one in standby, which counts as searching from here
+//!   on and remembers T; else T starts a thread, unless there are as many as there may be, and begins again.
+//! * H2 whoever got W is woken. A standby thread looks first at what T has in its run-next slot and in its deque; if it was
+//!   one that waited, T moves what is in its run-next slot to its deque, and announces that, with the fence.
+//! * H3 T runs without the context: what it wakes meanwhile is queued as from outside.
+//!
+//! T comes back:
+//! * B1 under the lock, it takes the worker of the last sleeper, which is in standby from here on; else it joins the line
+//!   (or is a stray); B2 those that have workers are called, T parks until it has one.
+//!
+//! Whoever has a worker:
+//! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it puts what is in its
+//!   run-next slot into its deque; A3 under the lock: if somebody waits it gives its worker away and is in standby; if it
+//!   is a stray, it is in standby; A4 if so, it announces, with the fence, what it leaves behind.
+//! * Whoever lies down looks under the same lock whether somebody waits (S1), and if so gives it its worker instead.
+//!
+//! Thread T is stuck in a step (the monitor's):
+//! * M1 under the lock, if T is in a step, its worker goes to one that waits, or to one in standby as in H1, and T is a stray;
+//!   M2 T is told that it has lost its worker; M3 what is in its run-next slot goes to the inject queue of that worker; M4
+//!   whoever got the worker is woken.
+//!
+//! # Why
+//!
+//! *No worker is without a thread*: it changes hands in one change of the table. *Nobody waits for ever*: somebody joins the
+//! line only if nobody sleeps, under the lock; so all workers are in the hands of threads that look at the line before they
+//! sleep, under the same lock, and between two steps, since B2 comes after B1: whoever has cleared its flag before B2 set it
+//! looks again, and whoever cleared it later takes the lock after B1. One that gets its worker from the line, while others are
+//! still in it, calls itself: it was not called by them.
+//!
+//! *No work is missed* (see `idle`): the standby thread of H1 and M1 searches, and has seen nothing of the queues before. A
+//! sleeper that B1 displaces may be between S1 and S3: it still does S3, and as it cannot get up, it announces what it sees,
+//! for others. So does one that gives its worker away where it wanted to sleep. If nobody sleeps then, all workers run, and
+//! each does S1 after P3. What T leaves in its deque was its own work, announced without a fence: so H2 towards one that
+//! waited has the fence, since somebody may lie down between H1 and H2; and A4, for a stray, which may have queued something
+//! before it knew. (Who gives its worker to one that waits has put its work where others look before it took the lock, under
+//! which they lie down after it.) A stray that knows itself to be one puts what it wakes into the global queue; one that does
+//! not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not seen: the monitor,
+//! which looks again as long as there are strays, finds it.
+//!
+//! *Who leaves something behind is visited*: each thread without a worker whose deque is not empty is in a queue of the host,
+//! which is one of the far ends (`find`).
+//!
+//! *Nobody loses a worker that he is about to wake up with*: a sleeper that has been taken off the list has a worker and counts
+//! as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves the rest under the
+//! lock. So M1, which asks whether T is in a step under the lock, passes it by. (Found by the stress of `stalls`: the monitor's
+//! thread had been put aside between its look and M1; the sleeper woke as a stray, and was counted as searching for ever.)
+//!
+//! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once than
+//! there are workers.
+//!
+//! Source: Go hands its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`); there the P has the queue, here the
+//! thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is in
+//! `tests/models`.
+
+use super::blocking_queue::{Ticket, Worth};
+use super::holders::{At, Need, Successor};
+use super::sleep::{Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
+use crate::sync::{Ordering, lock};
+use std::task::Waker;
+
+/// What became of a worker that was to be handed off.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum HandedOff {
+    /// A thread in standby has it, and counts as searching: it must be woken.
+    ToStandby(usize),
+    /// A thread that waited for one has it: it must be woken.
+    ToWaiting(usize),
+    /// There was none to hand off.
+    HadNone,
+    /// A thread must be started first.
+    Grow,
+    /// There is no thread for it; the step blocks in its place.
+    Stays,
+}
+
+/// How a thread comes back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Back {
+    /// With that worker. A thread that had it may have to be woken.
+    With(usize, Option<usize>),
+    /// It waits in line; these must be called.
+    Waits(Vec<usize>),
+    /// Without a worker.
+    Stray,
+}
+
+/// What a thread that was called has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Attended {
+    /// Go on.
+    GoesOn,
+    /// Stand by; if a thread that waited has its worker, it must be woken.
+    StandsBy(Option<usize>),
+}
+
+/// What a thread that rests finds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It has that worker, and counts as searching; the other thread may have left something behind.
+    Up(usize, Option<usize>),
+    /// It sleeps; whether there are more threads than workers.
+    Asleep(bool),
+    /// It stands by; whether there are too many threads.
+    Standby(bool),
+    /// The host has been stopped.
+    Ended,
+}
+
+impl Idle {
+    /// H1: `from` is about to block. A thread may have been started for it.
+    pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool) -> HandedOff {
+        let mut sleepers = lock(&self.sleepers);
+        let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
+        match handed_off {
+            HandedOff::HadNone => sleepers.permits.go_without(from, true),
+            HandedOff::Stays if need != Need::Room => sleepers.permits.stay(from, true),
+            _ => {}
+        }
+        sleepers.permits.note_waits(from, matches!(need, Need::Process | Need::Room));
+        handed_off
+    }
+
+    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a ticket, and
+    /// `waker` is woken when there is a thread for it. Gives the waker that is not needed.
+    pub(crate) fn hand_off_or_line_up(
+        &self,
+        from: usize,
+        ticket: Option<Ticket>,
+        mut waker: Waker,
+    ) -> (Result<HandedOff, Ticket>, Option<Waker>) {
+        let mut sleepers = lock(&self.sleepers);
+        let need = match ticket.map(|ticket| (ticket, sleepers.permits.line.ask(ticket, &mut waker))) {
+            None | Some((_, Worth::Nothing)) => Need::Blocking,
+            Some((ticket, Worth::Promised)) => Need::Promised(ticket),
+            Some((ticket, Worth::Waits)) => return (Err(ticket), Some(waker)),
+        };
+        let handed_off = self.give_away(&mut sleepers, from, (need, false), At::Blocked);
+        sleepers.permits.note_waits(from, false);
+        match handed_off {
+            HandedOff::Stays => {
+                let ticket = sleepers.permits.line.join(waker);
+                self.count_line(&sleepers);
+                (Err(ticket), None)
+            }
+            HandedOff::HadNone => {
+                sleepers.permits.go_without(from, true);
+                (Ok(HandedOff::HadNone), Some(waker))
+            }
+            handed_off => (Ok(handed_off), Some(waker)),
+        }
+    }
+
+    /// Whoever had the ticket wants nothing any more. Gives whether a thread was promised, and a waker that is not needed.
+    pub(crate) fn leave_line(&self, ticket: Ticket) -> (bool, Option<Waker>) {
+        let mut sleepers = lock(&self.sleepers);
+        let left = sleepers.permits.line.leave(ticket);
+        self.count_line(&sleepers);
+        left
+    }
+
+    fn count_line(&self, sleepers: &Sleepers) {
+        self.lined_up.store(sleepers.permits.line.len(), Ordering::SeqCst);
+    }
+
+    /// There may be a thread more to block with: gives those in line whose turn has come, who must be woken.
+    #[must_use = "they must be woken"]
+    pub(crate) fn serve_line(&self) -> Vec<Waker> {
+        // Whoever has joined the line has counted itself under the lock, before what happened under the lock here.
+        if self.lined_up.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
+        }
+        let mut sleepers = lock(&self.sleepers);
+        let served = std::iter::from_fn(|| sleepers.permits.promise()).collect();
+        self.count_line(&sleepers);
+        served
+    }
+
+    /// Whether a step blocks in its place.
+    pub(crate) fn stay(&self, thread: usize, blocks: bool) {
+        lock(&self.sleepers).permits.stay(thread, blocks);
+    }
+
+    /// Whether the step of that thread blocks in its place.
+    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
+        lock(&self.sleepers).permits.is_in_place(thread)
+    }
+
+    /// Within what blocks a wait for another process begins, or ends.
+    pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
+        lock(&self.sleepers).permits.note_waits(thread, waits);
+    }
+
+    /// M1: the worker of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says so.
+    pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
+        let mut sleepers = lock(&self.sleepers);
+        if !is_in_step() {
+            return HandedOff::HadNone;
+        }
+        self.give_away(&mut sleepers, from, (Need::Blocking, false), At::Stray)
+    }
+
+    fn give_away(&self, sleepers: &mut Sleepers, from: usize, (need, grown): (Need, bool), then: At) -> HandedOff {
+        let permits = &mut sleepers.permits;
+        if permits.stopped || !matches!(permits.at(from), At::Up(_)) {
+            return HandedOff::HadNone;
+        }
+        let handed_off = match permits.successor(need, grown) {
+            Successor::Waiting(next) => {
+                permits.pass_to_waiting(from, then);
+                HandedOff::ToWaiting(next)
+            }
+            Successor::Standby(next) => {
+                permits.pass_to_standby(from, then);
+                self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
+                HandedOff::ToStandby(next)
+            }
+            Successor::New => return HandedOff::Grow,
+            Successor::None => return HandedOff::Stays,
+        };
+        if let Need::Promised(ticket) = need {
+            permits.line.leave(ticket);
+        }
+        handed_off
+    }
+
+    /// A record for a thread that is about to be started for want of a successor; `None` if that is not so any more, or not
+    /// yet.
+    pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
+        let mut sleepers = lock(&self.sleepers);
+        if !sleepers.permits.may_start(need) {
+            return None;
+        }
+        let thread = sleepers.permits.admit(None);
+        self.count_records(&sleepers);
+        Some(thread)
+    }
+
+    /// A record for a thread that begins with that worker.
+    pub(crate) fn begin(&self, worker: usize) -> usize {
+        let mut sleepers = lock(&self.sleepers);
+        let thread = sleepers.permits.admit(Some(worker));
+        self.count_records(&sleepers);
+        thread
+    }
+
+    /// A record for a thread that runs what is left when the host has been stopped.
+    pub(crate) fn begin_last(&self) -> usize {
+        let mut sleepers = lock(&self.sleepers);
+        let thread = sleepers.permits.admit(None);
+        self.count_records(&sleepers);
+        thread
+    }
+
+    /// The thread has been started, without a worker.
+    pub(crate) fn started(&self, thread: usize) {
+        let mut sleepers = lock(&self.sleepers);
+        if sleepers.permits.at(thread) == At::Starting {
+            sleepers.permits.stand_by(thread);
+        }
+    }
+
+    /// The thread is gone, or could not be started: its record is free.
+    pub(crate) fn dismiss(&self, thread: usize) {
+        let mut sleepers = lock(&self.sleepers);
+        sleepers.permits.dismiss(thread);
+        self.count_records(&sleepers);
+    }
+
+    fn count_records(&self, sleepers: &Sleepers) {
+        self.high.store(sleepers.permits.high(), Ordering::SeqCst);
+    }
+
+    /// B1: `thread` has blocked, and takes the worker of a sleeper. If nobody sleeps it joins the line, or with `or_stray`
+    /// goes on without.
+    pub(crate) fn come_back(&self, thread: usize, or_stray: bool) -> Back {
+        let mut sleepers = lock(&self.sleepers);
+        if !sleepers.permits.stopped {
+            if let Some(sleeper) = self.take_sleeper(&mut sleepers, 0)
+                && let Some((worker, must_wake)) = sleepers.permits.displace(sleeper, thread)
+            {
+                return Back::With(worker, must_wake.then_some(sleeper));
+            }
+            if !or_stray {
+                sleepers.permits.wait(thread);
+                return Back::Waits(sleepers.permits.those(|at| matches!(at, At::Up(_))).collect());
+            }
+        }
+        sleepers.permits.go_without(thread, false);
+        Back::Stray
+    }
+
+    /// Takes the last sleeper off the list, who counts as searching then if `as_searcher` says so.
+    pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u32) -> Option<usize> {
+        let sleeper = sleepers.list.pop()?;
+        sleepers.rises += 1;
+        let mut change = as_searcher.wrapping_sub(SLEEPING);
+        if sleepers.lookout == Some(sleeper) {
+            sleepers.lookout = None;
+            change = change.wrapping_sub(LOOKOUT);
+        }
+        self.counts.fetch_add(change, Ordering::SeqCst);
+        Some(sleeper)
+    }
+
+    /// A3: a thread has been called.
+    pub(crate) fn attend(&self, thread: usize) -> Attended {
+        let mut sleepers = lock(&self.sleepers);
+        let permits = &mut sleepers.permits;
+        match permits.at(thread) {
+            // It runs what is left in its queues, and then ends.
+            At::Up(_) | At::Stray if permits.stopped => Attended::GoesOn,
+            At::Up(_) => match permits.pass_to_waiting(thread, At::Standby) {
+                Some(next) => {
+                    permits.stand_by(thread);
+                    Attended::StandsBy(Some(next))
+                }
+                None => Attended::GoesOn,
+            },
+            At::Stray => {
+                permits.stand_by(thread);
+                Attended::StandsBy(None)
+            }
+            // It has just been started.
+            _ => Attended::StandsBy(None),
+        }
+    }
+
+    /// What a thread that has lain down or stands by has to do now. The lookout's sleep has its own end.
+    #[inline]
+    pub(crate) fn look(&self, thread: usize, lookout: bool) -> Rest {
+        let mut sleepers = lock(&self.sleepers);
+        let permits = &mut sleepers.permits;
+        match permits.at(thread) {
+            At::Up(worker) => Rest::Up(worker, permits.take_behind(thread)),
+            _ if permits.stopped => Rest::Ended,
+            At::Asleep(_) => {
+                let spare = permits.has_spare();
+                permits.note_timed(thread, spare && !lookout);
+                Rest::Asleep(spare)
+            }
+            _ => Rest::Standby(permits.has_surplus()),
+        }
+    }
+
+    /// A thread that waits in line: gives the worker it has got, or `None` in it as long as it has to wait.
+    pub(crate) fn served(&self, thread: usize) -> Option<Back> {
+        let sleepers = lock(&self.sleepers);
+        match sleepers.permits.at(thread) {
+            At::Waiting => None,
+            At::Up(worker) => Some(Back::With(worker, None)),
+            _ => Some(Back::Stray),
+        }
+    }
+
+    /// Whether anyone waits in line for a worker.
+    pub(crate) fn is_wanted(&self) -> bool {
+        lock(&self.sleepers).permits.is_wanted()
+    }
+
+    /// A thread in standby is to end. Gives whether it may.
+    pub(crate) fn retire(&self, thread: usize) -> bool {
+        lock(&self.sleepers).permits.retire(thread)
+    }
+
+    /// The host stops: nobody waits for anything any more. Gives all threads, which must be woken.
+    #[must_use = "the threads must be woken"]
+    pub(crate) fn stop(&self) -> Vec<usize> {
+        let mut sleepers = lock(&self.sleepers);
+        sleepers.permits.stopped = true;
+        while let Some(sleeper) = self.take_sleeper(&mut sleepers, SEARCHING) {
+            sleepers.permits.get_up(sleeper);
+        }
+        sleepers.permits.let_go();
+        sleepers.permits.those(|at| at != At::Free).collect()
+    }
+}

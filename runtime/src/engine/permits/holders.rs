@@ -1,0 +1,411 @@
+//! Which thread holds which worker, and what the threads without one do. Bookkeeping only: `idle` has it under its lock, and
+//! `handoff` says who may change what, and why nothing is lost by it.
+//!
+//! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change of
+//! this table. There are more threads than workers while steps block.
+
+use super::blocking_queue::{Line, Ticket};
+use std::collections::VecDeque;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Nowhere: the record is free.
+    Free,
+    /// Not there yet; then in standby.
+    Starting,
+    /// It runs or searches, with that worker.
+    Up(usize),
+    /// It sleeps, with that worker.
+    Asleep(usize),
+    /// In a step, or at its end, without a worker: what it had has been taken over, or it has come back from blocking and
+    /// its process waits in line.
+    Stray,
+    /// In a step that blocks, without a worker.
+    Blocked,
+    /// Back from that, and waiting for a worker to go on with its step.
+    Waiting,
+    /// Without a worker, and with nothing to do.
+    Standby,
+    /// On its way out.
+    Ending,
+}
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: At,
+    /// Whom it got its worker from, if that one may have left something behind.
+    behind: Option<usize>,
+    /// Whether it sleeps no longer than a thread in standby lives.
+    timed: bool,
+    /// Whether its step blocks although it has a worker.
+    in_place: bool,
+    /// Whether that which blocks waits for another process.
+    waits: bool,
+}
+
+const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
+
+/// Why a step gives up its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It runs something that blocks.
+    Blocking,
+    /// The same, in async code, with a thread promised.
+    Promised(Ticket),
+    /// It waits for another process, which may need a worker for that.
+    Process,
+    /// The same; but it can do without.
+    Room,
+}
+
+/// Who could get a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Successor {
+    /// One that waits for a worker in the middle of a step.
+    Waiting(usize),
+    /// One that has nothing to do.
+    Standby(usize),
+    /// A new thread would have to be started.
+    New,
+    /// There are as many threads as there may be.
+    None,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Permits {
+    places: Vec<Place>,
+    /// The last that has come is the first to go: its caches are warm, and those that idle long are few.
+    standby: Vec<usize>,
+    /// First come, first served.
+    waiting: VecDeque<usize>,
+    workers: usize,
+    /// How many threads there may be.
+    limit: usize,
+    /// How many there are; some of them on their way in or out.
+    threads: usize,
+    starting: usize,
+    ending: usize,
+    /// Those that wait for a thread. There are always as many in standby, on their way, or to be started, as are promised.
+    pub(crate) line: Line,
+    pub(crate) stopped: bool,
+}
+
+impl Permits {
+    pub(crate) fn new(workers: usize, limit: usize) -> Self {
+        Self {
+            places: Vec::new(),
+            standby: Vec::new(),
+            waiting: VecDeque::new(),
+            workers,
+            limit,
+            threads: 0,
+            starting: 0,
+            ending: 0,
+            line: Line::default(),
+            stopped: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, thread: usize) -> At {
+        self.places.get(thread).map_or(At::Free, |place| place.at)
+    }
+
+    /// Where all threads are.
+    pub(crate) fn places(&self) -> impl Iterator<Item = At> {
+        self.places.iter().map(|place| place.at)
+    }
+
+    fn set(&mut self, thread: usize, at: At) {
+        self.places[thread].at = at;
+    }
+
+    /// The worker that it holds.
+    pub(crate) fn worker(&self, thread: usize) -> Option<usize> {
+        match self.at(thread) {
+            At::Up(worker) | At::Asleep(worker) => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// Those whose place is so.
+    pub(crate) fn those(&self, are: impl Fn(At) -> bool) -> impl Iterator<Item = usize> {
+        self.places.iter().enumerate().filter(move |(_, place)| are(place.at)).map(|(thread, _)| thread)
+    }
+
+    /// The number of the highest record in use, and one.
+    pub(crate) fn high(&self) -> usize {
+        self.places.iter().rposition(|place| place.at != At::Free).map_or(0, |last| last + 1)
+    }
+
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Whether some threads have no worker.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        self.threads > self.workers
+    }
+
+    /// Whether there are more threads than there should be.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.threads > self.limit
+    }
+
+    /// Whether anyone waits for a worker.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes the lowest free record for a thread that is about to start, with a worker or without.
+    pub(crate) fn admit(&mut self, worker: Option<usize>) -> usize {
+        let free = self.places.iter().position(|place| place.at == At::Free);
+        let thread = free.unwrap_or_else(|| {
+            self.places.push(NOWHERE);
+            self.places.len() - 1
+        });
+        self.places[thread] = Place { at: worker.map_or(At::Starting, At::Up), ..NOWHERE };
+        self.threads += 1;
+        self.starting += usize::from(worker.is_none());
+        thread
+    }
+
+    /// Its thread is gone, or has not come.
+    pub(crate) fn dismiss(&mut self, thread: usize) {
+        self.standby.retain(|&other| other != thread);
+        self.starting -= usize::from(self.at(thread) == At::Starting);
+        self.ending -= usize::from(self.at(thread) == At::Ending);
+        self.places[thread] = NOWHERE;
+        self.threads -= 1;
+    }
+
+    /// How many steps more may block, with a thread each to take their worker.
+    fn available(&self) -> isize {
+        let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
+        let there = count(self.standby.len() + self.starting + self.ending);
+        there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
+    }
+
+    /// Who could get the worker of a step that has that need, and for which a thread may have been started.
+    pub(crate) fn successor(&self, need: Need, grown: bool) -> Successor {
+        if let Some(&next) = self.waiting.front() {
+            return Successor::Waiting(next);
+        }
+        let may = grown || matches!(need, Need::Promised(_)) || self.available() > 0;
+        match self.standby.last() {
+            Some(&next) if may => Successor::Standby(next),
+            None if may => Successor::New,
+            _ if need == Need::Process && self.is_last_to_run() => Successor::New,
+            _ => Successor::None,
+        }
+    }
+
+    /// Whether a thread may be started now for a step that has that need.
+    pub(crate) fn may_start(&self, need: Need) -> bool {
+        let beyond = match need {
+            Need::Blocking | Need::Room => false,
+            // The promise was one beyond the bound if nobody comes or goes.
+            Need::Promised(_) => self.starting + self.ending == 0,
+            Need::Process => self.is_last_to_run(),
+        };
+        !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == Successor::New
+    }
+
+    /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave one,
+    /// since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
+    pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
+        let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
+        if may { self.line.promise() } else { None }
+    }
+
+    /// Whether all that block wait for processes.
+    fn all_wait(&self) -> bool {
+        self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
+    }
+
+    /// What blocks waits for another process, or does not.
+    pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
+        self.places[thread].waits = waits;
+    }
+
+    /// Whether its step blocks although it has a worker.
+    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
+        self.places[thread].in_place
+    }
+
+    /// Whether all workers would be in steps that block if one more blocked in its place.
+    fn is_last_to_run(&self) -> bool {
+        let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
+        blocking + 1 >= self.workers
+    }
+
+    /// Whether its step blocks although it has a worker.
+    pub(crate) fn stay(&mut self, thread: usize, blocks: bool) {
+        self.places[thread].in_place = blocks;
+    }
+
+    /// `from`, which has a worker, gives it to the thread that waits first; and is `then` so.
+    pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
+        let At::Up(worker) = self.at(from) else { return None };
+        let next = self.waiting.pop_front()?;
+        self.set(next, At::Up(worker));
+        self.set(from, then);
+        Some(next)
+    }
+
+    /// `from`, which has a worker, gives it to a thread in standby; and is `then` so.
+    pub(crate) fn pass_to_standby(&mut self, from: usize, then: At) -> Option<usize> {
+        let At::Up(worker) = self.at(from) else { return None };
+        let next = self.standby.pop()?;
+        self.places[next].behind = Some(from);
+        self.set(next, At::Up(worker));
+        self.set(from, then);
+        Some(next)
+    }
+
+    /// `back` takes the worker of `sleeper`, which is in standby from here on. Gives the worker, and whether the sleeper must
+    /// be woken: it sleeps for longer than it may live, or it is one too many.
+    pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
+        let At::Asleep(worker) = self.at(sleeper) else { return None };
+        self.set(back, At::Up(worker));
+        self.set(sleeper, At::Standby);
+        self.standby.push(sleeper);
+        Some((worker, !self.places[sleeper].timed || self.has_surplus()))
+    }
+
+    /// Without a worker, and with nothing to do.
+    pub(crate) fn stand_by(&mut self, thread: usize) {
+        self.starting -= usize::from(self.at(thread) == At::Starting);
+        self.set(thread, At::Standby);
+        self.standby.push(thread);
+    }
+
+    /// In the line of those that wait for a worker.
+    pub(crate) fn wait(&mut self, thread: usize) {
+        self.set(thread, At::Waiting);
+        self.waiting.push_back(thread);
+    }
+
+    /// In a step without a worker, that blocks or not.
+    pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
+        self.set(thread, if blocks { At::Blocked } else { At::Stray });
+    }
+
+    /// It goes to sleep, with its worker.
+    pub(crate) fn sleep(&mut self, thread: usize, worker: usize) {
+        self.places[thread].timed = false;
+        self.set(thread, At::Asleep(worker));
+    }
+
+    /// It gets up, with its worker.
+    #[inline]
+    pub(crate) fn get_up(&mut self, thread: usize) {
+        if let At::Asleep(worker) = self.at(thread) {
+            self.set(thread, At::Up(worker));
+        }
+    }
+
+    /// How long it is going to sleep.
+    pub(crate) fn note_timed(&mut self, thread: usize, timed: bool) {
+        self.places[thread].timed = timed;
+    }
+
+    /// Whom it got its worker from, once.
+    #[inline]
+    pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
+        self.places[thread].behind.take()
+    }
+
+    /// A thread in standby goes for good. Gives whether it may: it was in standby, and is not promised.
+    pub(crate) fn retire(&mut self, thread: usize) -> bool {
+        if self.has_surplus() && self.standby.len() <= self.line.promised() {
+            return false;
+        }
+        let Some(place) = self.standby.iter().position(|&other| other == thread) else { return false };
+        self.standby.remove(place);
+        self.set(thread, At::Ending);
+        self.ending += 1;
+        true
+    }
+
+    /// Those that wait for a worker go on without, at the end of the host.
+    pub(crate) fn let_go(&mut self) {
+        while let Some(thread) = self.waiting.pop_front() {
+            self.set(thread, At::Stray);
+        }
+    }
+
+    /// Which thread holds that worker.
+    pub(crate) fn holder(&self, worker: usize) -> Option<usize> {
+        self.those(|at| at == At::Up(worker) || at == At::Asleep(worker)).next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    const ALL: [Need; 3] = [Need::Blocking, Need::Room, Need::Process];
+
+    /// Two threads with a worker each, of at most `limit` threads.
+    fn two(limit: usize) -> Permits {
+        let mut permits = Permits::new(2, limit);
+        assert_eq!([0, 1].map(|worker| permits.admit(Some(worker))), [0, 1]);
+        permits
+    }
+
+    /// Catches: more threads than the limit, because a thread that has been started but has not arrived yet is not counted.
+    /// (Faults: `may_start` does without `threads < limit`, or takes it for `<=`.)
+    #[test]
+    fn no_thread_is_started_beyond_the_limit_while_one_is_starting() {
+        let mut permits = two(3);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [true; 3]);
+        let third = permits.admit(None);
+        // It is there for the first that asks.
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::New; 3]);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+        permits.stand_by(third);
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::Standby(third); 3]);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+        assert_eq!(permits.pass_to_standby(0, At::Blocked), Some(third));
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::None; 3]);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+        // The other worker's step blocks in its place: a wait for another process must not stop everything.
+        permits.stay(1, true);
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false, false, true]);
+        permits.stopped = true;
+        assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+    }
+
+    /// Catches: one thread more than the limit for a promise that a thread which is starting or ending is going to keep.
+    /// (Faults: in `may_start`, a promise does without `starting` or `ending`.)
+    #[test]
+    fn a_promise_exceeds_the_limit_only_if_no_thread_is_starting_or_ending() {
+        let mut permits = two(2);
+        let ticket = permits.line.join(Waker::noop().clone());
+        assert!(permits.promise().is_some(), "all that block wait for processes");
+        let promised = Need::Promised(ticket);
+        assert_eq!((permits.may_start(promised), permits.may_start(Need::Blocking)), (true, false));
+        let third = permits.admit(None);
+        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (Successor::New, false));
+        permits.stand_by(third);
+        assert_eq!(
+            (permits.successor(promised, false), permits.may_start(promised)),
+            (Successor::Standby(third), false)
+        );
+        permits.line.leave(ticket);
+        assert!(permits.retire(third), "one too many, and not promised");
+        let again = permits.line.join(Waker::noop().clone());
+        assert!(permits.promise().is_some());
+        let promised = Need::Promised(again);
+        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (Successor::New, false));
+        permits.dismiss(third);
+        assert!(permits.may_start(promised));
+    }
+}

@@ -1,0 +1,326 @@
+//! Who sleeps, who searches, and who is to be woken: the sleep protocol.
+//!
+//! # Words
+//!
+//! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
+//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts the
+//! searching and the sleeping; a list under a lock names the sleeping. The list and the count of the sleeping change
+//! together, under the lock; the count of the searching may also change without it.
+//!
+//! # Steps
+//!
+//! Whoever makes work visible (a push to any queue but a run-next slot):
+//! * P1 pushes; P2 fence; P3 looks at the counts: if nobody sleeps, or somebody searches, it is done.
+//! * P4 under the lock, if still nobody searches, takes the last sleeper off the list and counts it as searching; P5 wakes it.
+//!
+//! Whoever has found nothing:
+//! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at all
+//!   queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody has) and
+//!   searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
+//! * S4 parks until somebody has taken it off the list.
+//! * If its worker is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5 for
+//!   what it sees (`handoff`).
+//!
+//! Whoever finds work while searching:
+//! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work does
+//!   as P3 to P5.
+//!
+//! # No work is missed
+//!
+//! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the pusher
+//! either wakes somebody, who then searches, or it has seen that nobody slept or that somebody searched.
+//! *Nobody slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order P1
+//! before S3, which sees the work. *Somebody, T, searched*: T ends its search by S1 or by F1 after P3, and the same fences
+//! make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this argument. Waking at
+//! most one thread for one push is enough, because each one that finds work at F3 passes the wake on: a batch that was
+//! moved to one deque brings in as many sleepers as it can feed, one after the other.
+//!
+//! # Own work
+//!
+//! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
+//! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
+//! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
+//! the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps, as long as its deque is not empty. What lies behind
+//! a step that does not end meanwhile is announced by the [`monitor`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20
+//! cycles, on each message that finds the run-next slot taken.)
+//!
+//! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is in the
+//! run-next slot: there is no other worker; or there is nothing else in its deque or in the global queue, and turns are used
+//! here every [few microseconds](crate::engine::sched::step). A thread that is woken for it comes too late to be of help, and then takes the receiver away
+//! from those who send to it. The same promises hold: its pusher looks at the global queue before it lies down (S3) or stands by
+//! (`handoff`, A3, which announces), and the monitor announces what lies there behind a step that does not end.
+//!
+//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What waits
+//! there behind a step that does not end is the monitor's too. All three are promises of a monitor that is awake: a thread that
+//! got its worker while that rests ends the rest first (G1 of the [`monitor`](crate::engine::sched::watchdog)).
+//!
+//! # The lookout
+//!
+//! While timers are pending one sleeper, the *lookout*, parks only until the next one is due. There is at most one. It is the
+//! last to be woken for work. A thread that goes to sleep while timers are pending becomes the lookout if there is none; a
+//! thread that sets an earlier timer wakes the lookout, or a sleeper if there is none; a thread that has entered the list and
+//! then finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that gets up leaves the
+//! others without one; so the last searcher to leave the search looks for pending timers without a lookout as it looks for
+//! work (F3), and rouses a sleeper for either.
+//!
+//! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a thread
+//! for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go tried: it loses
+//! locality, and threads thrash). A model is in `tests/models`.
+
+use super::holders::{At, Permits};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
+
+/// The most workers that one host can have; the counts below have 12 bits each.
+pub(crate) const MAX_WORKERS: usize = 1 << 10;
+
+pub(crate) const SLEEPING: u32 = 1;
+pub(crate) const SEARCHING: u32 = 1 << 12;
+const FIELD: u32 = (1 << 12) - 1;
+/// Whether there is a lookout. Set and cleared under the lock.
+pub(crate) const LOOKOUT: u32 = 1 << 31;
+
+/// See the module.
+pub(crate) struct Idle {
+    pub(crate) counts: CachePadded<AtomicU32>,
+    workers: usize,
+    pub(crate) sleepers: Mutex<Sleepers>,
+    /// The number of the highest thread record in use, and one. Written under the lock.
+    pub(crate) high: AtomicUsize,
+    /// How many wait in line for a thread. Written under the lock.
+    pub(crate) lined_up: AtomicUsize,
+    /// Whether the monitor sleeps until somebody waits. Set under the lock.
+    monitor_rests: AtomicBool,
+}
+
+/// How many workers have nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// Those whose thread sleeps.
+    pub(crate) sleeping: usize,
+    /// Those, and those whose thread searches.
+    pub(crate) idle: usize,
+    /// Whether all of them sleep.
+    pub(crate) all_idle: bool,
+}
+
+pub(crate) struct Sleepers {
+    /// The threads that sleep with a worker: the lookout first, then the others in the order that they went to sleep.
+    pub(crate) list: Vec<usize>,
+    pub(crate) lookout: Option<usize>,
+    /// How often a thread has left the list.
+    pub(crate) rises: u64,
+    /// Who holds which worker.
+    pub(crate) permits: Permits,
+}
+
+/// How a thread has lain down.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Lain {
+    /// It sleeps, with its worker; whether it is the lookout.
+    Asleep(bool),
+    /// It stands by, without; if a thread that waited has its worker, it must be woken.
+    StandsBy(Option<usize>),
+}
+
+fn sleeping(counts: u32) -> u32 {
+    counts & FIELD
+}
+
+fn searching(counts: u32) -> u32 {
+    (counts / SEARCHING) & FIELD
+}
+
+impl Idle {
+    /// Of a host with that many workers, and at most that many threads.
+    pub(crate) fn new(workers: usize, threads: usize) -> Self {
+        let permits = Permits::new(workers, threads);
+        Self {
+            counts: CachePadded::new(AtomicU32::new(0)),
+            workers,
+            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), lookout: None, rises: 0, permits }),
+            high: AtomicUsize::new(0),
+            monitor_rests: AtomicBool::new(false),
+            lined_up: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many of the thread records, from the first on, may be in use.
+    #[inline]
+    pub(crate) fn high(&self) -> usize {
+        self.high.load(Ordering::SeqCst)
+    }
+
+    /// P2 to P4: work has been pushed. Gives the thread that the caller must wake, if any.
+    #[inline]
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn announce(&self) -> Option<usize> {
+        fence(Ordering::SeqCst);
+        let counts = self.counts.load(Ordering::SeqCst);
+        if sleeping(counts) == 0 || searching(counts) > 0 {
+            return None;
+        }
+        self.rouse(true)
+    }
+
+    /// The same for work that the calling thread has pushed to its own deque, without the fence: it looks there again itself
+    /// after its step, so a sleeper that it fails to see costs no work, only help; and it announces with the fence every so
+    /// many steps. See *Own work* above.
+    #[inline]
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn announce_own(&self) -> Option<usize> {
+        let counts = self.counts.load(Ordering::Relaxed);
+        if sleeping(counts) == 0 || searching(counts) > 0 {
+            return None;
+        }
+        self.rouse(true)
+    }
+
+    /// Takes the last sleeper off the list; with `alone`, only if nobody searches.
+    #[cold]
+    fn rouse(&self, alone: bool) -> Option<usize> {
+        let mut sleepers = lock(&self.sleepers);
+        if alone && searching(self.counts.load(Ordering::SeqCst)) > 0 {
+            return None;
+        }
+        let thread = self.take_sleeper(&mut sleepers, SEARCHING)?;
+        sleepers.permits.get_up(thread);
+        Some(thread)
+    }
+
+    /// A timer has been set that is due before all others: gives the thread that must be woken to keep it, if any.
+    #[must_use = "the thread must be woken"]
+    pub(crate) fn timer_set(&self) -> Option<usize> {
+        fence(Ordering::SeqCst);
+        if let Some(lookout) = lock(&self.sleepers).lookout {
+            return Some(lookout);
+        }
+        if sleeping(self.counts.load(Ordering::SeqCst)) > 0 { self.rouse(false) } else { None }
+    }
+
+    /// Whether a running thread may search: not more than half of the threads do, or they would only meet each other.
+    pub(crate) fn start_searching(&self) -> bool {
+        let counts = self.counts.load(Ordering::SeqCst);
+        if 2 * searching(counts) as usize >= self.workers {
+            return false;
+        }
+        self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
+        true
+    }
+
+    /// F1 and F2: a searching thread has found work. Gives whether it was the last searcher.
+    #[inline]
+    pub(crate) fn stop_searching(&self) -> bool {
+        let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        searching(before) == 1
+    }
+
+    /// Whether there is a lookout.
+    #[inline]
+    pub(crate) fn has_lookout(&self) -> bool {
+        self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
+    }
+
+    /// Whether anyone searches.
+    pub(crate) fn is_anyone_searching(&self) -> bool {
+        searching(self.counts.load(Ordering::SeqCst)) > 0
+    }
+
+    /// Whether a thread other than the calling one, which is awake, is awake too.
+    pub(crate) fn is_another_awake(&self) -> bool {
+        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.workers
+    }
+
+    /// S1 and S2; unless somebody waits for a worker, or the thread has lost its own.
+    pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> Lain {
+        let searching = if searched { SEARCHING } else { 0 };
+        let mut sleepers = lock(&self.sleepers);
+        let given = sleepers.permits.pass_to_waiting(thread, At::Stray);
+        let lain = match sleepers.permits.at(thread) {
+            At::Up(worker) => {
+                sleepers.permits.sleep(thread, worker);
+                let mut change = SLEEPING.wrapping_sub(searching);
+                let lookout = sleepers.lookout.is_none() && timers;
+                if lookout {
+                    sleepers.lookout = Some(thread);
+                    sleepers.list.insert(0, thread);
+                    change = change.wrapping_add(LOOKOUT);
+                } else {
+                    sleepers.list.push(thread);
+                }
+                self.counts.fetch_add(change, Ordering::SeqCst);
+                Lain::Asleep(lookout)
+            }
+            _ => {
+                sleepers.permits.stand_by(thread);
+                self.counts.fetch_sub(searching, Ordering::SeqCst);
+                Lain::StandsBy(given)
+            }
+        };
+        drop(sleepers);
+        fence(Ordering::SeqCst);
+        lain
+    }
+
+    /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the list.
+    /// Gives whether it is: it may have lost its worker.
+    pub(crate) fn get_up(&self, thread: usize) -> bool {
+        let mut sleepers = lock(&self.sleepers);
+        let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
+            return sleepers.permits.worker(thread).is_some();
+        };
+        sleepers.list.remove(place);
+        sleepers.rises += 1;
+        let mut change = SEARCHING.wrapping_sub(SLEEPING);
+        if sleepers.lookout == Some(thread) {
+            sleepers.lookout = None;
+            change = change.wrapping_sub(LOOKOUT);
+        }
+        self.counts.fetch_add(change, Ordering::SeqCst);
+        sleepers.permits.get_up(thread);
+        true
+    }
+
+    /// What all threads are at, which goes into `places`, and how many workers are idle. For the monitor.
+    pub(crate) fn survey(&self, places: &mut Vec<At>) -> Crew {
+        let sleepers = lock(&self.sleepers);
+        places.clear();
+        places.extend(sleepers.permits.places());
+        let sleeping = sleepers.list.len();
+        let searching = searching(self.counts.load(Ordering::SeqCst)) as usize;
+        Crew { sleeping, idle: sleeping + searching, all_idle: sleeping == self.workers }
+    }
+
+    /// Runs `change` while no thread can lie down; it is given the worker that `thread` holds.
+    pub(crate) fn while_none_lies_down<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
+        let sleepers = lock(&self.sleepers);
+        change(sleepers.permits.worker(thread))
+    }
+
+    /// R1 of the monitor. Gives whether all workers are idle, and the monitor rests from here on.
+    pub(crate) fn rest_monitor(&self) -> bool {
+        let sleepers = lock(&self.sleepers);
+        let rests = sleepers.list.len() == self.workers;
+        self.monitor_rests.store(rests, Ordering::Relaxed);
+        rests
+    }
+
+    /// Whether the monitor rests. A thread that has got a worker since sees it, by the lock that both took; so does whoever has
+    /// seen that one counted.
+    #[inline]
+    pub(crate) fn does_monitor_rest(&self) -> bool {
+        self.monitor_rests.load(Ordering::Relaxed)
+    }
+
+    /// G1 to G5 of the monitor: takes its note away. Gives whether it was there: then the monitor must be woken.
+    #[must_use = "the monitor must be woken"]
+    pub(crate) fn end_monitor_rest(&self) -> bool {
+        self.monitor_rests.swap(false, Ordering::SeqCst)
+    }
+
+    /// How often a thread has left the list, if all are on it: the same number twice means that all slept meanwhile.
+    pub(crate) fn all_asleep(&self) -> Option<u64> {
+        let sleepers = lock(&self.sleepers);
+        (sleepers.list.len() == self.workers).then_some(sleepers.rises)
+    }
+}

@@ -1,0 +1,237 @@
+//! Processes with a thread of their own, which holds no worker.
+//!
+//! Each has a [`Post`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process asks the slot's
+//! home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process knows nothing of this.
+//! The thread takes the token out, runs a turn in the loop that all threads run, and waits for the next. It has a context, so
+//! that its process is found as any other is, and counts as one that has lost its worker: so the loop looks here for what to
+//! run, and what the process wakes goes to the global queue and is announced with the fence.
+//!
+//! # Birth
+//!
+//! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, with the post for its home;
+//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's stead (it may look at
+//!   what the slot keeps for it, since the spawner, which has the token, does not: nor does code of others that runs on the
+//!   spawner's thread meanwhile, such as a waker, which is no part of the start);
+//! * N4 the thread answers, with the state, which stays its own wherever it is kept ([`Anchored`]), and waits for the token;
+//! * N5 the spawner binds the process, puts the state into the slot and lays the token down, or wakes it. If the start has
+//!   failed, it asks the thread to close and drop the state, when the PID is unroutable, and the thread ends.
+//!
+//! # Inbox
+//!
+//! There is one token, so an inbox has at most one thing in it, under a lock: nothing is overwritten and no wake is lost. The
+//! thread ends when its process has: nobody else could end it, since only this thread gets the token. Then the post is free
+//! for another; a late sender cannot mistake the two, since whoever has a token looks at the home of the process that lives in
+//! its slot then.
+//!
+//! [`Anchored`]: crate::util::thread_bound::Anchored
+
+use super::blocking::block_in_place::while_blocked;
+use super::context::local::Context;
+use super::host::Host;
+use super::lifecycle::spawn::{Birth, Environment, First, Inside, Newborn, while_started_elsewhere};
+use super::workers::pinned::{Post, Work};
+use super::workers::threads::Handle;
+use super::workers::worker::LOST;
+use crate::errors::{InitError, SpawnError};
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::process::body::Body;
+use crate::process::{InitContext, Process};
+use crate::slots::{Home, TABLE, Token};
+use crate::sync::{Arc, Ordering, spawn_thread_with};
+use crate::util::oneshot::Oneshot;
+use crate::util::panics::{Site, contain};
+use crate::util::thread_bound::Anchored;
+use std::ptr;
+
+/// Makes the state and starts it.
+type Begin = dyn FnOnce(&mut InitContext<'_>) -> Begun + Send;
+
+/// What came of it.
+struct Begun {
+    /// The state, if it was made.
+    body: Option<Body>,
+    outcome: Result<First, SpawnError>,
+    traps: bool,
+}
+
+fn begin<P: Process>(
+    make: impl FnOnce() -> P,
+    start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
+    ctx: &mut InitContext<'_>,
+) -> Begun {
+    let panicked = |panic| SpawnError::Init(InitError::Panicked(panic));
+    let mut process = match contain(Site::Make, make) {
+        Ok(process) => Anchored::new(process),
+        Err(panic) => return Begun { body: None, outcome: Err(panicked(panic)), traps: false },
+    };
+    let outcome = contain(Site::Start, || {
+        let first = start(process.get_mut(), ctx)?;
+        Ok::<_, InitError>((first, process.get().traps_exits()))
+    });
+    let body = Some(Body::new(process));
+    match outcome {
+        Ok(Ok((first, traps))) => Begun { body, outcome: Ok(first), traps },
+        Ok(Err(error)) => Begun { body, outcome: Err(error.into()), traps: false },
+        Err(panic) => Begun { body, outcome: Err(panicked(panic)), traps: false },
+    }
+}
+
+/// A pinned process that is about to come.
+struct Pinned {
+    host: &'static Host,
+    post: Option<&'static Post>,
+    name: &'static str,
+    begin: Option<Box<Begin>>,
+    /// Whether the thread was started, which gives the post back itself.
+    has_thread: bool,
+    body: Option<Body>,
+    traps: bool,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(post) = self.post
+            && !self.has_thread
+        {
+            self.host.posts.give_back(post);
+        }
+    }
+}
+
+impl Pinned {
+    fn post(&mut self) -> &'static Post {
+        self.post.get_or_insert_with(|| self.host.posts.take(self.host.home()))
+    }
+}
+
+impl Newborn for Pinned {
+    fn home(&mut self) -> &'static Home {
+        self.post().home()
+    }
+
+    fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
+        let Some(begin) = self.begin.take() else { return Err(Box::new(SpawnError::Used)) };
+        let (host, post, theirs, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
+        post.begins();
+        let told = answer.clone();
+        let run = move || host.run_pinned(post, theirs, begin, &told);
+        match spawn_thread_with(self.name.to_owned(), host.config.stack, run) {
+            Ok(thread) => host.keep_thread(Handle::new(thread, Some(&post.thread))),
+            Err(error) => {
+                post.ends();
+                return Err(Box::new(SpawnError::Thread(error.to_string())));
+            }
+        }
+        self.has_thread = true;
+        let begun = while_started_elsewhere(env, || while_blocked(|| answer.wait(None)));
+        let Some(begun) = begun else { return Err(Box::new(SpawnError::Shutdown)) };
+        (self.body, self.traps) = (begun.body, begun.traps);
+        begun.outcome.map_err(Box::new)
+    }
+
+    fn traps_exits(&self) -> bool {
+        self.traps
+    }
+
+    fn close(mut self, reason: &ExitReason) -> Option<ExitReason> {
+        let Some(body) = self.body.take() else {
+            if self.has_thread {
+                self.post().give(Work::Leave);
+            }
+            return None;
+        };
+        let told = Arc::new(Oneshot::new());
+        self.post().give(Work::Close(body, reason.clone(), told.clone()));
+        while_blocked(|| told.wait(None)).flatten()
+    }
+
+    fn into_body(mut self) -> Body {
+        self.body.take().unwrap_or_else(|| unreachable!("it has started"))
+    }
+
+    fn queue(_: &'static Host, token: Token) {
+        token.wake();
+    }
+}
+
+impl Context {
+    /// Waits for the next turn; `None` if there is none any more. For the loop that all threads run.
+    pub(crate) fn next_turn(&self, post: &Post) -> Option<Token> {
+        if post.has_ended() {
+            return None;
+        }
+        match post.next(|| self.host.is_paused(), || self.host.quiet.tell()) {
+            Work::Turn(token) => {
+                post.runs(token.pid());
+                Some(token)
+            }
+            Work::Close(body, reason, told) => {
+                told.put(self.thread.visit(|| crate::engine::lifecycle::exit::close(body, &reason)));
+                None
+            }
+            Work::Leave => None,
+        }
+    }
+}
+
+impl Host {
+    /// The life of a process's thread.
+    fn run_pinned(&'static self, post: &'static Post, env: Environment, begin: Box<Begin>, answer: &Oneshot<Begun>) {
+        if let (Some(user), Some(deque)) = (self.user(), post.thread.occupy(self)) {
+            let context =
+                Context { post: Some(post), ..Context::new(self, user, (usize::MAX, &post.thread), None, deque) };
+            post.thread.call(LOST);
+            self.inhabit(&context, |context| {
+                let begun = post.thread.visit(|| {
+                    let _inside = Inside::enter(&env);
+                    in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
+                });
+                // What it inherits is the process's from here on.
+                drop(env);
+                answer.put(begun);
+                context.run();
+            });
+            post.thread.vacate(context.deque);
+        } else {
+            answer.put(Begun { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
+            let Work::Leave = post.next(|| false, || self.quiet.tell()) else { unreachable!("nothing was made") };
+        }
+        post.ends();
+        self.posts.give_back(post);
+        self.quiet.tell();
+    }
+
+    /// Spawns a process with a thread of its own, on which `make` makes it and `start` starts it.
+    pub(crate) fn spawn_pinned<P: Process>(
+        &'static self,
+        birth: &mut Birth,
+        make: impl FnOnce() -> P + Send + 'static,
+        start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
+    ) -> Result<Pid, SpawnError> {
+        // Also where no worker has been started yet: its panics are contained and told as those of all.
+        crate::util::panics::install_hook();
+        // The last part of a path: the system shows 15 letters.
+        let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
+        let begin: Box<Begin> = Box::new(move |ctx| begin(make, start, ctx));
+        let newborn =
+            Pinned { host: self, post: None, name, begin: Some(begin), has_thread: false, body: None, traps: false };
+        self.bear(birth, newborn)
+    }
+}
+
+/// N3: runs `begin` on the process's own thread, while the spawner has its token.
+fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
+    let Some(slot) = TABLE.living(pid) else { return begin() };
+    let spawner = slot.owner.take_over();
+    let begun = begin();
+    slot.owner.give_back(spawner);
+    begun
+}
+
+/// Says at which of its entries a process starts, while it does: for one of which that is known no sooner.
+pub(crate) fn note_entry(pid: Pid, entry: &'static &'static str) {
+    if let Some(slot) = TABLE.living(pid) {
+        slot.card.entry.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
+    }
+}

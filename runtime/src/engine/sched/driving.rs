@@ -1,0 +1,160 @@
+//! How the threads of a host drive its reactor, so that what comes from the system needs no thread in between.
+//!
+//! * D1 The sleeper that keeps the timers, the lookout, parks in the reactor instead of on its own. A host with a reactor
+//!   always has one while anybody sleeps.
+//! * D2 What the reactor, or a task, wakes there is queued where its last worker looks, and nobody is called for it: D3 when
+//!   the reactor has told all that the system had, or would wait though something is queued, the lookout does S3, with the
+//!   fence before it; it finds the work, gets up and runs it, and calls others if there is more than one thread can do (F3).
+//! * D4 A thread that runs processes visits the reactor every so many steps, without waiting; D5 if that has queued any, it
+//!   announces (P2 to P5), once for all.
+//! * D6 Tasks of the reactor are code of others, which may take long. So they run in visits only, where the thread has a
+//!   worker, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that has found
+//!   nothing visits before it lies down, and a lookout that the reactor has let go gets up.
+//! * D7 Who drives is decided by a lock of the reactor's that is only ever tried. A thread that is not let in goes on, or,
+//!   as the lookout, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own drives, called
+//!   by the monitor.
+//!
+//! *No work is missed* (see `idle`): D2 leaves out P2 to P5. The lookout does S3 after it, so it is as if what was queued had
+//! been there when the thread lay down: it gets up for it, or somebody searches, who looks after that. If somebody has taken it
+//! off the list meanwhile it searches.
+//!
+//! *No call is missed*: whoever calls the lookout notes that under the lock that also guards the waker of the wait
+//! ([`Thread::unpark`](crate::engine::workers::worker::Thread::unpark)). The wait leaves the waker there and then looks for the note under the
+//! same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
+//!
+//! A task that is ready after D6's visit (it has yielded there, or somebody woke it since) runs in the wait, on a thread that
+//! counts as asleep; if it takes long, that is a worker less meanwhile. A call, and D2, are heard after some dozens of tasks.
+
+use crate::engine::context::local::Context;
+use crate::engine::host::Host;
+use crate::engine::io::reactor::Driver;
+use crate::engine::workers::worker::Thread;
+use crate::sync::{Ordering, fence, park};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::task::Waker;
+use std::time::Duration;
+
+/// How exact the waits of a reactor are: Tokio's are whole milliseconds, as are those of the system call beneath. A lookout
+/// that has a timer due sooner rests on its own, so that the timer is exact and what the system has waits for it.
+const EXACT: Duration = Duration::from_millis(2);
+
+/// How long a lookout that was not let in rests before it tries again.
+const RETRY: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// The host whose reactor this thread drives.
+    static DRIVES: Cell<*const Host> = const { Cell::new(ptr::null()) };
+    /// Whether that has queued processes of the host.
+    static QUEUED: Cell<bool> = const { Cell::new(false) };
+    /// While it waits there, what ends that.
+    static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
+}
+
+/// D2: a process of `host` has been queued. Gives whether this thread drives the reactor of that host: then it sees to that.
+#[inline]
+pub(crate) fn is_seen_to(host: &Host) -> bool {
+    let drives = ptr::eq(DRIVES.get(), host);
+    if drives && !QUEUED.replace(true) {
+        // A wait is to end before it blocks.
+        let _gone = WAITS.try_with(|waits| waits.borrow().as_ref().map(Waker::wake_by_ref));
+    }
+    drives
+}
+
+/// From here on the wait of `thread`, which is this one, is ended by `waker`. Gives whether it is to end at once.
+fn rests_with(thread: &Thread, waker: &Waker) -> bool {
+    WAITS.with_borrow_mut(|waits| {
+        if !waits.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            *waits = Some(waker.clone());
+        }
+    });
+    thread.rests_with(waker)
+}
+
+impl Context {
+    /// D1 and D3: S4 of the lookout.
+    pub(crate) fn park_as_lookout(&self, patience: Option<Duration>) {
+        let Some(driver) = self.user.driver().filter(|_| patience.is_none_or(|patience| patience > EXACT)) else {
+            return park(patience);
+        };
+        let thread = self.thread;
+        let mut waited = false;
+        let wait = || {
+            let patience = patience.map(|patience| patience - EXACT);
+            waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
+        };
+        if self.drive(wait) && self.host.is_stopped() {
+            // L3 of `shutdown`: there is no S3 any more.
+            self.host.announce();
+        }
+        thread.rests_no_more();
+        WAITS.set(None);
+        if !waited {
+            park(Some(patience.map_or(RETRY, |patience| patience.min(RETRY))));
+        } else if driver.has_tasks() {
+            // If it has lost its worker, the next lookout does.
+            let _is_up = self.host.idle.get_up(self.index);
+        }
+    }
+
+    /// D4 and D5.
+    #[inline]
+    pub(crate) fn visit_reactor(&self) {
+        if self.host.has_driver
+            && let Some(driver) = self.user.driver()
+        {
+            self.visit(driver);
+        }
+    }
+
+    #[cold]
+    fn visit(&self, driver: &dyn Driver) {
+        let queued = self.thread.visit(|| self.drive(|| driver.visit()));
+        if queued {
+            self.host.announce();
+        }
+    }
+
+    /// Whether there are tasks to run before this thread lies down.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.host.has_driver && self.user.driver().is_some_and(|driver| driver.has_tasks())
+    }
+
+    /// Runs `body`, which drives the reactor: as code from outside. Gives whether it has queued processes of the host.
+    fn drive(&self, body: impl FnOnce()) -> bool {
+        struct Outside;
+        impl Drop for Outside {
+            fn drop(&mut self) {
+                DRIVES.set(ptr::null());
+            }
+        }
+        self.step_out(|| {
+            DRIVES.set(self.host);
+            let _outside = Outside;
+            body();
+        });
+        crate::env::clock::forget_now();
+        fence(Ordering::SeqCst);
+        QUEUED.take()
+    }
+}
+
+impl Host {
+    /// D7: for the monitor, at each of its ticks.
+    pub(crate) fn tend_reactor(&self) {
+        if self.has_driver
+            && let Some(user) = self.user()
+            && let Some(driver) = user.driver()
+        {
+            driver.tend();
+        }
+    }
+
+    /// Whether the calling thread drives the host's reactor, so that it must not wait for what only that can bring.
+    pub(crate) fn is_reactor_here(&self) -> bool {
+        ptr::eq(DRIVES.get(), self)
+            || self.has_driver
+                && self.user().is_some_and(|user| user.driver().is_some_and(|driver| driver.is_fallback()))
+    }
+}

@@ -1,0 +1,122 @@
+//! How the threads of a host start and end.
+
+use crate::engine::context::local::Context;
+use crate::engine::host::Host;
+use crate::engine::permits::holders::Need;
+use crate::engine::workers::threads::Handle;
+use crate::engine::workers::worker::CALLED;
+use crate::sync::{lock, spawn_thread_with};
+use std::cell::Cell;
+use std::io;
+use std::ptr;
+
+thread_local! {
+    /// The host whose thread this is, whatever it does now.
+    static OF_HOST: Cell<*const Host> = const { Cell::new(ptr::null()) };
+}
+
+/// Whether the calling thread is one of a host's, also while its process blocks.
+pub(crate) fn is_of_a_host() -> bool {
+    // Not there any more in the destructors of a thread's own variables.
+    !OF_HOST.try_with(Cell::get).unwrap_or(ptr::null()).is_null()
+}
+
+impl Host {
+    /// Starts a thread for each worker that has had none. What was spawned before runs now.
+    pub(crate) fn start(&'static self) -> io::Result<()> {
+        crate::util::panics::install_hook();
+        let mut launched = lock(&self.launched);
+        while *launched < self.workers.len() {
+            let worker = *launched;
+            let thread = self.idle.begin(worker);
+            // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
+            self.start_thread(thread, Some(worker))?;
+            *launched += 1;
+        }
+        drop(launched);
+        self.posts.resume();
+        self.start_monitor()
+    }
+
+    /// Whether not all workers have got their first thread.
+    pub(crate) fn is_paused(&self) -> bool {
+        *lock(&self.launched) < self.workers.len()
+    }
+
+    /// Starts a thread without a worker, if there is still none that could get one from a step with that need. Gives whether
+    /// it has.
+    pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
+        // One at a time: so there are never more threads on their way than may be.
+        let _growing = lock(&self.growing);
+        let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
+        if self.idle.census().threads > self.workers.len() + self.config.blocking_threads {
+            self.past_bound.add_shared(1);
+        }
+        self.start_thread(thread, None)?;
+        self.idle.started(thread);
+        Ok(true)
+    }
+
+    /// Starts one more thread, without a worker, on a host that has been stopped: it runs what is left in the queues, and ends.
+    pub(crate) fn start_last_thread(&'static self) {
+        let thread = self.idle.begin_last();
+        match self.start_thread(thread, None) {
+            Ok(()) => self.idle.started(thread),
+            Err(error) => {
+                let host = &self.config.name;
+                crate::util::log::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
+            }
+        }
+    }
+
+    fn start_thread(&'static self, thread: usize, worker: Option<usize>) -> io::Result<()> {
+        let name = format!("{}-{thread}", self.config.name);
+        let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
+        let start = |record| {
+            let handle = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, worker))?;
+            Ok(Handle::new(handle, Some(record)))
+        };
+        match made.and_then(start) {
+            Ok(handle) => {
+                self.keep_thread(handle);
+                Ok(())
+            }
+            Err(error) => {
+                self.idle.dismiss(thread);
+                Err(error)
+            }
+        }
+    }
+
+    fn run_thread(&'static self, index: usize, worker: Option<usize>) {
+        let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
+        if let Some(deque) = thread.occupy(self) {
+            // Not there any more when the host has been shut down: what is left there is ended without.
+            let user = self.user().unwrap_or_default();
+            let context = Context::new(self, user, (index, thread), worker, deque);
+            if worker.is_none() {
+                thread.call(CALLED);
+            }
+            self.inhabit(&context, Context::run);
+            thread.vacate(context.deque);
+        }
+        self.idle.dismiss(index);
+        self.serve_line();
+    }
+
+    /// Whether the calling thread is one of this host's, whatever it does now: it would have to end first in a shutdown.
+    pub(crate) fn has_this_thread(&self) -> bool {
+        OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
+    }
+
+    /// Runs `body` on a thread of the host, for as long as the thread is that.
+    pub(crate) fn inhabit(&'static self, context: &Context, body: impl FnOnce(&Context)) {
+        OF_HOST.set(self);
+        crate::env::clock::go_by(self.told);
+        crate::call::caller::collect_orphans();
+        crate::util::panics::contain_thread();
+        crate::call::dead_letter::set_sink(Some(self));
+        context.user.within(|| context.enter(body));
+        OF_HOST.set(ptr::null());
+    }
+}

@@ -1,0 +1,15 @@
+//! The run loop: how a thread finds a process, runs a step of it, and comes to rest.
+//!
+//! * [`find`]: where the next process comes from, in order, and how a thread goes to sleep;
+//! * [`step`]: running a process for one time slice;
+//! * [`slot_owner`]: what slots ask of their host: scheduling, bounds, timers, dead letters;
+//! * [`driving`]: how sleeping threads drive timers and the reactor; [`standby`]: threads without a permit;
+//! * [`launch`]: how threads start and end; [`watchdog`]: the thread that looks for long steps.
+
+pub(crate) mod driving;
+pub(crate) mod find;
+pub(crate) mod launch;
+pub(crate) mod slot_owner;
+pub(crate) mod standby;
+pub(crate) mod step;
+pub(crate) mod watchdog;

@@ -1,0 +1,116 @@
+//! What a host is to the slots of its processes: it wakes them, bounds their mailboxes, keeps their time, and takes their dead
+//! letters.
+
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
+use crate::engine::backpressure;
+use crate::engine::context::local::with_current;
+use crate::engine::host::Host;
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, Told};
+use crate::mailbox::bound::Bound;
+use crate::mailbox::node::{Letter, NodeBox};
+use crate::slots::{Admission, Keeper, Slot, Token};
+use crate::sync::Ordering;
+use crate::time::timers::Action;
+use crate::util::panics::{Site, contain, dispose};
+use std::ptr;
+
+impl Keeper for Host {
+    fn wake(&'static self, token: Token) {
+        with_current(|context| match context {
+            Some(context) if ptr::eq(context.host, self) => context.push_next(token),
+            _ => {
+                let worker = usize::from(token.slot().worker.load(Ordering::Relaxed));
+                match self.workers.get(worker) {
+                    Some(worker) => worker.inject.push(token),
+                    None => self.global.push(token),
+                }
+                if !super::driving::is_seen_to(self) {
+                    self.announce();
+                }
+            }
+        });
+    }
+
+    fn bound(&self) -> Bound {
+        self.config.mailbox
+    }
+
+    fn crowded(&self, slot: &'static Slot) {
+        backpressure::entry_points::crowded(slot);
+    }
+
+    fn known(&self, slot: &'static Slot) -> u64 {
+        backpressure::entry_points::known(slot)
+    }
+
+    fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
+        backpressure::entry_points::admit(slot, node)
+    }
+
+    fn let_go(&self, slot: &'static Slot) {
+        backpressure::suspend::lift(slot, backpressure::suspend::Why::Called);
+    }
+
+    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
+        backpressure::placeholders::redeem(slot, generation)
+    }
+
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        Some(self)
+    }
+}
+
+impl TimeKeeper for Host {
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        if self.is_stopped() { None } else { self.set_timer(due, Action::Run(action)) }
+    }
+
+    fn forget(&'static self, key: TimerKey) -> bool {
+        self.timers.cancel(key)
+    }
+
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
+        let (was_pending, first) = self.timers.reset(key, due);
+        if first {
+            self.wake_for_timer();
+        }
+        was_pending
+    }
+
+    fn is_pending(&'static self, key: TimerKey) -> bool {
+        self.timers.is_pending(key)
+    }
+
+    fn told(&self) -> Told {
+        self.told
+    }
+}
+
+impl Sink for Host {
+    fn dead_letter(&self, letter: DeadLetter) {
+        if letter.message.is::<Internal>() {
+            return dispose(Site::ValueDrop, letter);
+        }
+        match letter.reason {
+            DeadLetterReason::Ended => self.dead_ended.add_shared(1),
+            DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
+            DeadLetterReason::Overflow => self.dead_overflow.add_shared(1),
+            DeadLetterReason::Expired => self.dead_expired.add_shared(1),
+            DeadLetterReason::Withdrawn => self.dead_withdrawn.add_shared(1),
+        }
+        // Dropping the message is user code too, with or without a hook, and so is a subscriber.
+        let outcome = contain(Site::DeadLetterHook, || {
+            crate::engine::host::hooks::log_dead_letter(&letter);
+            let mut letter = Some(letter);
+            self.with_user(|user| {
+                if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {
+                    hook(letter);
+                }
+            });
+        });
+        if let Err(panic) = outcome {
+            crate::util::log::error!(%panic, "the dead-letter hook, or the drop of a dead letter, panicked");
+            crate::call::caller::blame_nobody();
+        }
+    }
+}

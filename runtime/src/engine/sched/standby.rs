@@ -1,0 +1,154 @@
+//! How a thread rests: asleep with a worker, or in standby without.
+//!
+//! Both are one loop, since a sleeper may lose its worker without being woken (`handoff`, B1): it finds out when it wakes. A
+//! thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than that either while
+//! there are more threads than workers.
+
+use crate::engine::context::local::Context;
+use crate::engine::permits::handoff::{Attended, Rest};
+use crate::engine::permits::sleep::Lain;
+use crate::env::clock::{Moment, forget_now, instant_now};
+use crate::sync::park;
+use std::time::Duration;
+
+impl Context {
+    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives `false`.
+    pub(crate) fn sleep(&self, searched: bool) -> bool {
+        self.thread.heed();
+        let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
+        let lain = self.host.idle.lie_down(self.index, searched, timers);
+        self.thread.counters.parks.add(1);
+        match lain {
+            Lain::Asleep(lookout) => self.rest(true, lookout),
+            Lain::StandsBy(next) => {
+                self.pass_on(next);
+                self.rest(true, false)
+            }
+        }
+    }
+
+    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a worker anew, and counts as searching;
+    /// `None` if it is to end.
+    pub(crate) fn attend(&self) -> Option<bool> {
+        self.thread.heed();
+        // Before it gives up its worker: so the process is not in anybody's hands when all workers sleep.
+        self.keep_for_others();
+        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
+        self.pass_on(next);
+        self.host.leave_behind(self.index, self.thread);
+        self.host.announce();
+        self.rest(false, false).then_some(true)
+    }
+
+    /// The thread has no worker any more: `next` has it, if there is one, and there is a thread more to block with.
+    fn pass_on(&self, next: Option<usize>) {
+        next.into_iter().for_each(|next| self.host.unpark(next));
+        // Whoever is woken by that is not to run here.
+        self.step_out(|| self.host.serve_line());
+    }
+
+    /// Moves what is in the run-next slot to where others look.
+    pub(crate) fn keep_for_others(&self) {
+        if let Some(token) = self.thread.take_run_next() {
+            self.deque.push(token);
+        }
+    }
+
+    /// S3 and S4. Gives whether the thread has a worker again; else it is to end.
+    pub(crate) fn rest(&self, has_lain_down: bool, lookout: bool) -> bool {
+        let host = self.host;
+        host.quiet.tell();
+        let (mut looks_again, mut until) = (has_lain_down, None);
+        loop {
+            let rest = host.idle.look(self.index, lookout);
+            let asleep = matches!(rest, Rest::Asleep(_));
+            // One that has been called looks everywhere when it searches.
+            let is_called = !asleep && !matches!(rest, Rest::Standby(_));
+            if !is_called && std::mem::take(&mut looks_again) && self.look_again(lookout) {
+                continue;
+            }
+            looks_again = asleep;
+            let patience = match rest {
+                Rest::Up(worker, behind) => {
+                    self.take_up(worker);
+                    self.behind.set(behind);
+                    self.see_to_watch();
+                    return true;
+                }
+                Rest::Ended => return false,
+                Rest::Asleep(_) if lookout => self.patience(),
+                Rest::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
+                Rest::Standby(has_surplus) => {
+                    let now = instant_now();
+                    let until = *until.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
+                    let rest = until.map(|until| until.saturating_duration_since(now));
+                    let is_over = has_surplus || rest.is_some_and(|rest| rest.is_zero());
+                    if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
+                        return false;
+                    }
+                    // Others are still to empty its deque, or it is promised to somebody.
+                    if is_over { Some(PAUSE) } else { rest }
+                }
+            };
+            match lookout && asleep {
+                true => self.park_as_lookout(patience),
+                false => park(patience),
+            }
+            forget_now();
+        }
+    }
+
+    /// U1 and G5: the thread has got a worker.
+    pub(crate) fn see_to_watch(&self) {
+        if self.host.has_driver {
+            self.host.rouse_monitor();
+        }
+        match self.host.idle.does_monitor_rest() {
+            true => self.thread.begins_unwatched(),
+            false => self.thread.begins_watched(),
+        }
+    }
+
+    /// G1: the thread has queued something that it tells nobody of.
+    #[inline]
+    pub(crate) fn be_watched(&self) {
+        if self.thread.is_unwatched() {
+            self.end_rest_of_monitor();
+        }
+    }
+
+    #[cold]
+    fn end_rest_of_monitor(&self) {
+        self.thread.begins_watched();
+        self.host.rouse_monitor();
+    }
+
+    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others. Gives whether there
+    /// was something.
+    fn look_again(&self, lookout: bool) -> bool {
+        let host = self.host;
+        let unkept = !lookout && host.has_unkept_timers();
+        let due = lookout && host.next_timer() <= Moment::now();
+        // Work that somebody searches for is no reason to get up: whoever searches has to see to it (F3 or S3).
+        let work = host.has_work() && !host.idle.is_anyone_searching();
+        let any = unkept || due || work;
+        if any && !host.idle.get_up(self.index) {
+            if work {
+                host.announce();
+            }
+            if unkept || due {
+                host.wake_for_timer();
+            }
+        }
+        any
+    }
+
+    /// How long the lookout may sleep.
+    fn patience(&self) -> Option<Duration> {
+        let next = self.host.next_timer();
+        (next < Moment::NEVER).then(|| next.since(Moment::now()))
+    }
+}
+
+/// How long a thread that is to end, and may not, waits before it looks again.
+const PAUSE: Duration = Duration::from_millis(10);

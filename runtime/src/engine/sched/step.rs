@@ -1,0 +1,604 @@
+//! One turn of a process: from the moment that a thread has its token until it is laid down, queued or buried.
+//!
+//! A turn is one step, or several while things keep arriving and the budget lasts. The budget counts events taken and
+//! nodes drawn, so that sending costs as receiving does. A process that has used it goes to the global queue: measured on
+//! the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
+//!
+//! A single step can spend more than a turn's budget: nothing stops a loop of sends. Then its process lets as many turns
+//! pass as it has used too many, so that those it has sent to keep up: without that, a producer of a thousand messages a
+//! step fills the mailbox of a consumer that takes 128 a turn, on one worker, for ever. (Deficit round robin: Shreedhar and
+//! Varghese, 1995.) Where many send to one, that is not enough: so sending to a process that has used its turn and has a
+//! long mailbox left costs more of the budget, until the mailbox is shorter. Nobody waits for anybody by these two, and
+//! threads outside pay nothing: they level, they do not bound.
+//!
+//! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each step
+//! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; [`Context::panicked`] ends the
+//! process that the thread runs, wherever in its turn that was, and the thread enters the guard anew.
+
+use crate::call::caller::{self, Caller};
+use crate::call::dead_letter::DeadLetterReason;
+use crate::call::package::Package;
+use crate::engine::backpressure;
+use crate::engine::backpressure::state::Press;
+use crate::engine::context::local::Context;
+use crate::engine::lifecycle::exit::end;
+use crate::engine::workers::worker::Thread;
+use crate::env::clock::{Moment, TimerKey};
+use crate::errors::ProcessError;
+use crate::exit::{ExitReason, Panic};
+use crate::mailbox::lanes::Controls;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::process::StepOutput;
+use crate::process::budget::{BUDGET, MOST_DEBT};
+use crate::process::event::{Events, Feed, Rare};
+use crate::process::handover::Upgrade;
+use crate::process::output::{Contradiction, Request, Status, Written, Yield};
+use crate::slots::{Slot, Token};
+use crate::sync::Ordering;
+use crate::time::timers::{Action, complete};
+use crate::util::panics::{Site, contain, dispose};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
+/// after 13 ms for each debtor on the host, however long those turns are.
+const PASS: Duration = Duration::from_micros(50);
+
+/// A thread that comes to the end of a turn's budget more often than that calls nobody for a process that it will come to next
+/// itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two workers: 29 and 32 ns
+/// for a message instead of 67 and 96. Where each message takes a microsecond, a turn takes longer than this, and is shared.)
+const BRIEF: Duration = Duration::from_micros(50);
+
+/// What became of a step.
+enum Outcome {
+    Done,
+    Error(ProcessError),
+    Panic(Panic),
+}
+
+/// What is to happen after a step.
+enum After {
+    /// Another step in this turn: there is something left, and budget.
+    Again,
+    /// Let others run first.
+    Requeue,
+    LayIdle,
+    LayWait,
+    /// The same, and a wake is no reason for another step: it waits for its yields.
+    LayWaiting,
+    /// Why is on the desk.
+    End,
+    /// It has sent to a mailbox that is too full; whether it waits for its yields besides.
+    Hold(Press, bool),
+}
+
+/// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its own.
+pub(crate) struct Desk {
+    feed: Feed,
+    written: Written,
+    /// Of a process that ends.
+    reason: ExitReason,
+    result: Option<Payload>,
+    /// Whether the process has values to hand on.
+    has_values: bool,
+    /// Whether the process has panicked in this turn.
+    has_panicked: bool,
+}
+
+impl Desk {
+    /// For the thread that calls.
+    pub(crate) fn new(thread: &'static Thread) -> Self {
+        Self {
+            // SAFETY: the thread has the token of these lanes for good, and uses no desk but the one that it made last.
+            feed: unsafe { Feed::new(&thread.turn, &thread.nowhere) },
+            written: Written::default(),
+            reason: ExitReason::Normal,
+            result: None,
+            has_values: false,
+            has_panicked: false,
+        }
+    }
+
+    /// Whether the step took something, left nothing, handed nothing out, and met with nothing rare.
+    fn is_simple(&self) -> bool {
+        self.feed.is_simple() && self.written.yields.is_empty()
+    }
+
+    fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> After {
+        (self.reason, self.result) = (reason, result);
+        After::End
+    }
+}
+
+impl Context {
+    /// Runs the process whose token this is.
+    #[inline(always)]
+    pub(crate) fn turn(&self, desk: &mut Desk, mut token: Token) {
+        let slot = token.slot();
+        token = token.taken_up();
+        self.thread.running.begin(&token);
+        if slot.debt.load(Ordering::Relaxed) > 0 {
+            match self.stand_back(token) {
+                Some(back) => token = back,
+                None => return,
+            }
+        }
+        slot.worker.store(self.worker_index.get() as u16, Ordering::Relaxed);
+        desk.feed.begin_turn(BUDGET);
+        self.go_on(desk, token);
+    }
+
+    /// Whether a process in debt lets this turn pass. A signal for it does not wait; an answer does, or whoever sends a
+    /// thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the thread saw a
+    /// debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
+    #[cold]
+    fn stand_back(&self, token: Token) -> Option<Token> {
+        let mut token = token;
+        if backpressure::suspend::is_held_debt(token.slot().debt.load(Ordering::Relaxed)) {
+            return self.stay_held(token);
+        }
+        if self.post.is_some() {
+            // There are no turns of others to let pass: what it owes is levelled by its being held.
+            token.slot().debt.store(0, Ordering::Relaxed);
+            return Some(token);
+        }
+        if !self.stands_back(&mut token) {
+            return Some(token);
+        }
+        // Nobody is woken for it: this thread looks there again before it sleeps.
+        self.thread.running.end();
+        self.host.global.push(token.put_down());
+        self.be_watched();
+        None
+    }
+
+    fn stands_back(&self, token: &mut Token) -> bool {
+        let slot = token.slot();
+        let now = Moment::about_now();
+        let passed = now.since(self.debtor_seen.replace(now)).as_nanos() / PASS.as_nanos();
+        let debt = slot.debt.load(Ordering::Relaxed);
+        let left = if token.hold().has_signal() { 0 } else { u128::from(debt).saturating_sub(1 + passed) };
+        slot.debt.store(left as u8, Ordering::Relaxed);
+        left > 0
+    }
+
+    /// Notes what the turn has spent beyond its budget.
+    fn owe(&self, desk: &Desk, slot: &'static Slot) {
+        // To the nearest: a turn that ends with its step is a little over.
+        let budget = u64::from(BUDGET);
+        let turns = (desk.feed.spent().saturating_sub(budget) + budget / 2) / budget;
+        if turns > 0 {
+            slot.debt.store(turns.min(MOST_DEBT.into()) as u8, Ordering::Relaxed);
+            self.debtor_seen.set(Moment::about_now());
+        }
+    }
+
+    /// The turn, from one of its steps on.
+    #[inline(always)]
+    fn go_on(&self, desk: &mut Desk, mut token: Token) {
+        loop {
+            let after = self.step(desk, &mut token);
+            match self.conclude(desk, token, after) {
+                Some(held) => token = held,
+                None => return,
+            }
+        }
+    }
+
+    /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it came
+    /// from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
+    #[cold]
+    pub(crate) fn panicked(&self, desk: &mut Desk, panic: Panic) -> Result<(), Panic> {
+        let Some(slot) = self.thread.running() else { return Err(panic) };
+        // SAFETY: while a process is named there and lives, its thread has the token (see `running`); the unwinding has
+        // forgotten it. Nothing panics from the moment that its life is closed: see `end`.
+        let mut token = unsafe { Token::from_raw(NonNull::from(slot)) };
+        let is_first = !std::mem::replace(&mut desk.has_panicked, true);
+        let after = if is_first {
+            self.count(desk, slot);
+            self.after(desk, &mut token, Outcome::Panic(panic))
+        } else {
+            // Not even what follows from a panic went well: nothing more is made of what the step has left behind.
+            dispose(Site::StatusDrop, std::mem::replace(desk, Desk::new(self.thread)));
+            desk.end(ExitReason::Panic(panic.into()), None)
+        };
+        if let Some(token) = self.conclude(desk, token, after) {
+            self.go_on(desk, token);
+        }
+        Ok(())
+    }
+
+    /// What follows from a step. Gives the token back if there is another step in this turn.
+    #[inline(always)]
+    fn conclude(&self, desk: &mut Desk, token: Token, after: After) -> Option<Token> {
+        if desk.has_values {
+            self.put_values_down(desk, &after);
+        }
+        let held = match after {
+            After::LayIdle => self.lay(token, Token::lay_idle),
+            After::LayWait => self.lay(token, Token::lay_wait),
+            After::LayWaiting => self.lay_waiting(token),
+            After::Again => Some(token),
+            After::Hold(press, waits) => match self.hold_for(desk, token, press, waits) {
+                Some(token) if waits => self.lay_waiting(token),
+                held => held,
+            },
+            After::Requeue => {
+                self.requeue(token);
+                None
+            }
+            After::End => {
+                self.end(desk, token);
+                None
+            }
+        };
+        let token = held?;
+        // Something arrived: go on while the budget lasts, and nobody waits for the worker.
+        if !desk.feed.is_spent() && !self.thread.is_called() {
+            return Some(token);
+        }
+        self.requeue(token);
+        None
+    }
+
+    /// Lays a token down, by `lay`. Gives it back if something has arrived.
+    #[inline(always)]
+    pub(crate) fn lay(&self, token: Token, lay: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
+        self.thread.running.end();
+        let back = lay(token)?;
+        self.thread.running.begin(&back);
+        Some(back)
+    }
+
+    /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here, which
+    /// would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
+    #[cold]
+    fn put_values_down(&self, desk: &mut Desk, after: &After) {
+        if !matches!(after, After::Again) {
+            desk.has_values = false;
+        }
+        if !matches!(after, After::Again | After::End) {
+            crate::engine::context::values::set_values(None);
+        }
+    }
+
+    /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
+    #[cold]
+    fn hold_for(&self, desk: &Desk, token: Token, press: Press, waits: bool) -> Option<Token> {
+        // Without what the press itself has cost it.
+        let sends = desk.feed.spent().saturating_sub(BUDGET.into());
+        let token = self.hold(token, press, sends, waits);
+        // What wakers of others have sent from here on the way is not the next process's.
+        backpressure::congestion::take();
+        token
+    }
+
+    /// Puts the process at the end of the line.
+    fn requeue(&self, token: Token) {
+        self.thread.running.end();
+        let token = token.put_down();
+        match self.post {
+            // No others run on its thread.
+            Some(_) => token.wake(),
+            None => self.push_used(token),
+        }
+    }
+
+    /// The process has used its turn: others come first. See `idle`, *Own work*.
+    fn push_used(&self, token: Token) {
+        // A worker that is alone has nobody to call.
+        let is_next =
+            self.host.workers.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
+        self.host.global.push(token);
+        if is_next {
+            self.be_watched();
+        } else {
+            self.host.announce();
+        }
+    }
+
+    /// Whether a turn was used here shortly before this one.
+    fn is_brief(&self) -> bool {
+        let now = Moment::about_now();
+        now.since(self.turn_used.replace(now)) < BRIEF
+    }
+
+    #[cold]
+    fn end(&self, desk: &mut Desk, mut token: Token) {
+        let (reason, result) = (std::mem::replace(&mut desk.reason, ExitReason::Normal), desk.result.take());
+        desk.has_panicked = false;
+        let body = token.body().take();
+        end(self.host, token, body, reason, result);
+        self.thread.running.end();
+    }
+
+    #[inline(always)]
+    fn step(&self, desk: &mut Desk, token: &mut Token) -> After {
+        let slot = token.slot();
+        slot.owner.check();
+        // SAFETY: this is the token, and only the feed uses the lanes until the step is over.
+        unsafe { desk.feed.begin(&slot.lanes, slot, token.generation()) };
+        if (slot.lanes.has_control() || token.is_special())
+            && let Err(panic) = self.begin_rare(desk, token)
+        {
+            return self.after(desk, token, Outcome::Panic(panic));
+        }
+        let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
+        let outcome = if desk.feed.is_ended() {
+            Ok(())
+        } else {
+            // Borrows of the desk, with nothing of their own to drop.
+            let mut events = ManuallyDrop::new(Events::feed(&mut desk.feed));
+            let mut out = ManuallyDrop::new(StepOutput::on(&mut desk.written));
+            let outcome = body.step(&mut events, &mut out);
+            if !(events.is_feed() && out.is_kept()) {
+                let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
+                let own = out.into_own();
+                // What is in them are values of users, with drops of their own.
+                let _panic = contain(Site::EventDrop, || drop(events));
+                if let Some(own) = own {
+                    let _panic = contain(Site::StatusDrop, || desk.written.add(own));
+                }
+            }
+            outcome
+        };
+        if caller::has_orphans() {
+            // Dropped by a panic that the process caught itself.
+            caller::blame_nobody();
+        }
+        self.count(desk, slot);
+        match outcome {
+            // Whether something has arrived meanwhile is found out by laying the token down.
+            Ok(()) if desk.written.is_plain() && desk.feed.is_plain() && !desk.feed.is_spent() => After::LayIdle,
+            Ok(()) => self.after(desk, token, Outcome::Done),
+            Err(error) => self.after(desk, token, Outcome::Error(error)),
+        }
+    }
+
+    /// A step begins with something in the control lane, or with what few processes have. Gives a panic of the process that
+    /// was asked about it.
+    #[inline(never)]
+    fn begin_rare(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
+        let begun = self.begin_special(desk, token);
+        let slot = token.slot();
+        // After the controls were taken, a wake among them: it may have been for those that wait for room.
+        if slot.is_overfull() {
+            backpressure::suspend::relieve(slot, false);
+            // So that the end of the step is not taken for that of an ordinary one.
+            desk.feed.attend();
+        }
+        begun
+    }
+
+    fn begin_special(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
+        let slot = token.slot();
+        let (mut kept, mut held) = (Controls::none(), Controls::none());
+        let taken = if !token.is_special() {
+            // Most often an answer.
+            match desk.feed.begin_answered() {
+                Some(taken) => taken,
+                None => return Ok(()),
+            }
+        } else {
+            if let Some(extras) = token.extras() {
+                kept = std::mem::take(&mut extras.controls);
+                held = std::mem::take(&mut extras.held);
+                desk.feed.keep_notices(std::mem::take(&mut extras.notices));
+                let has_values = extras.values.is_some();
+                if !desk.has_values && has_values {
+                    desk.has_values = true;
+                    crate::engine::context::values::set_values(extras.values.clone());
+                }
+                token.attend(has_values);
+            }
+            if kept.is_empty() && held.is_empty() && !slot.lanes.has_control() {
+                return Ok(());
+            }
+            token.hold().take_control()
+        };
+        let is_cancelled = desk.feed.begin_controlled(kept, held, taken);
+        if let Some(upgrades) = desk.feed.take_upgrades() {
+            ask_to_upgrade(token, *upgrades)?;
+        }
+        if !is_cancelled {
+            return Ok(());
+        }
+        let handles_cancel = match token.body() {
+            Some(body) => contain(Site::HandlesCancel, || body.handles_cancel()),
+            None => Ok(false),
+        };
+        desk.feed.cancel(matches!(handles_cancel, Ok(true)));
+        handles_cancel.map(drop)
+    }
+
+    /// Counts a step and what it took.
+    #[inline(always)]
+    fn count(&self, desk: &Desk, slot: &'static Slot) {
+        let counters = &self.thread.counters;
+        counters.steps.add(1);
+        counters.messages.add(u64::from(desk.feed.messages));
+        slot.count(desk.feed.messages);
+        node_pool::spend(1);
+    }
+
+    /// What follows from a step that did more than take messages.
+    #[inline(never)]
+    fn after(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+        let after = self.after_step(desk, token, outcome);
+        let rests = matches!(after, After::LayWait | After::LayWaiting);
+        let slot = token.slot();
+        if slot.is_overfull() && (rests || desk.feed.is_data_empty()) {
+            backpressure::suspend::relieve(slot, true);
+        }
+        // At last, so that nothing that was sent from here is left for the next process to answer for.
+        let press = if desk.feed.is_spent() { backpressure::congestion::take() } else { None };
+        match press {
+            Some(press) if !matches!(after, After::End) => After::Hold(press, matches!(after, After::LayWaiting)),
+            _ => after,
+        }
+    }
+
+    fn after_step(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+        // Most often it has got an answer, or ended.
+        let counts_yields = desk.feed.completions > 0 && token.slot().card.outstanding.load(Ordering::Relaxed) > 0;
+        if desk.feed.is_spent() {
+            // Also if it is going to rest: what it has sent is to be handled before it sends more.
+            self.owe(desk, token.slot());
+        }
+        if matches!(outcome, Outcome::Done) && desk.is_simple() && !counts_yields {
+            let simple = match &desk.written.status {
+                Status::Idle => Some(After::LayIdle),
+                Status::Suspended => Some(After::LayWait),
+                Status::Ended(ExitReason::Normal, None) => Some(After::End),
+                _ => None,
+            };
+            if let Some(after) = simple {
+                desk.feed.end_simple();
+                desk.written.status = Status::Idle;
+                return after;
+            }
+        }
+        self.after_all(desk, token, outcome)
+    }
+
+    fn after_all(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+        let slot = token.slot();
+        let Desk { feed, written, .. } = desk;
+        let (has_control, data_empty, completions) = (feed.has_control(), feed.is_data_empty(), feed.completions);
+        let has_control_node = feed.has_control_node();
+        let data_empty = data_empty && !feed.has_notices();
+        let again = if feed.has_taken() && !feed.is_spent() { After::Again } else { After::Requeue };
+        let end = feed.finish().and_then(|rare| keep_rare(token, *rare));
+        let reason = match outcome {
+            Outcome::Done => None,
+            Outcome::Error(error) => Some(error.into_reason()),
+            // Whoever it left unanswered is told at the end, when the PID is unroutable.
+            Outcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
+        };
+        let status = std::mem::take(&mut written.status);
+        if let Some(contradiction) = written.contradiction.take() {
+            warn_of(token, contradiction);
+        }
+        let answered = slot.card.outstanding.load(Ordering::Relaxed).saturating_sub(completions);
+        let outstanding = answered + written.yields.len() as u32;
+        slot.card.outstanding.store(outstanding, Ordering::Relaxed);
+        if let Some(pid) = token.pid() {
+            for request in written.yields.drain(..) {
+                if let Some(timer) = self.dispatch(slot, pid, request) {
+                    self.keep_timer(token, timer);
+                }
+            }
+        }
+        if let Some(reason) = reason {
+            // What the step wanted to be holds users' values, with drops of their own.
+            let _panic = contain(Site::StatusDrop, || drop(status));
+            return desk.end(reason, None);
+        }
+        match (status, end) {
+            (Status::Done(result), _) => desk.end(ExitReason::Normal, result),
+            (Status::Ended(reason, result), _) => desk.end(reason, result),
+            (status, Some(reason)) => {
+                let _panic = contain(Site::StatusDrop, || drop(status));
+                desk.end(reason, None)
+            }
+            (Status::Upgrade(successor), None) => match crate::engine::lifecycle::upgrade::succeed(token, *successor) {
+                Some(panic) => desk.end(panic, None),
+                None => After::Requeue,
+            },
+            (Status::Continue, None) => After::Requeue,
+            (Status::Idle, None) if has_control || !data_empty => again,
+            (Status::Idle, None) => After::LayIdle,
+            (Status::Waiting, None) if outstanding == 0 => desk.end(
+                ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
+                None,
+            ),
+            (Status::Suspended, None) if has_control => again,
+            (Status::Suspended, None) => After::LayWait,
+            (Status::Waiting, None) if has_control_node => again,
+            (Status::Waiting, None) => After::LayWaiting,
+        }
+    }
+
+    /// Keeps the key of a timer, which is cancelled when the process ends.
+    fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
+        let timers = &mut token.make_extras().timers;
+        if timers.len() == timers.capacity() {
+            // Those that have fired are let go whenever the list would grow.
+            timers.retain(|&timer| self.host.timers.is_pending(timer));
+            // To at least twice as many as are left, so that this is seldom.
+            timers.reserve(timers.len());
+        }
+        timers.push(timer);
+    }
+
+    /// Hands out one yield; whatever goes wrong is its answer. Gives the timer that was set for it.
+    fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
+        let generation = pid.generation();
+        match request {
+            Request::Command(command) => {
+                let (caller, _ticket) = Caller::process(slot, generation, tag, None);
+                self.host.dispatch(command, caller);
+            }
+            Request::Call(to, message) => {
+                let (caller, _ticket) = Caller::process(slot, generation, tag, None);
+                let package = Package::from_parts(to, message, Some(caller));
+                if let Err(refused) = crate::routing::router::route(package) {
+                    let (_, message, caller) = refused.package.into_parts();
+                    if let Some(caller) = caller {
+                        caller.fail(refused.reason.into());
+                    }
+                    drop(message);
+                }
+            }
+            Request::Timer(duration) => {
+                if !duration.is_zero() {
+                    let due = Moment::now().after(duration);
+                    // What is never due is not kept: nothing could take it back.
+                    let timer = (due < Moment::NEVER).then_some(Action::Complete { slot, generation, tag });
+                    return self.host.set_timer(due, timer?);
+                }
+                complete(slot, generation, tag);
+            }
+        }
+        None
+    }
+}
+
+/// Tells the process what it is to upgrade to. Gives its panic.
+#[cold]
+fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
+    let Some(body) = token.body() else { return Ok(()) };
+    contain(Site::AskedToUpgrade, || upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
+}
+
+/// Logs that a step has contradicted itself.
+#[cold]
+fn warn_of(token: &Token, contradiction: Contradiction) {
+    let Contradiction { holds, ignored } = contradiction;
+    let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().card.names()) else { return };
+    // A subscriber is code of users.
+    let _panic = contain(Site::StepLog, || {
+        crate::util::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
+    });
+}
+
+/// Keeps what few steps meet with. Gives why the process is to end, if it is.
+fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
+    let Rare { strangers, joins, left, notices, end, .. } = rare;
+    if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
+        if !(left.is_empty() && notices.is_empty()) {
+            token.attend(true);
+        }
+        let extras = token.make_extras();
+        extras.joined.extend(joins);
+        extras.controls = left;
+        extras.notices = notices;
+    }
+    for letter in strangers {
+        token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+    }
+    end
+}

@@ -1,0 +1,207 @@
+//! How long a shutdown waits for whom: its judgement. It has no thread and no clock: the shutdown says what is to be seen, and
+//! when.
+//!
+//! What nothing but time can decide is whether a step will return. So a step that has been going on for [`GRACE`], and whose
+//! process has been killed, counts as *stuck*. The time counts from when the step was first seen, and the shutdown looks for
+//! that [`GRACE`] before its deadline. Hence
+//!
+//! * a step that was going on then is stuck at the deadline, and costs the shutdown no time beyond that;
+//! * one that began later costs at most [`GRACE`] beyond the deadline;
+//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that, and
+//!   costs at most [`GRACE`] once more, all together.
+//!
+//! Processes that are in no step need no time limit but the last: they end as soon as a thread comes to them.
+
+use crate::engine::watchdog::detector::StepId;
+use std::time::{Duration, Instant};
+
+/// How long a step may go on whose process has been killed. A guess: on a machine that does much else besides, a thread may
+/// have to wait for a core for as long.
+pub(crate) const GRACE: Duration = Duration::from_millis(200);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Grace {
+    deadline: Option<Instant>,
+    killed: Option<Instant>,
+    /// The steps that the last look has found, and when each was first seen.
+    steps: Vec<(StepId, Instant)>,
+}
+
+/// What a shutdown does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It waits until then, or for ever, or until no more processes than that are left; and looks again.
+    Wait(Option<Instant>, u64),
+    /// It kills those that are left, and looks again.
+    Kill,
+    /// It ends the threads.
+    Stop,
+}
+
+impl Grace {
+    /// For a shutdown that kills at `deadline`.
+    pub(crate) fn until(deadline: Option<Instant>) -> Self {
+        Self { deadline, killed: None, steps: Vec::new() }
+    }
+
+    /// Notes which steps are going on.
+    pub(crate) fn look(&mut self, now: Instant, steps: impl Iterator<Item = StepId>) {
+        let before = std::mem::take(&mut self.steps);
+        let since = |step: StepId| before.iter().find(|(other, _)| *other == step).map_or(now, |(_, since)| *since);
+        self.steps = steps.map(|step| (step, since(step))).collect();
+    }
+
+    /// What to do when so many processes are left, after a look at their steps.
+    pub(crate) fn next(&mut self, now: Instant, left: u64) -> Next {
+        if left == 0 {
+            return Next::Stop;
+        }
+        let Some(killed) = self.killed else { return self.before_deadline(now) };
+        let stuck = self.steps.iter().filter(|(_, since)| now >= *since + GRACE).count() as u64;
+        if left <= stuck || now >= killed + GRACE {
+            return Next::Stop;
+        }
+        let lasts = self.steps.iter().map(|(_, since)| *since + GRACE).filter(|until| *until > now);
+        Next::Wait(lasts.chain([killed + GRACE]).min(), stuck)
+    }
+
+    fn before_deadline(&mut self, now: Instant) -> Next {
+        match self.deadline {
+            None => Next::Wait(None, 0),
+            Some(deadline) if now >= deadline => {
+                self.killed = Some(now);
+                Next::Kill
+            }
+            Some(deadline) => {
+                let look = deadline.checked_sub(GRACE).filter(|look| *look > now);
+                Next::Wait(look.or(self.deadline), 0)
+            }
+        }
+    }
+
+    /// Whether a thread that has been told to end is waited for no longer, after a look at all steps.
+    pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
+        let is_last = self.killed.is_none_or(|killed| now >= killed + 2 * GRACE);
+        is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(slot: usize) -> StepId {
+        StepId { slot, steps: 7 }
+    }
+
+    /// A shutdown with that deadline, which begins at zero, of one process in a step that begins at `begins` and never
+    /// returns, and of others that end when they are killed. Gives when it ends the threads, and when it has given up on them.
+    fn shutdown(deadline: Duration, begins: Duration, others: u64) -> (Duration, Duration) {
+        let (start, tick) = (Instant::now(), Duration::from_millis(1));
+        let mut grace = Grace::until(start.checked_add(deadline));
+        let (mut now, mut left) = (start, 1 + others);
+        let at_work = |now: Instant| (now >= start + begins).then_some(step(1));
+        loop {
+            grace.look(now, at_work(now).into_iter());
+            match grace.next(now, left) {
+                Next::Wait(Some(until), most) if left > most => now = until,
+                Next::Wait(..) => now += tick,
+                Next::Kill => left = 1,
+                Next::Stop => break,
+            }
+        }
+        let stopped = now - start;
+        while !grace.gives_up(now, step(1)) {
+            now += tick;
+            grace.look(now, at_work(now).into_iter());
+        }
+        (stopped, now - start)
+    }
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_step_that_was_going_on_long_before_the_deadline_costs_nothing_beyond_it() {
+        for others in [0, 5] {
+            assert_eq!(shutdown(ms(300), ms(0), others), (ms(300), ms(300)));
+            assert_eq!(shutdown(ms(10_000), ms(9_800), others), (ms(10_000), ms(10_000)));
+        }
+    }
+
+    #[test]
+    fn a_step_that_begins_later_costs_the_grace_once() {
+        // Seen first when all are killed.
+        assert_eq!(shutdown(ms(300), ms(299), 0), (ms(500), ms(500)));
+        // Seen from the beginning.
+        assert_eq!(shutdown(ms(50), ms(0), 3), (ms(200), ms(200)));
+        assert_eq!(shutdown(ms(0), ms(0), 3), (GRACE, GRACE));
+    }
+
+    #[test]
+    fn what_begins_because_of_the_kill_costs_at_most_the_grace_twice() {
+        // A clean-up, one that comes to its turn late, and one after the other.
+        let start = Instant::now();
+        let mut grace = Grace::until(Some(start));
+        assert_eq!(grace.next(start, 3), Next::Kill);
+        let mut now = start;
+        let mut steps = 0;
+        let mut seen = || {
+            steps += 1;
+            StepId { slot: 1, steps }
+        };
+        let stopped = loop {
+            grace.look(now, [seen()].into_iter());
+            match grace.next(now, 3) {
+                Next::Stop => break now,
+                Next::Wait(Some(_), _) => now += ms(7),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(stopped >= start + GRACE && stopped <= start + GRACE + ms(7));
+        loop {
+            let step = seen();
+            grace.look(now, [step].into_iter());
+            if grace.gives_up(now, step) {
+                break;
+            }
+            now += ms(7);
+        }
+        assert!(now >= start + 2 * GRACE && now <= start + 2 * GRACE + ms(7));
+    }
+
+    #[test]
+    fn those_in_no_step_are_waited_for_until_they_have_ended() {
+        let start = Instant::now();
+        let mut grace = Grace::until(Some(start + ms(300)));
+        assert_eq!(grace.next(start, 2), Next::Wait(Some(start + ms(100)), 0));
+        grace.look(start + ms(100), [step(1)].into_iter());
+        assert_eq!(grace.next(start + ms(100), 2), Next::Wait(Some(start + ms(300)), 0));
+        grace.look(start + ms(300), [step(1)].into_iter());
+        assert_eq!(grace.next(start + ms(300), 2), Next::Kill);
+        // One is stuck, and the other is about to end.
+        assert_eq!(grace.next(start + ms(300), 2), Next::Wait(Some(start + ms(500)), 1));
+        assert_eq!(grace.next(start + ms(301), 1), Next::Stop);
+    }
+
+    #[test]
+    fn a_shutdown_without_a_deadline_kills_nobody() {
+        let mut grace = Grace::until(None);
+        assert_eq!(grace.next(Instant::now(), 1), Next::Wait(None, 0));
+        assert_eq!(grace.next(Instant::now(), 0), Next::Stop);
+    }
+
+    #[test]
+    fn another_step_of_the_same_process_begins_anew() {
+        let start = Instant::now();
+        let mut grace = Grace::until(Some(start));
+        assert_eq!(grace.next(start, 1), Next::Kill);
+        grace.look(start, [StepId { slot: 1, steps: 1 }].into_iter());
+        let later = start + GRACE / 2;
+        grace.look(later, [StepId { slot: 1, steps: 2 }].into_iter());
+        assert!(!grace.gives_up(start + GRACE, StepId { slot: 1, steps: 2 }));
+        assert!(grace.gives_up(later + GRACE, StepId { slot: 1, steps: 2 }));
+    }
+}

@@ -1,0 +1,278 @@
+//! How all processes of a host go.
+//!
+//! 1. The gate closes: new spawns are refused.
+//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those that
+//!    somebody looks after do not: their supervisor gets one, and stops them in order.
+//! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls finishes.
+//! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
+//! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and reported:
+//!    no code of another can end it.
+//!
+//! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty look
+//! would leave the clean-up of step 3 without anyone to run it.
+//!
+//! # Every process ends
+//!
+//! Whoever joins, monitors, is linked to or has called a process is told when its state has been dropped, after the shutdown as
+//! well as before. No time limit decides that; limits decide what the report says, and which threads are left behind.
+//!
+//! After step 4 each process that is left has a kill in its control lane, so its token is not laid down: it is in a queue, or
+//! in the hands of a thread. (No other one comes: the gate is closed.)
+//!
+//! * In the hands of a thread of the host, in a step: when the step returns the same thread lays the token down, cannot, and
+//!   ends the process, or it queues the token and then looks there itself.
+//! * In a queue:
+//!   * L1 a thread that is to end looks at all queues once more, and runs what it finds;
+//!   * L2 when the threads have been told to end and processes are left, one more thread is started that is in no step: so
+//!     somebody does L1 though all others may be stuck.
+//! * In the hands of another thread: one that spawns it and is in its start, or one that has woken it and was put aside before
+//!   it queued it. It queues it sooner or later, and
+//!   * L3 whoever has pushed to a queue looks, after its fence, whether the threads have been told to end, and does L2 if so.
+//!
+//! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its look, and the push
+//! comes before the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
+//!
+//! So a step that returns years later is the end of its process, as it would have been before, and is told as such. It is not
+//! told before: a file or a lock that the process holds is not free while its step runs. Whoever cannot wait that long joins
+//! with a time limit; the report names those that are stuck.
+
+pub(crate) mod drain;
+pub(crate) mod grace;
+pub(crate) mod quiescence;
+pub(crate) mod report;
+
+pub use report::ShutdownReport;
+
+use super::backpressure;
+
+use super::host::Host;
+use super::host::gate::Lane;
+use super::watchdog::detector::StepId;
+use super::workers::threads::Handle;
+use crate::env::clock::{Moment, instant_now};
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::Control;
+use crate::slots::Slot;
+use crate::sync::{Ordering, lock, park};
+use crate::time::timers::Action;
+use grace::{GRACE, Grace, Next};
+use std::collections::BTreeMap;
+use std::ptr;
+use std::time::Duration;
+
+/// How often a shutdown looks whether threads have ended, some of which may be stuck.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Host {
+    /// Finishes what is queued, then shuts the host down; all of it within `deadline`.
+    pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
+        let (began, dead) = (instant_now(), self.dead_ended.get());
+        // Of a host that was built paused: nothing else would run what is queued there.
+        let _started = self.start();
+        let finished = self.finish_work(began.checked_add(drain::share(deadline)));
+        let report = self.end_all(reason, deadline.saturating_sub(began.elapsed()), dead);
+        let drained = Some(finished.is_ok());
+        ShutdownReport { drained, unfinished: finished.err().unwrap_or_default(), took: began.elapsed(), ..report }
+    }
+
+    /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
+    pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
+        self.end_all(reason, deadline, self.dead_ended.get())
+    }
+
+    /// `dead` is how many messages the ends of processes had thrown away when it began.
+    fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
+        let began = instant_now();
+        self.unattended.store(false, Ordering::SeqCst);
+        self.close();
+        let alive = self.gate.inside();
+        self.tell_those_of_age(reason);
+        if alive > 0 {
+            // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest of
+            // this is as if they were all stuck.
+            let _started = self.start();
+        }
+        let mut grace = Grace::until(began.checked_add(deadline));
+        let left = self.wait_for_all(&mut grace);
+        self.timers.clear();
+        self.stop_threads();
+        let stuck = self.end_threads(&mut grace);
+        // From here on nobody waits for the threads: neither for those that are stuck, nor for the one that ends what they leave.
+        self.leave_unattended();
+        // What lies in their mailboxes will be thrown away when their steps return.
+        let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
+        self.end_reactor(GRACE);
+        self.drop_user();
+        ShutdownReport {
+            alive,
+            ended: alive.saturating_sub(left),
+            killed: left.saturating_sub(stuck.len() as u64),
+            stuck: self.named(stuck),
+            thrown_away: self.dead_ended.get() - dead + doomed,
+            took: began.elapsed(),
+            ..ShutdownReport::default()
+        }
+    }
+
+    /// Step 1.
+    fn close(&self) {
+        self.gate.close();
+        crate::routing::hosts::goes_down(self.config.number);
+    }
+
+    /// Steps 3 and 4. Gives how many were left at the deadline.
+    fn wait_for_all(&'static self, grace: &mut Grace) -> u64 {
+        let mut killed = 0;
+        loop {
+            let now = instant_now();
+            grace.look(now, self.steps());
+            match grace.next(now, self.gate.inside()) {
+                Next::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
+                Next::Kill => {
+                    killed = self.gate.inside();
+                    self.tell_all(|| Control::Kill);
+                }
+                Next::Stop => return killed,
+            }
+        }
+    }
+
+    /// The steps that are going on.
+    fn steps(&self) -> impl Iterator<Item = StepId> {
+        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.step());
+        self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
+    }
+
+    /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not ended.
+    fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
+        if self.gate.inside() > 0 {
+            self.start_last_thread();
+        }
+        let mut threads = Vec::new();
+        loop {
+            threads.append(&mut lock(&self.running));
+            let (all_ended, now) = (self.gate.inside() == 0, instant_now());
+            grace.look(now, threads.iter().filter_map(Handle::step));
+            let mut pending = Vec::new();
+            for thread in threads {
+                if all_ended || thread.is_finished() {
+                    thread.join();
+                } else if !thread.step().is_some_and(|step| grace.gives_up(now, step)) {
+                    pending.push(thread);
+                }
+            }
+            threads = pending;
+            if threads.is_empty() && lock(&self.running).is_empty() {
+                return self.stuck();
+            }
+            park(Some(LOOK));
+        }
+    }
+
+    /// L3, for one that has pushed to a queue.
+    #[cold]
+    pub(crate) fn end_late(&'static self) {
+        if self.gate.inside() > 0 && self.has_work() {
+            self.start_last_thread();
+        }
+    }
+
+    /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes. The last process to
+    /// leave ends the threads; the caller's own has not left yet.
+    pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
+        self.leave_unattended();
+        self.close();
+        self.tell_those_of_age(reason);
+        let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
+        if self.set_timer(Moment::now().after(deadline), kill).is_none() {
+            self.tell_all(|| Control::Kill);
+        }
+        // Not from inside a process: the last one has not left then.
+        self.end_if_left();
+    }
+
+    /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do so.
+    pub(crate) fn leave(&'static self, lane: Lane) {
+        self.gate.leave(lane);
+        self.end_if_left();
+    }
+
+    /// Ends the threads if nobody else is there to do so, and no process is left.
+    fn end_if_left(&'static self) {
+        if self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0 {
+            self.timers.clear();
+            self.stop_threads();
+            self.drop_user();
+        }
+    }
+
+    /// Tells all that nobody looks after to end. What is supervised has a supervisor that lives: one that ends without having
+    /// stopped its children kills them.
+    fn tell_those_of_age(&'static self, reason: &ExitReason) {
+        for slot in self.slots() {
+            if let Some(generation) = slot.living()
+                && !slot.is_supervised()
+            {
+                tell(slot, generation, Control::Cancel(reason.clone()));
+            }
+        }
+    }
+
+    fn tell_all(&'static self, control: impl Fn() -> Control) {
+        for slot in self.slots() {
+            if let Some(generation) = slot.living() {
+                tell(slot, generation, control());
+            }
+        }
+    }
+
+    /// Those that have not ended: in a step, in a start, or in their clean-up.
+    fn stuck(&'static self) -> Vec<&'static Slot> {
+        if self.gate.inside() == 0 {
+            // Those that live have come too late, and are about to find the gate closed.
+            return Vec::new();
+        }
+        // One that is cleaned up does not live any more, and one that starts is not at work.
+        let slots: BTreeMap<u32, &Slot> = self.at_work().chain(self.slots()).map(|slot| (slot.index(), slot)).collect();
+        slots.into_values().collect()
+    }
+
+    /// The PIDs of processes, with their types.
+    pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
+        let named = |slot: &'static Slot| {
+            let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
+            (pid, slot.card.names().map_or("?", |(process, _)| process))
+        };
+        slots.into_iter().map(named).collect()
+    }
+}
+
+/// Puts `control` into the control lane of a process.
+pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
+    let is_end = control.is_end();
+    slot.post_control(node_pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
+    if is_end && slot.is_held() {
+        backpressure::suspend::let_step_end(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for ever, and
+    /// with it the thread's stack.
+    #[test]
+    fn a_thread_that_is_started_after_the_shutdown_is_not_kept() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let host = runtime.host().scheduler();
+        runtime.shutdown().expect("asked from outside");
+        host.start_last_thread();
+        assert!(lock(&host.running).is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! When nothing of a host runs or can run, and who waits for that.
+//!
+//! # At rest
+//!
+//! A host is at rest if all its threads sleep, no queue or run-next slot holds a process, and each process that waits on a
+//! thread's stack (`.wait()`) has looked for what it waits for, and has not been woken since. A process is in one place at a time: laid down in its mailbox, queued, or in the hands of a thread. A
+//! thread of the host that has one in hand is off the list of sleepers: it leaves the list before it takes one (`find`;
+//! also the lookout, before it takes over what waits behind a long step), and it enters the list when it has found none.
+//! So while all are on the list, only the hands of other threads are left: somebody who sends from outside has
+//! queued the process when its `send` returns, so that whatever was sent before the question is seen.
+//!
+//! A look takes the number of risings while all sleep, then looks at the queues. The same number again shows that all
+//! slept from before the queues were looked at until after, so that no thread of the host filled one behind the look.
+//!
+//! Whoever wakes a thread that waits on its stack takes its mark of rest away before it unparks it, hence before it can
+//! sleep itself; and that thread stays among the blocked until it has its worker back, which is not asleep then.
+//!
+//! # Waiting for it
+//!
+//! * Q1 whoever waits counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
+//! * T1 a thread enters the list of sleepers; T2 fence; T3 looks at the count, and if there is one: takes the lock, and
+//!   notifies.
+//!
+//! Either T3 sees the count, and the notice comes after the look (then the waiter has seen the list, or waits), or the
+//! count came after T2, and the look of Q2 sees the list as T1 left it.
+
+use crate::engine::host::Host;
+use crate::engine::host::idle_waiters::Quiet;
+use crate::env::clock::{Moment, instant_now};
+use crate::sync::{Ordering, fence, lock, wait_for};
+use crate::time::virtual_clock::{Driven, IdleError, PATIENCE};
+use crate::util::oneshot::Watch;
+use std::time::Instant;
+
+/// How many processes an error names.
+const NAMED: usize = 5;
+
+impl Host {
+    /// Waits until the host is at rest, and nothing is due.
+    pub(crate) fn wait_until_idle(&'static self) -> Result<(), IdleError> {
+        let name = || self.config.name.to_string();
+        if crate::engine::sched::launch::is_of_a_host() {
+            return Err(IdleError::Inside);
+        }
+        if self.is_stopped() {
+            return Err(IdleError::Shutdown(name()));
+        }
+        if !self.config.clock.settle()? {
+            self.wait_until_at_rest(instant_now() + PATIENCE)?;
+        }
+        if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }
+    }
+
+    /// Some of those that are not at rest.
+    fn busy(&'static self) -> String {
+        let named = |slot: &crate::slots::Slot| slot.card.names().map(|(process, entry)| format!("{process}::{entry}"));
+        let running = self.at_work();
+        let ready = self.slots().filter(|slot| matches!(slot.lanes.glance(), (false, false)));
+        let some: Vec<String> = running.chain(ready).filter_map(named).take(NAMED).collect();
+        if some.is_empty() { "none that could be named".to_string() } else { some.join(", ") }
+    }
+}
+
+impl Watch for Host {
+    fn rests(&self) {
+        self.quiet.tell();
+    }
+}
+
+impl Driven for Host {
+    fn at_rest(&self) -> Option<u64> {
+        if self.is_stopped() {
+            return Some(u64::MAX);
+        }
+        let (rises, posts) = (self.idle.all_asleep()?, self.posts.at_rest()?);
+        fence(Ordering::SeqCst);
+        let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
+        // One without a worker may be in a step, whether or not it has come to show that.
+        let without_worker = self.idle.without_worker();
+        let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
+        let moved = queued || without_worker.iter().any(moves);
+        let again = !moved && self.posts.at_rest() == Some(posts) && self.idle.all_asleep() == Some(rises);
+        again.then_some(rises.wrapping_add(posts))
+    }
+
+    fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {
+        struct Waiting<'a>(&'a Quiet);
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waiting = Waiting(&self.quiet);
+        fence(Ordering::SeqCst);
+        let mut guard = lock(&self.quiet.lock);
+        loop {
+            if self.is_paused() && !self.is_stopped() {
+                return Err(IdleError::Paused(self.config.name.to_string()));
+            }
+            // On the system's clock what is due is fired by a thread of the host, which gets up for it.
+            if self.at_rest().is_some() && (self.is_stopped() || self.next_timer() > Moment::now()) {
+                return Ok(());
+            }
+            let rest = until.saturating_duration_since(instant_now());
+            if rest.is_zero() {
+                let runtime = self.config.name.to_string();
+                return Err(IdleError::Busy { runtime, waited: PATIENCE, processes: self.busy() });
+            }
+            guard = wait_for(&self.quiet.changed, guard, rest);
+        }
+    }
+
+    fn next_due(&self) -> Moment {
+        self.timers.next()
+    }
+
+    fn fire(&'static self, now: Moment) {
+        // What nobody will handle any more is this host's.
+        crate::call::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
+    }
+}

@@ -1,0 +1,227 @@
+//! The records of pinned processes' threads: each the home of a slot, and an inbox. How they are used is in `pinned`.
+
+use super::worker::Thread;
+use crate::call::dead_letter::{DeadLetter, Sink};
+use crate::env::clock::TimeKeeper;
+use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound;
+use crate::mailbox::node::{Letter, NodeBox};
+use crate::pid::Pid;
+use crate::process::body::Body;
+use crate::slots::{Admission, Home, Keeper, Slot, TABLE, Token};
+use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, wait};
+use crate::util::oneshot::Oneshot;
+
+/// Where a pinned process lives besides its slot. Never freed, as a host: a sender may look at it late.
+pub(crate) struct Post {
+    /// The host's.
+    host: &'static Home,
+    /// Of its thread: what it runs, what it counts.
+    pub(crate) thread: Thread,
+    home: OnceLock<&'static Home>,
+    in_use: AtomicBool,
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+}
+
+/// What a thread is given to do.
+#[derive(Default)]
+struct Inbox {
+    work: Option<Work>,
+    /// Whether the thread waits for work, or there is none.
+    rests: bool,
+    /// How often it has got work.
+    rises: u64,
+    /// The process, once it has had a turn.
+    runs: Option<Pid>,
+}
+
+pub(crate) enum Work {
+    /// A turn of the process.
+    Turn(Token),
+    /// Its start has failed: close and drop it, and tell the panic of that.
+    Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
+    /// There is not even a state.
+    Leave,
+}
+
+/// The posts of a host.
+#[derive(Default)]
+pub(crate) struct Posts(Mutex<Lists>);
+
+#[derive(Default)]
+struct Lists {
+    all: Vec<&'static Post>,
+    free: Vec<&'static Post>,
+}
+
+impl Posts {
+    /// A post that is free, or a new one.
+    pub(crate) fn take(&self, host: &'static Home) -> &'static Post {
+        let mut lists = lock(&self.0);
+        if let Some(post) = lists.free.pop() {
+            post.in_use.store(true, Ordering::Relaxed);
+            return post;
+        }
+        let post: &'static Post = Box::leak(Box::new(Post {
+            host,
+            thread: Thread::new(),
+            home: OnceLock::new(),
+            in_use: AtomicBool::new(true),
+            inbox: Mutex::new(Inbox { rests: true, ..Inbox::default() }),
+            arrived: Condvar::new(),
+        }));
+        let home: &'static Home = Box::leak(Box::new(Home::beside(host, post)));
+        let _first = post.home.set(home);
+        lists.all.push(post);
+        post
+    }
+
+    pub(crate) fn give_back(&self, post: &'static Post) {
+        post.in_use.store(false, Ordering::Relaxed);
+        lock(&self.0).free.push(post);
+    }
+
+    /// All that there have ever been.
+    pub(crate) fn all(&self) -> Vec<&'static Post> {
+        lock(&self.0).all.clone()
+    }
+
+    /// How many pinned processes live, or come and go.
+    pub(crate) fn count(&self) -> usize {
+        let lists = lock(&self.0);
+        lists.all.len() - lists.free.len()
+    }
+
+    /// How often any of the threads has been given work or has come to rest in a wait, if all of them rest.
+    pub(crate) fn at_rest(&self) -> Option<u64> {
+        self.all().into_iter().try_fold(0, |sum: u64, post| Some(sum.wrapping_add(post.at_rest()?)))
+    }
+
+    /// The host runs: turns may be taken.
+    pub(crate) fn resume(&self) {
+        for post in self.all() {
+            // Whoever found the host paused under this lock waits by now.
+            drop(lock(&post.inbox));
+            post.arrived.notify_all();
+        }
+    }
+}
+
+impl Post {
+    pub(crate) fn home(&self) -> &'static Home {
+        self.home.get().unwrap_or_else(|| unreachable!("set when the post was made"))
+    }
+
+    /// Whether it has a process.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    /// What came too late for its processes.
+    pub(crate) fn late(&self) -> u64 {
+        self.home().late.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn give(&self, work: Work) {
+        let mut inbox = lock(&self.inbox);
+        debug_assert!(inbox.work.is_none(), "a process has one token");
+        inbox.work = Some(work);
+        inbox.rests = false;
+        inbox.rises += 1;
+        drop(inbox);
+        self.arrived.notify_all();
+    }
+
+    /// Waits for something to do: for a turn not while the host is paused. Says so whenever it comes to rest.
+    pub(crate) fn next(&self, is_paused: impl Fn() -> bool, rests: impl Fn()) -> Work {
+        let mut inbox = lock(&self.inbox);
+        loop {
+            // What is spawned on a host that is paused starts, and then waits.
+            if !matches!(inbox.work, Some(Work::Turn(_))) || !is_paused() {
+                if let Some(work) = inbox.work.take() {
+                    return work;
+                }
+                if !inbox.rests {
+                    inbox.rests = true;
+                    // Not under the lock: whoever looks whether all rest looks here.
+                    drop(inbox);
+                    rests();
+                    inbox = lock(&self.inbox);
+                    continue;
+                }
+            }
+            inbox = wait(&self.arrived, inbox);
+        }
+    }
+
+    /// A number that is another one after the thread has done anything; `None` while it does.
+    fn at_rest(&self) -> Option<u64> {
+        let inbox = lock(&self.inbox);
+        let (rests, rises) = (inbox.rests, inbox.rises);
+        drop(inbox);
+        let waits = if rests { self.thread.rests() } else { self.thread.at_rest()? };
+        Some(rises.wrapping_add(waits))
+    }
+
+    /// Whether the process has had a turn, and has ended in it: nobody else can end it then.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
+    }
+
+    /// The process has a turn.
+    pub(crate) fn runs(&self, pid: Option<Pid>) {
+        lock(&self.inbox).runs = pid;
+    }
+
+    /// Says that its thread begins, with something to do.
+    pub(crate) fn begins(&self) {
+        lock(&self.inbox).rests = false;
+    }
+
+    /// Says that its thread has ended.
+    pub(crate) fn ends(&self) {
+        let mut inbox = lock(&self.inbox);
+        (inbox.rests, inbox.runs) = (true, None);
+    }
+}
+
+impl Keeper for Post {
+    fn wake(&'static self, token: Token) {
+        self.give(Work::Turn(token));
+    }
+
+    fn bound(&self) -> Bound {
+        self.host.keeper.bound()
+    }
+
+    fn crowded(&self, slot: &'static Slot) {
+        self.host.keeper.crowded(slot);
+    }
+
+    fn known(&self, slot: &'static Slot) -> u64 {
+        self.host.keeper.known(slot)
+    }
+
+    fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
+        self.host.keeper.admit(slot, node)
+    }
+
+    fn let_go(&self, slot: &'static Slot) {
+        self.host.keeper.let_go(slot);
+    }
+
+    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
+        self.host.keeper.redeem(slot, generation)
+    }
+
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        self.host.keeper.time_keeper()
+    }
+}
+
+impl Sink for Post {
+    fn dead_letter(&self, letter: DeadLetter) {
+        self.host.keeper.dead_letter(letter);
+    }
+}

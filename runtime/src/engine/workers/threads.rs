@@ -1,0 +1,122 @@
+//! The records of a host's threads: made when they are first needed, never moved, used again by later threads.
+//!
+//! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest free
+//! one is used first (`permits`), and whoever looks at all goes up to the highest that is in use.
+
+use super::worker::Thread;
+use crate::engine::watchdog::detector::StepId;
+use crate::sync::{CachePadded, JoinHandle, OnceLock};
+
+/// The size of the first segment.
+const FIRST: usize = 8;
+
+/// All together hold four million threads, more than a system gives.
+const SEGMENTS: usize = 19;
+
+/// Records, or room for them.
+type Segment = Box<[OnceLock<CachePadded<Thread>>]>;
+
+/// A thread that has been started, for joining it.
+pub(crate) struct Handle {
+    thread: JoinHandle<()>,
+    /// Its record; the monitor has none.
+    record: Option<&'static Thread>,
+}
+
+impl Handle {
+    pub(crate) fn new(thread: JoinHandle<()>, record: Option<&'static Thread>) -> Self {
+        Self { thread, record }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Which code of users it runs, which may never return: a step, the end of a process, a task of the reactor. Of the
+    /// monitor that is not known, which calls the hook for stalls.
+    pub(crate) fn step(&self) -> Option<StepId> {
+        self.record.map_or(Some(StepId::of_the_monitor()), Thread::step)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn join(self) {
+        // Its panics are contained; one in the runtime itself has been printed by the panic hook.
+        let _ended = self.thread.join();
+    }
+}
+
+/// See the module.
+pub(crate) struct Threads {
+    segments: [OnceLock<Segment>; SEGMENTS],
+}
+
+impl Threads {
+    /// None.
+    pub(crate) fn new() -> Self {
+        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+    }
+
+    /// The segment of a number, and its place there.
+    #[inline]
+    fn place(thread: usize) -> (usize, usize) {
+        let segment = (thread / FIRST + 1).ilog2() as usize;
+        (segment, thread - FIRST * ((1 << segment) - 1))
+    }
+
+    /// The record of that number, if it has been made.
+    #[inline]
+    pub(crate) fn get(&self, thread: usize) -> Option<&Thread> {
+        let (segment, place) = Self::place(thread);
+        let record = self.segments.get(segment)?.get()?.get(place)?.get()?;
+        Some(record)
+    }
+
+    /// The record of that number, which is made if it is not there; `None` for a number beyond all.
+    pub(crate) fn make(&self, thread: usize) -> Option<&Thread> {
+        let (segment, place) = Self::place(thread);
+        let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();
+        let records = self.segments.get(segment)?.get_or_init(segment_of);
+        let record: &Thread = records.get(place)?.get_or_init(|| CachePadded::new(Thread::new()));
+        Some(record)
+    }
+
+    /// The records up to that number, but for those that have not been made; so all, if the number is beyond all.
+    pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Thread)> {
+        let record = |number| {
+            let (segment, place) = Self::place(number);
+            Some((number, self.segments.get(segment)?.get()?.get(place)?.get()))
+        };
+        (0..count).map_while(record).filter_map(|(number, record)| Some((number, &**record?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_has_one_record_that_stays_where_it_is() {
+        let threads = Threads::new();
+        assert!(threads.get(0).is_none());
+        let made: Vec<*const Thread> =
+            (0..100).filter_map(|thread| threads.make(thread)).map(std::ptr::from_ref).collect();
+        assert_eq!(made.len(), 100);
+        for (thread, &record) in made.iter().enumerate() {
+            assert!(threads.get(thread).is_some_and(|found| std::ptr::eq(found, record)));
+            assert!(threads.make(thread).is_some_and(|found| std::ptr::eq(found, record)));
+        }
+        let found: Vec<usize> = threads
+            .first(40)
+            .map(|(number, record)| {
+                assert!(std::ptr::eq(record, made[number]));
+                number
+            })
+            .collect();
+        assert_eq!(found, (0..40).collect::<Vec<_>>());
+        assert!(threads.get(100).is_none() && threads.make(usize::MAX / 2).is_none());
+        assert_eq!(
+            (Threads::place(0), Threads::place(7), Threads::place(8), Threads::place(23), Threads::place(24)),
+            ((0, 0), (0, 7), (1, 0), (1, 15), (2, 0))
+        );
+    }
+}

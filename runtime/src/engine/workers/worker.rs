@@ -1,0 +1,284 @@
+//! A thread runs the steps of processes while it holds a worker.
+//!
+//! Here is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs. What is
+//! its own is in `local`.
+//!
+//! # The deque
+//!
+//! `crossbeam-deque`'s Chase-Lev deque, last in first out for its owner. Thieves take up to half of it, oldest first:
+//! `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a fence for
+//! each, and gives up where it meets another thief or the owner; so an item is taken once whatever the owner does, and
+//! half a long deque is not had for one operation. (Taking half with one compare-and-swap from a deque whose owner pops
+//! without one runs items twice: this is what the first-in-first-out flavour's owner pays its own compare-and-swap for.)
+//! The plain `steal_batch_and_pop` never takes more than 32.
+//!
+//! The deque is unbounded, where Go's local queue holds 256 and spills half to the global queue: a worker that wakes
+//! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. What bounds it is the
+//! number of processes: each is queued at most once.
+//!
+//! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
+//! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
+
+use super::running::Running;
+use crate::engine::watchdog::detector::StepId;
+use crate::env::clock::Moment;
+use crate::mailbox::lanes::Lanes;
+use crate::observe::counters::Counters;
+use crate::process::slice::Turn;
+use crate::slots::{Slot, Token};
+use crate::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer,
+    ThreadHandle, current_thread, lock, unpark,
+};
+use crate::util::oneshot::{Waiter, Watch};
+use std::ptr::{self, NonNull};
+use std::task::Waker;
+
+/// Somebody waits for a worker, or the host stops: the thread is to look, between two steps.
+pub(crate) const CALLED: u8 = 1;
+/// The thread has no worker any more, although it is in a step.
+pub(crate) const LOST: u8 = 2;
+/// A tick has passed while the thread was in a turn.
+const TICK: u8 = 4;
+/// The monitor rests (its U1).
+pub(crate) const UNWATCHED: u8 = 8;
+
+/// In place of the nanoseconds of a moment.
+const NOT_NOTED: u64 = u64::MAX;
+
+/// What all may see of a thread.
+pub(crate) struct Thread {
+    /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
+    run_next: AtomicPtr<Slot>,
+    /// What it runs now; also while that blocks.
+    pub(crate) running: Running,
+    /// What is left of its turn, and what that is at.
+    pub(crate) turn: Turn,
+    /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
+    pub(crate) nowhere: Lanes,
+    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time has
+    /// gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
+    attention: AtomicU8,
+    /// When its turn began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
+    begun: AtomicU64,
+    begun_after: AtomicU64,
+    /// Whether its deque is in the host's queue of those that were left behind.
+    pub(crate) is_left: AtomicBool,
+    /// See [`visit`](Self::visit).
+    visiting: AtomicBool,
+    pub(crate) stealer: Stealer<Token>,
+    cold: Mutex<Cold>,
+    /// How others see it while it waits on its stack.
+    waiter: OnceLock<Arc<Waiter>>,
+    /// Written by the thread alone, which need not hold a worker then.
+    pub(crate) counters: CachePadded<Counters>,
+}
+
+/// What is seldom used.
+struct Cold {
+    /// For waking it.
+    handle: Option<ThreadHandle>,
+    /// For waking it while it parks in a reactor.
+    waker: Option<Waker>,
+    /// Whether it has been unparked since it did so last.
+    unparked: bool,
+    /// The near end of the deque, while there is no thread.
+    deque: Option<Deque<Token>>,
+}
+
+impl Thread {
+    /// A thread to be.
+    pub(crate) fn new() -> Self {
+        let deque = Deque::new_lifo();
+        Self {
+            run_next: AtomicPtr::new(ptr::null_mut()),
+            running: Running::nothing(),
+            turn: Turn::new(),
+            nowhere: Lanes::unused(),
+            attention: AtomicU8::new(0),
+            begun: AtomicU64::new(NOT_NOTED),
+            begun_after: AtomicU64::new(0),
+            is_left: AtomicBool::new(false),
+            visiting: AtomicBool::new(false),
+            stealer: deque.stealer(),
+            cold: Mutex::new(Cold { handle: None, waker: None, unparked: false, deque: Some(deque) }),
+            waiter: OnceLock::new(),
+            counters: CachePadded::new(Counters::default()),
+        }
+    }
+
+    /// Puts `token` into the run-next slot; gives the one that it displaces.
+    #[inline]
+    pub(crate) fn swap_run_next(&self, token: Token) -> Option<Token> {
+        let before = self.run_next.swap(token.into_raw(), Ordering::AcqRel);
+        // SAFETY: what is in the slot came from `into_raw`, and the exchange takes it out once.
+        NonNull::new(before).map(|slot| unsafe { Token::from_raw(slot) })
+    }
+
+    #[inline]
+    pub(crate) fn has_run_next(&self) -> bool {
+        !self.run_next.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes the process to run next.
+    #[inline]
+    pub(crate) fn take_run_next(&self) -> Option<Token> {
+        if !self.has_run_next() {
+            return None;
+        }
+        let taken = self.run_next.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: as in `swap_run_next`.
+        NonNull::new(taken).map(|slot| unsafe { Token::from_raw(slot) })
+    }
+
+    /// The process that it runs now.
+    pub(crate) fn running(&self) -> Option<&'static Slot> {
+        self.running.slot()
+    }
+
+    /// Which step it is in, or which visit to the reactor.
+    pub(crate) fn step(&self) -> Option<StepId> {
+        let steps = self.counters.steps.get();
+        match self.running() {
+            Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
+            // The reactor's tasks, between two steps.
+            None => self.is_visiting().then(|| StepId::of_a_visit(steps)),
+        }
+    }
+
+    /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
+    /// something.
+    #[inline(always)]
+    pub(crate) fn attention(&self) -> u8 {
+        self.attention.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has been called, or has lost its worker.
+    #[inline(always)]
+    pub(crate) fn is_called(&self) -> bool {
+        self.attention() & (CALLED | LOST) != 0
+    }
+
+    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on the thread
+    /// of a pinned process its start, and the clean-up of one that has failed.
+    pub(crate) fn is_visiting(&self) -> bool {
+        self.visiting.load(Ordering::Relaxed)
+    }
+
+    /// Runs such code.
+    pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Over<'a>(&'a Thread);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.visiting.store(false, Ordering::Relaxed);
+            }
+        }
+        self.visiting.store(true, Ordering::Relaxed);
+        let _over = Over(self);
+        body()
+    }
+
+    /// A tick, while the thread is in a turn: for the monitor.
+    pub(crate) fn tick(&self) {
+        self.turn.tick();
+        self.attention.fetch_or(TICK, Ordering::Relaxed);
+    }
+
+    /// Whether a tick has passed since it was asked last.
+    pub(crate) fn take_tick(&self) -> bool {
+        self.attention() & TICK != 0 && self.attention.fetch_and(!TICK, Ordering::Relaxed) & TICK != 0
+    }
+
+    /// The thread looks now.
+    pub(crate) fn heed(&self) {
+        self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
+    }
+
+    /// U1 of the monitor, which rests: for the thread itself, when it has got a worker and between two turns.
+    #[inline]
+    pub(crate) fn begins_unwatched(&self) {
+        self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);
+        self.begun_after.store(self.counters.steps.get(), Ordering::Relaxed);
+        self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
+    }
+
+    /// The monitor does not rest, or not any more.
+    pub(crate) fn begins_watched(&self) {
+        if self.is_unwatched() {
+            self.begun.store(NOT_NOTED, Ordering::Relaxed);
+            self.attention.fetch_and(!UNWATCHED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the monitor may rest.
+    #[inline(always)]
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.attention() & UNWATCHED != 0
+    }
+
+    /// When the step began that comes after so many others, if the thread has noted it. For the monitor.
+    pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
+        let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
+        begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
+    }
+
+    /// Has the thread look: at once if it sleeps and is unparked, else when its step is over.
+    pub(crate) fn call(&self, why: u8) {
+        self.attention.fetch_or(why, Ordering::SeqCst);
+    }
+
+    /// Says that the calling thread is this one. Gives the near end of its deque.
+    pub(crate) fn occupy(&self, watch: &'static dyn Watch) -> Option<Deque<Token>> {
+        crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
+        let mut cold = lock(&self.cold);
+        cold.handle = Some(current_thread());
+        cold.deque.take()
+    }
+
+    /// Says that the calling thread is this one no more.
+    pub(crate) fn vacate(&self, deque: Deque<Token>) {
+        crate::util::oneshot::be_seen_as(None);
+        let mut cold = lock(&self.cold);
+        (cold.handle, cold.deque) = (None, Some(deque));
+    }
+
+    /// Whether it waits on its stack, and has not been woken.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
+    }
+
+    /// How often it has come to rest on its stack, if it waits there and has not been woken.
+    pub(crate) fn at_rest(&self) -> Option<u64> {
+        self.is_at_rest().then(|| self.rests())
+    }
+
+    /// How often it has come to rest on its stack.
+    pub(crate) fn rests(&self) -> u64 {
+        self.waiter.get().map_or(0, |waiter| waiter.rests())
+    }
+
+    pub(crate) fn unpark(&self) {
+        let mut cold = lock(&self.cold);
+        cold.unparked = true;
+        match (&cold.waker, &cold.handle) {
+            (Some(waker), _) => waker.wake_by_ref(),
+            (None, Some(handle)) => unpark(handle),
+            (None, None) => {}
+        }
+    }
+
+    /// From here on it rests where `waker` wakes it. Gives whether it has been unparked since it did so last.
+    pub(crate) fn rests_with(&self, waker: &Waker) -> bool {
+        let mut cold = lock(&self.cold);
+        if !cold.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            cold.waker = Some(waker.clone());
+        }
+        cold.unparked
+    }
+
+    /// It rests in a reactor no more.
+    pub(crate) fn rests_no_more(&self) {
+        let mut cold = lock(&self.cold);
+        (cold.waker, cold.unparked) = (None, false);
+    }
+}

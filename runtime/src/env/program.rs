@@ -1,0 +1,26 @@
+//! This run of this program: what its PIDs begin with.
+
+use crate::pid::NodeId;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The number that a PID has in place of a host's if it belongs to none: that of a stand-alone mailbox, and one that points
+/// on.
+pub(crate) const HOSTLESS: u16 = u16::MAX;
+
+/// This run of this program. Drawn once, before the first PID is given out.
+#[inline]
+pub fn this_node() -> NodeId {
+    NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)
+}
+
+/// Zero until it is drawn.
+static NODE: AtomicU64 = AtomicU64::new(0);
+
+#[cold]
+fn draw_node() -> NodeId {
+    let drawn = NodeId::from_random(crate::env::chance::entropy());
+    match NODE.compare_exchange(0, drawn.get(), Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => drawn,
+        Err(first) => NodeId::new(first).unwrap_or(drawn),
+    }
+}

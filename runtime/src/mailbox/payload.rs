@@ -1,0 +1,374 @@
+//! Values whose type is known only at run time: what messages, inputs, commands and results are carried in.
+//!
+//! A [`Payload`] holds a value of up to four words in place and a larger one in a block of memory from the thread's shelves,
+//! so that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator). The type travels as the address of a table; equality is decided by `TypeId`, because the
+//! address of such a table is not unique across a program's codegen units.
+//!
+//! The module is the only place where values lose and regain their types; all its `unsafe` rests on one rule, kept by
+//! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the one made for `T`*.
+
+use crate::mem::size_classes;
+use crate::sync::{AtomicPtr, Ordering};
+use crate::util::panics::{Site, ignore};
+use std::alloc::Layout;
+use std::any::TypeId;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::{self, NonNull};
+
+/// How many bytes are held in place.
+const INLINE_BYTES: usize = 4 * size_of::<usize>();
+
+type Data = MaybeUninit<[usize; 4]>;
+
+/// What is known of the type of a value.
+struct Table {
+    type_id: TypeId,
+    type_name: fn() -> &'static str,
+    /// Ends the value in the data, wherever it is kept.
+    drop: unsafe fn(*mut Data),
+}
+
+/// A value that is too large to be held in place.
+struct Large<T>(NonNull<T>);
+
+impl<T> Large<T> {
+    #[inline]
+    fn new(value: T) -> Self {
+        let place = size_classes::take(Layout::new::<T>()).cast::<T>();
+        // SAFETY: taken with the layout of `T`, and nobody else's.
+        unsafe { place.write(value) };
+        Self(place)
+    }
+
+    #[inline]
+    fn into_raw(self) -> NonNull<T> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// # Safety
+    /// `place` came from `into_raw`, and is turned back once.
+    #[inline]
+    unsafe fn from_raw(place: NonNull<T>) -> Self {
+        Self(place)
+    }
+
+    #[inline]
+    fn into_value(self) -> T {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the value is moved out, and the memory, taken with this layout, given back without it.
+        unsafe {
+            let value = this.0.read();
+            size_classes::give_back(this.0.cast(), Layout::new::<T>());
+            value
+        }
+    }
+}
+
+impl<T> Drop for Large<T> {
+    fn drop(&mut self) {
+        struct GiveBack<T>(NonNull<T>);
+        impl<T> Drop for GiveBack<T> {
+            fn drop(&mut self) {
+                // SAFETY: taken with this layout; what was there has been dropped.
+                unsafe { size_classes::give_back(self.0.cast(), Layout::new::<T>()) };
+            }
+        }
+        // Also if the drop of the value panics.
+        let _give_back = GiveBack(self.0);
+        // SAFETY: owned by this, and not used after this.
+        unsafe { self.0.drop_in_place() };
+    }
+}
+
+struct TableOf<T>(T);
+
+impl<T: Send + 'static> TableOf<T> {
+    const IN_PLACE: bool = size_of::<T>() <= INLINE_BYTES && align_of::<T>() <= align_of::<Data>();
+    const TABLE: &'static Table =
+        &Table { type_id: TypeId::of::<T>(), type_name: std::any::type_name::<T>, drop: Self::drop_value };
+
+    /// # Safety
+    /// `data` holds a valid `T`, which is not used afterwards.
+    unsafe fn drop_value(data: *mut Data) {
+        if Self::IN_PLACE {
+            // SAFETY: by the caller's promise a valid `T` lies at the start of `data`, which is aligned for it.
+            unsafe { data.cast::<T>().drop_in_place() }
+        } else {
+            // SAFETY: by the caller's promise `data` holds the pointer of a `Large<T>` that nobody else owns.
+            drop(unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) });
+        }
+    }
+}
+
+/// Of what type some value was, in a word that other threads read. Nothing but the name may be made of it.
+pub(crate) struct TypeMark(AtomicPtr<Table>);
+
+impl TypeMark {
+    /// Of none.
+    pub(crate) fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// That of the payload's value.
+    pub(crate) fn set(&self, payload: &Payload) {
+        self.0.store(ptr::from_ref(payload.table).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// `T`.
+    #[inline(always)]
+    pub(crate) fn set_to<T: Send + 'static>(&self) {
+        self.0.store(ptr::from_ref(TableOf::<T>::TABLE).cast_mut(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear(&self) {
+        self.0.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn name(&self) -> Option<&'static str> {
+        // SAFETY: only addresses of tables are stored, which are constants of the program, and nobody writes to one.
+        unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static Table| (table.type_name)())
+    }
+}
+
+/// A value of any type that may go to another thread.
+///
+/// 40 bytes; values of up to 32 bytes are held in place, larger ones by a pointer.
+///
+/// ```
+/// use postroom::Payload;
+///
+/// let payload = Payload::new(7_i64);
+/// assert!(payload.is::<i64>());
+/// let payload = payload.take::<String>().unwrap_err(); // another type: the payload comes back
+/// assert_eq!(payload.take::<i64>().ok(), Some(7));
+/// ```
+pub struct Payload {
+    table: &'static Table,
+    data: Data,
+}
+
+const _: () = assert!(size_of::<Payload>() == 40);
+
+// SAFETY: `new` takes only values that are `Send`, and a payload gives no shared access to its value.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    /// Packs `value`.
+    #[inline]
+    pub fn new<T: Send + 'static>(value: T) -> Self {
+        let mut data = Data::uninit();
+        if TableOf::<T>::IN_PLACE {
+            // SAFETY: `data` is large enough and aligned for a `T` (that is what IN_PLACE says).
+            unsafe { data.as_mut_ptr().cast::<T>().write(value) };
+        } else {
+            // SAFETY: `data` is large enough and aligned for a pointer.
+            unsafe { data.as_mut_ptr().cast::<NonNull<T>>().write(Large::new(value).into_raw()) };
+        }
+        Self { table: TableOf::<T>::TABLE, data }
+    }
+
+    /// Whether the value is a `T`.
+    #[inline]
+    pub fn is<T: 'static>(&self) -> bool {
+        self.table.type_id == TypeId::of::<T>()
+    }
+
+    pub(crate) fn type_id(&self) -> TypeId {
+        self.table.type_id
+    }
+
+    /// The name of the value's type, for messages to people.
+    pub fn type_name(&self) -> &'static str {
+        (self.table.type_name)()
+    }
+
+    /// Unpacks the value if it is a `T`.
+    ///
+    /// # Errors
+    /// The payload itself, untouched, if its value is of another type.
+    #[inline]
+    pub fn take<T: Send + 'static>(self) -> Result<T, Self> {
+        if !self.is::<T>() {
+            return Err(self);
+        }
+        let mut this = ManuallyDrop::new(self);
+        let data = this.data.as_mut_ptr();
+        Ok(if TableOf::<T>::IN_PLACE {
+            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; `this` is never dropped, so it is moved once.
+            unsafe { data.cast::<T>().read() }
+        } else {
+            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
+            unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
+        })
+    }
+
+    /// Takes the value out of `place` if it is a `T`: it is read from where it lies.
+    #[inline]
+    pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
+        let payload = place.as_mut().filter(|payload| payload.is::<T>())?;
+        let data = payload.data.as_mut_ptr();
+        let value = if TableOf::<T>::IN_PLACE {
+            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; the payload is forgotten below.
+            unsafe { data.cast::<T>().read() }
+        } else {
+            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
+            unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
+        };
+        // SAFETY: the payload's value has been moved out, so it is overwritten and not dropped.
+        unsafe { std::ptr::write(place, None) };
+        Some(value)
+    }
+
+    /// Moves the value into `to` if it is a `T`, with one copy on the stack at a time: for large ones.
+    pub(crate) fn take_into<T: Send + 'static>(place: &mut Option<Self>, to: &mut Option<T>) -> bool {
+        if TableOf::<T>::IN_PLACE {
+            *to = Self::take_from(place);
+            return to.is_some();
+        }
+        let Some(payload) = place.as_mut().filter(|payload| payload.is::<T>()) else { return false };
+        // SAFETY: the table is that of `T`, which is not held in place, so it is held by the pointer of its block.
+        let large =
+            ManuallyDrop::new(unsafe { Large::from_raw(payload.data.as_mut_ptr().cast::<NonNull<T>>().read()) });
+        // SAFETY: its value is moved out, and the memory, taken with this layout, given back without it. The payload's value has
+        // been moved out then, so it is overwritten and not dropped.
+        unsafe {
+            *to = Some(large.0.read());
+            size_classes::give_back(large.0.cast(), Layout::new::<T>());
+            std::ptr::write(place, None);
+        }
+        true
+    }
+
+    /// A look at the value if it is a `T`.
+    ///
+    /// # Safety
+    /// The value may not be `Sync`: the caller is the payload's owner, whichever way it came to the reference.
+    pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
+        let data = self.data.as_ptr();
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer.
+        self.is::<T>().then(|| unsafe {
+            if TableOf::<T>::IN_PLACE { &*data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_ref() }
+        })
+    }
+
+    /// A look at the value if it is a `T`. The value may not be `Sync`, so the look is exclusive.
+    pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
+        if !self.is::<T>() {
+            return None;
+        }
+        let data = self.data.as_mut_ptr();
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer, and `&mut self` is exclusive.
+        Some(unsafe {
+            if TableOf::<T>::IN_PLACE { &mut *data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_mut() }
+        })
+    }
+}
+
+/// A panic in the drop of the value ends here: payloads are dropped where things must go on, when a queue is emptied or an
+/// answer comes too late. It has been reported by the panic hook.
+impl Drop for Payload {
+    #[inline]
+    fn drop(&mut self) {
+        let (drop, data) = (self.table.drop, &raw mut self.data);
+        // SAFETY: `data` holds a value of the table's type, and the payload is not used after this.
+        ignore(Site::ValueDrop, || unsafe { drop(data) });
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({})", self.type_name())
+    }
+}
+
+/// The inputs of an entry that is started by name, in order. Made by [`payloads!`](crate::payloads).
+#[derive(Debug, Default)]
+pub struct Payloads(Vec<Payload>);
+
+impl Payloads {
+    /// No inputs.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a value at the end.
+    pub fn push<T: Send + 'static>(&mut self, value: T) {
+        self.0.push(Payload::new(value));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<Vec<Payload>> for Payloads {
+    fn from(payloads: Vec<Payload>) -> Self {
+        Self(payloads)
+    }
+}
+
+impl FromIterator<Payload> for Payloads {
+    fn from_iter<I: IntoIterator<Item = Payload>>(payloads: I) -> Self {
+        Self(payloads.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Payloads {
+    type Item = Payload;
+    type IntoIter = std::vec::IntoIter<Payload>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Packs values as the inputs of an entry: `payloads![100, "text".to_string()]`.
+///
+/// Whole numbers are converted to the input's type where nothing is lost, and a `&'static str` to `String`.
+#[macro_export]
+macro_rules! payloads {
+    ($($value:expr),* $(,)?) => {
+        $crate::Payloads::from(::std::vec![$($crate::Payload::new($value)),*])
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[derive(Debug, PartialEq)]
+    #[repr(align(64))]
+    struct Aligned(u8);
+
+    #[test]
+    fn values_of_every_size_and_alignment_come_back() {
+        assert_eq!(Payload::new(()).take::<()>().ok(), Some(()));
+        assert_eq!(Payload::new([7_u64; 4]).take::<[u64; 4]>().ok(), Some([7; 4]));
+        assert_eq!(Payload::new([7_u64; 5]).take::<[u64; 5]>().ok(), Some([7; 5]));
+        assert_eq!(Payload::new(Aligned(3)).take::<Aligned>().ok(), Some(Aligned(3)));
+        let mut payload = Payload::new(vec![1]);
+        payload.get_mut::<Vec<i32>>().unwrap().push(2);
+        assert!(payload.get_mut::<Vec<u32>>().is_none());
+        assert_eq!(payload.take::<Vec<i32>>().ok(), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn a_value_is_dropped_once_whether_taken_refused_or_left() {
+        let value = Arc::new(());
+        let big = || (value.clone(), [0_u64; 8]);
+        drop(Payload::new(value.clone()));
+        drop(Payload::new(big()));
+        drop(Payload::new(big()).take::<u8>());
+        drop(Payload::new(big()).take::<(Arc<()>, [u64; 8])>());
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}

@@ -1,0 +1,12 @@
+//! Memory that the runtime manages itself. It is carved from an arena, recycled through magazines, and never returned to the
+//! system.
+//!
+//! * [`arena`]: regions that slots, nodes and blocks are carved from;
+//! * [`magazine`]: per-thread free lists of pieces of one size, exchanged between threads as whole chains;
+//! * [`size_classes`]: an allocator for process states and large messages, built on magazines;
+//! * [`poison`]: tells AddressSanitizer which recycled pieces must not be touched.
+
+pub(crate) mod arena;
+pub(crate) mod magazine;
+pub(crate) mod poison;
+pub(crate) mod size_classes;

@@ -1,0 +1,83 @@
+//! What AddressSanitizer is told of the memory that the runtime recycles itself: a piece that has been given back is not to be
+//! touched until it is taken again, but for its first words: those that link the free pieces and that holders of a stale
+//! pointer may read (see [`shelf`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Without it such a use
+//! would go unseen, since to the sanitizer all of it is one allocation that lives for ever.
+//!
+//! Nothing of this exists in other builds; `tests/sanitizers/run address` sets the `cfg`.
+
+use std::ptr::NonNull;
+
+#[cfg(postroom_asan)]
+unsafe extern "C" {
+    fn __asan_poison_memory_region(start: *const u8, bytes: usize);
+    fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
+}
+
+/// A piece of so many bytes has been given back; those from `from` on are not to be touched. Both are multiples of eight.
+#[inline(always)]
+pub(crate) fn given_back(piece: NonNull<u8>, from: usize, bytes: usize) {
+    #[cfg(postroom_asan)]
+    // SAFETY: it marks addresses, and touches nothing.
+    unsafe {
+        __asan_poison_memory_region(piece.as_ptr().wrapping_add(from), bytes - from);
+    }
+    #[cfg(not(postroom_asan))]
+    let _ = (piece, from, bytes);
+}
+
+/// A piece of so many bytes is in use again.
+#[inline(always)]
+pub(crate) fn taken(piece: NonNull<u8>, bytes: usize) {
+    #[cfg(postroom_asan)]
+    // SAFETY: as above.
+    unsafe {
+        __asan_unpoison_memory_region(piece.as_ptr(), bytes);
+    }
+    #[cfg(not(postroom_asan))]
+    let _ = (piece, bytes);
+}
+
+#[cfg(all(test, postroom_asan))]
+mod tests {
+    use crate::mailbox::node_pool;
+    use crate::mem::size_classes;
+    use std::alloc::Layout;
+    use std::process::Command;
+
+    /// What this test does in a program of its own, which the sanitizer ends.
+    const MISUSE: &str = "POSTROOM_POISON_MISUSE";
+
+    fn misuse(of: &str) {
+        let address = if of == "node" {
+            let node = node_pool::empty();
+            let address = node.as_ptr().cast::<u8>();
+            node_pool::recycle(node);
+            address
+        } else {
+            let layout = Layout::new::<[u64; 8]>();
+            let block = size_classes::take(layout);
+            // SAFETY: taken above.
+            unsafe { size_classes::give_back(block, layout) };
+            block
+        };
+        // SAFETY: none; the memory is there for ever, and to read it is what must be seen.
+        let _read = unsafe { address.add(16).read_volatile() };
+    }
+
+    /// Catches: memory that has been given back is read, and the sanitizer does not see it.
+    #[test]
+    fn a_look_at_what_has_been_given_back_is_reported() {
+        if let Ok(of) = std::env::var(MISUSE) {
+            return misuse(&of);
+        }
+        for of in ["node", "block"] {
+            let mut program = Command::new(std::env::current_exe().unwrap());
+            program.args(["--exact", "poison::tests::a_look_at_what_has_been_given_back_is_reported"]);
+            // Its report is to be read here, and is none of the whole run's.
+            program.env("ASAN_OPTIONS", "detect_leaks=0").env(MISUSE, of);
+            let output = program.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && said.contains("use-after-poison"), "{of}: {said}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Memory for what is of any size: processes, and messages that are too large for their nodes.
+//!
+//! Blocks come in five sizes, from shelves of the calling thread; what is larger, or must be aligned to more than a cache
+//! line, comes from the program's allocator. So neither a spawn nor a message allocates in steady state, and a block that
+//! is taken on one thread and given back on another goes home in a batch (79 ns for each with the system's allocator).
+//! Memory of blocks stays at its high-water mark, hence the bound on their size.
+
+use super::arena::permanent;
+use super::magazine::{Depot, Link, Shelf, link};
+use super::poison;
+use std::alloc::{Layout, alloc, handle_alloc_error};
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+
+/// The sizes, each a multiple of its alignment. The first is that of a process with a word of state.
+const SIZES: [usize; 5] = [48, 64, 128, 256, 512];
+/// The alignment of the first size, and of the others.
+const SMALL_ALIGN: usize = 16;
+const ALIGN: usize = 64;
+
+/// How many bytes move between a thread and the program at a time.
+const CHAIN_BYTES: usize = 16 << 10;
+
+static DEPOTS: [Depot; SIZES.len()] = [depot::<48>(), depot::<64>(), depot::<128>(), depot::<256>(), depot::<512>()];
+
+const fn depot<const SIZE: usize>() -> Depot {
+    Depot::new(CHAIN_BYTES / SIZE, slab::<SIZE>, || FAREWELL.try_with(|_| ()).is_ok())
+}
+
+thread_local! {
+    static SHELVES: UnsafeCell<[Shelf; SIZES.len()]> = const { UnsafeCell::new([const { Shelf::EMPTY }; SIZES.len()]) };
+    /// Gives the shelves' blocks to the program when the thread ends. Apart from the shelves, so that these need no
+    /// destructor and stay usable in the destructors of others.
+    static FAREWELL: Farewell = const { Farewell };
+}
+
+struct Farewell;
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        for (class, depot) in DEPOTS.iter().enumerate() {
+            with_shelf(class, |shelf| shelf.leave(depot));
+        }
+    }
+}
+
+#[inline]
+fn with_shelf<R>(class: usize, body: impl FnOnce(&mut Shelf) -> R) -> R {
+    // SAFETY: the shelves are this thread's alone, `with` runs `body` on this thread, and no body here calls out to code
+    // that could come back here.
+    SHELVES.with(|shelves| body(unsafe { &mut (*shelves.get())[class] }))
+}
+
+/// Which of the sizes serves this layout.
+#[inline]
+const fn class_of(layout: Layout) -> Option<usize> {
+    match layout.size() {
+        _ if layout.align() > ALIGN => None,
+        0..=48 if layout.align() <= SMALL_ALIGN => Some(0),
+        0..=64 => Some(1),
+        65..=128 => Some(2),
+        129..=256 => Some(3),
+        257..=512 => Some(4),
+        _ => None,
+    }
+}
+
+/// Memory of that layout.
+#[inline]
+pub(crate) fn take(layout: Layout) -> NonNull<u8> {
+    match class_of(layout) {
+        Some(class) => {
+            let block = with_shelf(class, |shelf| shelf.take(&DEPOTS[class])).cast();
+            poison::taken(block, SIZES[class]);
+            block
+        }
+        None => allocate(layout),
+    }
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// It was taken with this layout, and nobody uses it any more.
+#[inline]
+pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
+    match class_of(layout) {
+        Some(class) => {
+            // Before another thread can take it.
+            poison::given_back(memory, size_of::<Link>(), SIZES[class]);
+            // SAFETY: as the caller promises.
+            with_shelf(class, |shelf| unsafe { shelf.add(&DEPOTS[class], memory.cast()) });
+        }
+        // SAFETY: as the caller promises, and with the layout that it was allocated with.
+        None => unsafe { std::alloc::dealloc(memory.as_ptr(), not_empty(layout)) },
+    }
+}
+
+/// The allocator gives nothing for nothing; a type can be empty and highly aligned.
+fn not_empty(layout: Layout) -> Layout {
+    if layout.size() == 0 { layout_of(layout.align(), layout.align()) } else { layout }
+}
+
+#[cold]
+fn allocate(layout: Layout) -> NonNull<u8> {
+    let layout = not_empty(layout);
+    // SAFETY: not of size zero.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+fn layout_of(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).unwrap_or_else(|_| unreachable!("small, and aligned to a power of two"))
+}
+
+fn slab<const SIZE: usize>(count: usize) -> NonNull<Link> {
+    let memory = permanent(count * SIZE);
+    // SAFETY: just taken, for as many pieces of that size.
+    unsafe { link(memory, count, SIZE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn blocks_of_every_layout_are_distinct_aligned_and_come_back() {
+        for (size, align) in [
+            (0, 1),
+            (0, 256),
+            (1, 1),
+            (48, 16),
+            (40, 32),
+            (64, 8),
+            (65, 64),
+            (200, 16),
+            (512, 64),
+            (513, 8),
+            (100, 128),
+            (1 << 20, 4096),
+        ] {
+            let layout = layout_of(size, align);
+            let taken: Vec<_> = (0..600).map(|_| take(layout)).take(if size > 4096 { 3 } else { 600 }).collect();
+            let distinct: HashSet<_> = taken.iter().collect();
+            assert_eq!(distinct.len(), taken.len());
+            for (number, block) in taken.iter().enumerate() {
+                assert_eq!(block.addr().get() % align, 0);
+                // SAFETY: taken with room for `size` bytes.
+                unsafe { block.write_bytes(number as u8, size) };
+            }
+            for (number, block) in taken.iter().enumerate().filter(|_| size > 0) {
+                // SAFETY: just written.
+                assert_eq!(unsafe { block.add(size - 1).read() }, number as u8);
+            }
+            // SAFETY: taken above, and not used any more.
+            taken.into_iter().for_each(|block| unsafe { give_back(block, layout) });
+        }
+    }
+
+    #[test]
+    fn blocks_given_back_on_another_thread_serve_again() {
+        struct Taken(Vec<NonNull<u8>>);
+        // SAFETY: blocks belong to whoever has taken them.
+        unsafe impl Send for Taken {}
+        let layout = layout_of(300, 8);
+        let come_back = |count: usize| {
+            let taken = Taken((0..count).map(|_| take(layout)).collect());
+            let given: HashSet<_> = taken.0.iter().map(|block| block.addr()).collect();
+            let giver = std::thread::spawn(move || {
+                let taken = taken;
+                // SAFETY: taken above, and not used any more.
+                taken.0.into_iter().for_each(|block| unsafe { give_back(block, layout) });
+            });
+            giver.join().unwrap();
+            (0..2_000).map(|_| take(layout)).filter(|block| given.contains(&block.addr())).count()
+        };
+        // Fewer than a chain too: what a thread that takes none gives back must not stay with it. Other tests take blocks
+        // of this size at the same time, and may be the first to get a chain; but not each time.
+        for count in [10, 1_000] {
+            assert!((0..50).any(|_| come_back(count) > count * 9 / 10), "of {count} too few came back");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The names of a host: texts, each of which belongs to one process at most, and addresses that go by them.
+//!
+//! A name belongs to its holder for as long as that one lives. From the moment that the holder's PID takes no messages any
+//! more, another process can have the name; that none is left behind is the care of [`memberships`](crate::links::registrations).
+//!
+//! An address that goes by a name is a pointer, of which there is one for each name that one was asked for. It serves as long
+//! as the name is held, whoever holds it. An address is `Copy`, so nobody can know when the last copy of it is gone; and a
+//! name that nobody holds may be held again in a moment, or never. So of pointers whose names are free, the [`FREE`] that
+//! have been so for the shortest time are kept, and the others are retired: what a program that asks for ever new names can
+//! hold on to is bounded, and an address outlives the gap between two holders unless that many others fall free meanwhile.
+//! Rejected: to keep all (a leak), to retire with the holder (no address would outlive a restart), a time to wait (a timer
+//! for each holder's end, and nobody knows how long a restart backs off).
+
+use super::name::Name;
+use crate::call::package::{Package, Refused};
+use crate::errors::{NameError, SendFailure};
+use crate::exit::ExitReason;
+use crate::links::registrations::{MEMBERSHIPS, Seat, Society};
+use crate::pid::Pid;
+use crate::routing::alias::{Behind, Pointer, lives};
+use crate::slots::ProcessKind;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
+use std::collections::{BTreeMap, HashMap};
+
+/// How many parts the table has. A guess: more than threads that look names up while others change some.
+const SHARDS: usize = 16;
+
+/// How many pointers are kept whose names are free. A guess: more than a tree of supervisors restarts at a time.
+const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
+
+/// See the module.
+pub(crate) struct Names {
+    /// The number of the host.
+    host: u16,
+    shards: [RwLock<Shard>; SHARDS],
+    /// The names that have a pointer and no holder, the longest free first. Locked inside of a shard's lock.
+    free: Mutex<BTreeMap<u64, Name>>,
+    /// Numbers those that fall free.
+    fallen: AtomicU64,
+}
+
+type Shard = HashMap<Name, Entry>;
+
+/// What is kept of a name: one of the two, or both.
+#[derive(Default)]
+struct Entry {
+    holding: Option<Holding>,
+    pointed: Option<Pointed>,
+}
+
+/// That a process holds the name.
+struct Holding {
+    holder: Pid,
+    seat: Seat,
+}
+
+/// That there is an address that goes by the name.
+struct Pointed {
+    pointer: Pointer,
+    /// Its number among the free.
+    free: Option<u64>,
+}
+
+/// One name, as its holder's membership.
+struct Held {
+    names: &'static Names,
+    name: Name,
+}
+
+/// One name, as what is behind an address.
+struct ByName {
+    names: &'static Names,
+    name: Name,
+}
+
+impl Society for Held {
+    fn ended(&self, pid: Pid, _reason: &ExitReason) {
+        let mut shard = self.names.write(self.name.text());
+        // It may have gone to another meanwhile.
+        let retired = match shard.get_mut(&self.name) {
+            Some(entry) if entry.holder() == Some(pid) => {
+                entry.holding = None;
+                self.names.fall_free(&mut shard, &self.name)
+            }
+            _ => None,
+        };
+        drop(shard);
+        self.names.retire(retired);
+    }
+
+    fn directory(&self) -> usize {
+        std::ptr::from_ref(self.names).addr()
+    }
+
+    fn name(&self) -> Option<Arc<str>> {
+        Some(self.name.text().clone())
+    }
+}
+
+impl Behind for ByName {
+    fn now(&self) -> Option<Pid> {
+        self.names.whereis(self.name.text())
+    }
+
+    fn take(&self, package: Package) -> Result<(), Refused> {
+        Err(Refused { package, reason: SendFailure::UnknownName })
+    }
+
+    fn life(&self) -> Option<Pid> {
+        self.now()
+    }
+
+    fn kind(&self) -> Option<&'static ProcessKind> {
+        None
+    }
+
+    fn owner(&self) -> u16 {
+        self.names.host
+    }
+}
+
+impl Entry {
+    fn holder(&self) -> Option<Pid> {
+        self.holding.as_ref().map(|holding| holding.holder)
+    }
+}
+
+impl Names {
+    /// None, of the host of that number.
+    pub(crate) fn of(host: u16) -> Self {
+        Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
+    }
+
+    /// The part of the table that `name` is in. By its last bytes, in which names that are made from numbers differ: a hash
+    /// for this alone would make a look-up half as dear again.
+    fn shard(&self, name: &str) -> &RwLock<Shard> {
+        /// The golden ratio, as a fraction of 2^64: spreads neighbours over the upper bits.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let last = name.as_bytes().iter().rev().take(8).fold(0_u64, |bytes, byte| bytes << 8 | u64::from(*byte));
+        &self.shards[(last.wrapping_mul(SPREAD) >> 60) as usize % SHARDS]
+    }
+
+    fn read(&self, name: &str) -> RwLockReadGuard<'_, Shard> {
+        self.shard(name).read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, name: &str) -> RwLockWriteGuard<'_, Shard> {
+        self.shard(name).write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives `name` to `pid`, unless another process has it that lives.
+    pub(crate) fn register(&'static self, name: &Name, pid: Pid) -> Result<(), NameError> {
+        let gone = || NameError::Gone { name: name.text().to_string(), pid };
+        let mut shard = self.write(name.text());
+        match shard.get(name).and_then(Entry::holder) {
+            Some(holder) if holder == pid => return if lives(pid) { Ok(()) } else { Err(gone()) },
+            Some(holder) if lives(holder) => {
+                return Err(NameError::Taken { name: name.text().to_string(), holder });
+            }
+            _ => {}
+        }
+        let held = Arc::new(Held { names: self, name: name.clone() });
+        let seat = MEMBERSHIPS.add(pid, held, lives).ok_or_else(gone)?;
+        let entry = shard.entry(name.clone()).or_default();
+        entry.holding = Some(Holding { holder: pid, seat });
+        if let Some(number) = entry.pointed.as_mut().and_then(|pointed| pointed.free.take()) {
+            lock(&self.free).remove(&number);
+        }
+        Ok(())
+    }
+
+    /// Takes `name` from its holder, who is given.
+    pub(crate) fn unregister(&self, name: &str) -> Option<Pid> {
+        let mut shard = self.write(name);
+        let (key, _) = shard.get_key_value(name)?;
+        let key = key.clone();
+        let Holding { holder, seat } = shard.get_mut(name)?.holding.take()?;
+        MEMBERSHIPS.remove(holder, &seat);
+        let retired = self.fall_free(&mut shard, &key);
+        drop(shard);
+        self.retire(retired);
+        lives(holder).then_some(holder)
+    }
+
+    /// Who has `name`, and lives.
+    pub(crate) fn whereis(&self, name: &str) -> Option<Pid> {
+        let holder = self.read(name).get(name)?.holder()?;
+        lives(holder).then_some(holder)
+    }
+
+    /// A PID that points on to whoever has `name`.
+    pub(crate) fn pointer(&'static self, name: &Name) -> Pid {
+        let mut shard = self.write(name.text());
+        let entry = shard.entry(name.clone()).or_default();
+        if let Some(pointed) = &entry.pointed {
+            return pointed.pointer.pid();
+        }
+        let pointer = Pointer::new(Arc::new(ByName { names: self, name: name.clone() }));
+        let pid = pointer.pid();
+        entry.pointed = Some(Pointed { pointer, free: None });
+        let retired = if entry.holding.is_none() { self.fall_free(&mut shard, name) } else { None };
+        drop(shard);
+        self.retire(retired);
+        pid
+    }
+
+    /// Nobody holds `name` any more. Gives another that has been free for too long.
+    fn fall_free(&self, shard: &mut Shard, name: &Name) -> Option<(u64, Name)> {
+        let entry = shard.get_mut(name)?;
+        let Some(pointed) = &mut entry.pointed else {
+            shard.remove(name);
+            return None;
+        };
+        let number = self.fallen.fetch_add(1, Ordering::Relaxed);
+        pointed.free = Some(number);
+        let mut free = lock(&self.free);
+        free.insert(number, name.clone());
+        if free.len() > FREE { free.pop_first() } else { None }
+    }
+
+    /// Retires the pointer of a name, if it is free under that number still: since the name was taken from the list of the
+    /// free a process may have got it, and may have lost it again. A model is in `tests/models`.
+    fn retire(&self, free: Option<(u64, Name)>) {
+        let Some((number, name)) = free else { return };
+        let mut shard = self.write(name.text());
+        let is_free = |entry: &Entry| entry.pointed.as_ref().is_some_and(|pointed| pointed.free == Some(number));
+        let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
+        drop(shard);
+        // Without the lock: names that were given to the pointer are free now.
+        drop(entry);
+    }
+
+    /// How many names are held, and of how many there is an address.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let mut counts = (0, 0);
+        for shard in &self.shards {
+            for entry in shard.read().unwrap_or_else(PoisonError::into_inner).values() {
+                counts.0 += usize::from(entry.holding.is_some());
+                counts.1 += usize::from(entry.pointed.is_some());
+            }
+        }
+        counts
+    }
+
+    /// Takes all names from their holders, and retires all addresses.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let entries = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
+            for entry in entries.values() {
+                if let Some(Holding { holder, seat }) = &entry.holding {
+                    MEMBERSHIPS.remove(*holder, seat);
+                }
+            }
+            // Without the lock, as in `retire`.
+            drop(entries);
+        }
+        lock(&self.free).clear();
+    }
+}

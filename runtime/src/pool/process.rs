@@ -1,0 +1,192 @@
+//! The process that keeps a pool: it starts the members, hears of their ends, and is what the life of the pool's PID means.
+
+use super::plan::{Action, Unstarted};
+use super::router::{Front, Key, Note};
+use crate::actor::send::links::monitor_newborn;
+use crate::api::child_spawn::ChildSpawn;
+use crate::api::runtime::Host;
+use crate::call::dead_letter::{DeadLetterReason, Internal};
+use crate::errors::{CallError, InitError, ProcessError, SpawnError};
+use crate::exit::{ExitReason, Signal};
+use crate::pid::Pid;
+use crate::process::output::Status;
+use crate::process::{Event, Events, InitContext, Process, StepOutput};
+use crate::routing::alias::Pointer;
+use crate::sync::{Arc, Mutex, lock};
+use crate::util::panics::{Shown, Site, contain};
+use std::collections::HashMap;
+
+/// How its user makes a member.
+pub(crate) type Factory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
+
+/// See the module.
+pub(crate) struct Keeper<K: Key> {
+    front: Arc<Front<K>>,
+    /// Dropped when the pool is over: from then on its PID answers to nothing.
+    pointer: Option<Pointer>,
+    host: Host,
+    factory: Factory<K>,
+    /// Why the first members could not be started, for whoever starts the pool.
+    error: Arc<Mutex<Option<SpawnError>>>,
+    /// Members whose PIDs point on, by those of the processes that answer for them.
+    aliases: HashMap<Pid, Pid>,
+    /// Why the pool ends, if it does not just drain.
+    reason: ExitReason,
+}
+
+impl<K: Key> Keeper<K> {
+    pub(crate) fn new(
+        front: Arc<Front<K>>,
+        pointer: Pointer,
+        host: Host,
+        factory: Factory<K>,
+        error: Arc<Mutex<Option<SpawnError>>>,
+    ) -> Self {
+        Self {
+            front,
+            pointer: Some(pointer),
+            host,
+            factory,
+            error,
+            aliases: HashMap::new(),
+            reason: ExitReason::Normal,
+        }
+    }
+
+    fn start(&mut self, key: &K) -> Result<(), SpawnError> {
+        let Self { factory, host, .. } = self;
+        let started = contain(Site::MemberStart, || factory(ChildSpawn::bound(*host), key));
+        let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
+        match started {
+            Ok(pid) => {
+                // Its user may have spawned it by another door. Outside of a process there is no keeper.
+                if let Ok(named) = monitor_newborn(pid)
+                    && named != pid
+                {
+                    self.aliases.insert(named, pid);
+                }
+                self.front.count(|totals| totals.started += 1);
+                self.front.saw(pid);
+                self.front.tell(|plan, now| plan.started(now, key, pid));
+                Ok(())
+            }
+            Err(error) => {
+                let why = match &error {
+                    SpawnError::Shutdown => Unstarted::NoRoom(ExitReason::Shutdown),
+                    SpawnError::Limit { .. } | SpawnError::Slots => {
+                        Unstarted::NoRoom(ExitReason::error(error.to_string()))
+                    }
+                    _ => Unstarted::Failed(ExitReason::error(error.to_string())),
+                };
+                self.front.tell(|plan, now| plan.unstarted(now, key, &why));
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the pool without its backlog.
+    fn cancel(&mut self, reason: ExitReason) {
+        self.abandon(&reason);
+        for member in self.front.look(|plan, _| plan.all()) {
+            // The pool itself has ended when its members have: a successor would find their names and files taken.
+            match reason {
+                ExitReason::Killed => member.kill(),
+                _ => member.cancel(reason.clone()),
+            };
+        }
+        self.reason = reason;
+    }
+
+    /// What waits is dead letters.
+    fn abandon(&self, reason: &ExitReason) {
+        for package in self.front.tell(|plan, now| plan.abandon(now, reason.clone())) {
+            self.front.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
+        }
+    }
+
+    /// The pool's address, for logs.
+    fn pool(&self) -> Option<impl tracing::Value + use<K>> {
+        self.pointer.as_ref().map(|pointer| tracing::field::display(pointer.pid()))
+    }
+}
+
+impl<K: Key> Process for Keeper<K> {
+    fn init(&mut self, ctx: &mut InitContext<'_>, _: &str, _: crate::Payloads) -> Result<(), InitError> {
+        if let Some(pid) = ctx.pid() {
+            let _first = self.front.keeper.set(pid);
+        }
+        let first = self.front.look(|plan, _| {
+            plan.open();
+            std::iter::from_fn(|| plan.action()).collect::<Vec<_>>()
+        });
+        for action in first {
+            if let Action::Start(key) = action
+                && let Err(error) = self.start(&key)
+            {
+                let text = error.to_string();
+                *lock(&self.error) = Some(error);
+                return Err(InitError::failed(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        events.hold_stop();
+        while let Some(event) = events.next() {
+            match event {
+                Event::Message(package) => {
+                    match package.take::<Internal>().map(|Internal(note)| note.take::<Note<K>>()) {
+                        Ok(Ok(Note::Start(key))) if !self.front.look(|plan, _| plan.wants(&key)) => {
+                            self.front.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
+                        }
+                        Ok(Ok(Note::Start(key))) => {
+                            // A failure has been told to those that wait for the member.
+                            if let Err(error) = self.start(&key) {
+                                let (pool, error) = (self.pool(), Shown(&error));
+                                crate::util::log::warn!(pool, %error, "a member of a pool could not be started");
+                            }
+                        }
+                        Ok(Ok(Note::GaveUp(reason))) => {
+                            let (pool, shown) = (self.pool(), Shown(&reason));
+                            crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too often: it gives up");
+                            self.reason = reason;
+                        }
+                        Ok(Ok(Note::Over)) => out.set(Status::Ended(self.reason.clone(), None)),
+                        Ok(Err(_)) => {}
+                        // Sent to the keeper's own PID: it understands nothing.
+                        Err(package) => drop(package),
+                    }
+                }
+                Event::Signal(Signal::Down(down)) => {
+                    let member = self.aliases.remove(&down.pid).unwrap_or(down.pid);
+                    if self.front.tell(|plan, now| plan.down(now, member, &down.reason)) {
+                        let (pool, reason) = (self.pool(), Shown(&down.reason));
+                        crate::util::log::warn!(pool, %member, %reason, "a member of a pool failed");
+                    }
+                }
+                Event::Signal(Signal::Cancel(cancel)) => match cancel.reason {
+                    ExitReason::Normal => self.front.tell(|plan, now| plan.drain(now)),
+                    reason => self.cancel(reason),
+                },
+                Event::Signal(_) | Event::Completed { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn handles_cancel(&self) -> bool {
+        true
+    }
+
+    fn close(&mut self) {
+        drop(self.pointer.take());
+        // Killed at the deadline of a shutdown, or over. The thread that ends a process knows why, and so do those whose calls it drops.
+        let (left, members) = self.front.close();
+        // Those that it owns are told by their bond; a member that was spawned by another door is not.
+        for member in members {
+            member.cancel(ExitReason::Shutdown);
+        }
+        drop(left);
+    }
+}

@@ -1,0 +1,386 @@
+//! What those who send to a pool meet: its plan, under a lock, and whoever carries out what the plan says.
+//!
+//! Who may touch what: the plan is changed under the lock, by whoever sends, answers, or keeps the time. What it says is
+//! carried out without the lock, since that runs other code (a message that is refused may be a dead letter, whose hook is
+//! its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what others add. So two
+//! messages of one sender for one member stay in order, and an answer that comes while the pool acts deadlocks nobody.
+
+use super::completion::{Handed, Hears};
+use super::plan::{Action, Member, Plan, Refusal, Waiting};
+use super::route::{Route, Routes};
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
+use crate::call::package::{Package, Refused};
+use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::host::Host;
+use crate::engine::host::backlog::Backlog;
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
+use crate::errors::{CallError, SendFailure};
+use crate::exit::ExitReason;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::routing::alias::Behind;
+use crate::routing::router::{deliver, send};
+use crate::slots::ProcessKind;
+use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
+use crate::util::oneshot::Oneshot;
+use crate::util::panics::{Site, contain};
+use std::hash::Hash;
+use std::sync::Weak;
+
+/// What tells the lanes of a pool apart.
+pub(crate) trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
+
+impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
+
+/// What a pool's keeper is told to do.
+pub(crate) enum Note<K> {
+    /// Start a member for the lane.
+    Start(K),
+    /// Members fail too often: this is what the pool ends of.
+    GaveUp(ExitReason),
+    /// The pool is over.
+    Over,
+}
+
+/// See the module.
+pub(crate) struct Front<K: Key> {
+    state: Mutex<State<K>>,
+    routes: Routes<K>,
+    host: &'static Host,
+    /// The process that keeps the pool, when it has started.
+    pub(crate) keeper: OnceLock<Pid>,
+    /// The type that addresses of the pool are checked by.
+    pub(crate) kind: OnceLock<&'static ProcessKind>,
+    itself: Weak<Self>,
+}
+
+struct State<K> {
+    plan: Plan<K, Package>,
+    /// Whether a thread carries out what the plan says.
+    acting: bool,
+    /// The timer that is set.
+    alarm: Option<(Moment, TimerKey)>,
+    totals: Totals,
+    /// The latest time that the plan has been told. Each thread has a notion of its own of what time it is about, and a plan for
+    /// which time went backwards would wait for what is over.
+    latest: Option<Moment>,
+    /// Those that wait until the pool may have room.
+    rooms: Vec<Arc<Oneshot<()>>>,
+}
+
+impl<K> State<K> {
+    /// That time, or the latest that the plan has been told.
+    fn no_earlier(&mut self, now: Moment) -> Moment {
+        *self.latest.insert(self.latest.map_or(now, |latest| latest.max(now)))
+    }
+}
+
+/// What a pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    pub(crate) expired: u64,
+    pub(crate) started: u64,
+}
+
+impl<K: Key> Front<K> {
+    pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
+        let state =
+            State { plan, acting: false, alarm: None, totals: Totals::default(), latest: None, rooms: Vec::new() };
+        let front = Arc::new_cyclic(|itself| Self {
+            state: Mutex::new(state),
+            routes,
+            host,
+            keeper: OnceLock::new(),
+            kind: OnceLock::new(),
+            itself: itself.clone(),
+        });
+        host.backlogs.add(front.itself.clone());
+        front
+    }
+
+    /// Tells the plan something, and carries out what it says.
+    pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Plan<K, Package>, Moment) -> R) -> R {
+        let mut state = lock(&self.state);
+        let now = state.no_earlier(self.now());
+        let told = what(&mut state.plan, now);
+        self.act(state);
+        told
+    }
+
+    /// The pool is over: nobody carries out what the plan says. Gives what waited, and the members that have not ended.
+    pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
+        let mut state = lock(&self.state);
+        let now = state.no_earlier(self.now());
+        let left = state.plan.abandon(now, ExitReason::Gone);
+        state.plan.close();
+        if let Some((_, key)) = state.alarm.take() {
+            self.host.forget(key);
+        }
+        let (members, rooms) = (state.plan.all(), std::mem::take(&mut state.rooms));
+        drop(state);
+        rooms.into_iter().for_each(|room| _ = room.put(()));
+        (left, members)
+    }
+
+    /// Looks at the plan.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Plan<K, Package>, Totals) -> R) -> R {
+        let mut state = lock(&self.state);
+        let totals = state.totals;
+        look(&mut state.plan, totals)
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Totals)) {
+        count(&mut lock(&self.state).totals);
+    }
+
+    fn now(&self) -> Moment {
+        match self.host.told() {
+            // Often asked, and need not be exact; but not by the time of another host that this thread goes by.
+            None if !is_told() => Moment::about_now(),
+            told => Moment::now_by(told),
+        }
+    }
+
+    /// A member has started: it is the first thing to be known of its type, unless that was known beforehand.
+    pub(crate) fn saw(&self, member: Pid) {
+        if self.kind.get().is_none()
+            && let Some(kind) = crate::routing::alias::kind(member)
+        {
+            let _first = self.kind.set(kind);
+        }
+    }
+
+    /// Carries out what the plan says, unless another thread is at it.
+    fn act<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) {
+        // Also where another thread acts, which may take its time.
+        self.set_alarm(&mut state);
+        if std::mem::replace(&mut state.acting, true) {
+            return;
+        }
+        while let Some(action) = state.plan.action() {
+            if matches!(action, Action::Expire(_)) {
+                state.totals.expired += 1;
+            }
+            drop(state);
+            if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
+                crate::util::log::error!(%panic, "what a pool did panicked");
+            }
+            state = lock(&self.state);
+        }
+        self.set_alarm(&mut state);
+        state.acting = false;
+        let rooms = if state.plan.take_freed() { std::mem::take(&mut state.rooms) } else { Vec::new() };
+        drop(state);
+        rooms.into_iter().for_each(|room| _ = room.put(()));
+    }
+
+    fn carry_out(&self, action: Action<K, Package>) {
+        match action {
+            Action::Give(member, waiting) => self.give(member, waiting),
+            Action::Copy(member, package) => {
+                let (to, payload, caller) = package.into_parts();
+                if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
+                    let (_, payload, caller) = refused.package.into_parts();
+                    let reason = match refused.reason {
+                        SendFailure::Full(_) => DeadLetterReason::Overflow,
+                        _ => DeadLetterReason::Ended,
+                    };
+                    self.fail(Package::from_parts(to, payload, caller), reason, refused.reason.into());
+                }
+            }
+            Action::Start(key) => self.note(Note::Start(key)),
+            Action::GiveUp(reason) => self.note(Note::GaveUp(reason)),
+            Action::Over => self.note(Note::Over),
+            Action::Stop(member) => {
+                member.stop();
+            }
+            Action::Cancel(member) => {
+                member.cancel(ExitReason::Shutdown);
+            }
+            Action::Kill(member) => {
+                member.kill();
+            }
+            Action::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
+            Action::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),
+        }
+    }
+
+    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told.
+    fn note(&self, note: Note<K>) {
+        if let Some(keeper) = self.keeper.get() {
+            let _ended = send(*keeper, Internal(Payload::new(note)));
+        }
+    }
+
+    /// Gives a message to a member, with someone who hears when it has been handled.
+    fn give(&self, member: Member, waiting: Waiting<K, Package>) {
+        let Some(itself) = self.itself.upgrade() else { return };
+        let (package, waiting) = waiting.split();
+        let (to, payload, caller) = package.into_parts();
+        let (handed, caller) = Handed::new(itself, member.number, caller);
+        // Whoever sent to the pool, or answers, is not held for the member.
+        let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
+        // It has ended, and its end will be told, or others have filled its mailbox; the message waits for another.
+        let (_, payload, _unheard) = refused.package.into_parts();
+        let package = Package::from_parts(to, payload, handed.take_back());
+        let lives = matches!(refused.reason, SendFailure::Full(_));
+        self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
+    }
+
+    /// Has the plan told when it has something to do by then.
+    fn set_alarm(&self, state: &mut State<K>) {
+        let Some(due) = state.plan.due() else { return };
+        if let Some((set, key)) = state.alarm {
+            if set <= due {
+                return;
+            }
+            self.host.forget(key);
+        }
+        let itself = self.itself.clone();
+        let ring = move || {
+            if let Some(front) = itself.upgrade() {
+                front.ring(due);
+            }
+        };
+        // Without a key the host is down, and nobody keeps the time.
+        state.alarm = self.host.later(due, Box::new(ring)).map(|key| (due, key));
+    }
+
+    fn ring(&self, due: Moment) {
+        let mut state = lock(&self.state);
+        // While this one was on its way here, another may have been set in its place.
+        if state.alarm.is_some_and(|(_, key)| !self.host.is_pending(key)) {
+            state.alarm = None;
+        }
+        let now = state.no_earlier(self.now().max(due));
+        state.plan.tick(now);
+        self.act(state);
+    }
+
+    /// Tells the hook for dead letters, and whoever waits for an answer.
+    pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
+        let (to, message, caller) = package.into_parts();
+        self.host.dead_letter(DeadLetter { to, message, reason });
+        // After the letter: a caller that is told finds it counted.
+        if let Some(caller) = caller {
+            caller.fail(error);
+        }
+    }
+}
+
+impl<K: Key> Backlog for Front<K> {
+    fn is_empty(&self) -> bool {
+        let state = lock(&self.state);
+        // A thread that acts may have one in hand.
+        !state.acting && state.plan.standing().waiting == 0
+    }
+}
+
+impl<K: Key> Hears for Front<K> {
+    fn handled(&self, member: u64) {
+        self.tell(|plan, now| plan.done(now, member));
+    }
+}
+
+impl<K: Key> Behind for Front<K> {
+    /// Never one process at a time: what is sent waits for the next that has room.
+    fn now(&self) -> Option<Pid> {
+        None
+    }
+
+    fn take(&self, package: Package) -> Result<(), Refused> {
+        let (to, mut payload, caller) = package.into_parts();
+        let route = self.routes.of(&mut payload);
+        let package = Package::from_parts(to, payload, caller);
+        let refused = match route {
+            Route::Lane(key) => self.arrive(key, package),
+            Route::All(copy) => self.spread(package, copy),
+            Route::None => {
+                self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
+                return Ok(());
+            }
+        };
+        refused.map_err(|(package, refusal)| {
+            let reason = match refusal {
+                Refusal::Full => SendFailure::Full(to),
+                Refusal::Draining => SendFailure::Gone(to),
+            };
+            Refused { package, reason }
+        })
+    }
+
+    fn life(&self) -> Option<Pid> {
+        self.keeper.get().copied()
+    }
+
+    fn kind(&self) -> Option<&'static ProcessKind> {
+        self.kind.get().copied()
+    }
+
+    fn owner(&self) -> u16 {
+        self.host.config.number
+    }
+
+    fn room(&self) -> Option<Arc<Oneshot<()>>> {
+        let mut state = lock(&self.state);
+        if state.plan.has_room() {
+            return None;
+        }
+        let room = Arc::new(Oneshot::new());
+        state.rooms.retain(|room| !room.is_abandoned());
+        state.rooms.push(room.clone());
+        Some(room)
+    }
+}
+
+impl<K: Key> Front<K> {
+    fn arrive(&self, key: K, package: Package) -> Result<(), (Package, Refusal)> {
+        let mut state = lock(&self.state);
+        let now = state.no_earlier(self.now());
+        let arrived = state.plan.arrive(now, key, package);
+        match arrived {
+            Ok(()) => state.totals.accepted += 1,
+            Err(_) => state.totals.refused += 1,
+        }
+        self.act(state);
+        arrived
+    }
+
+    /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told what was
+    /// sent, and a call fails.
+    fn spread(&self, package: Package, copy: fn(&mut Payload) -> Option<Payload>) -> Result<(), (Package, Refusal)> {
+        let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
+        if draining {
+            self.count(|totals| totals.refused += 1);
+            return Err((package, Refusal::Draining));
+        }
+        let (to, mut payload, caller) = package.into_parts();
+        // Copied without the lock: that is its user's code.
+        let mut copied = || members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
+        let copies: Result<Vec<_>, _> = contain(Site::PoolCopy, &mut copied);
+        let package = Package::from_parts(to, payload, caller);
+        let copies = match copies {
+            Ok(copies) => copies,
+            Err(panic) => {
+                // Nobody gets it, rather than some.
+                crate::util::log::error!(%panic, "a pool's message panicked in being copied for its members");
+                self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
+                return Ok(());
+            }
+        };
+        self.count(|totals| totals.accepted += 1);
+        match members.first() {
+            Some(first) => self.tell(|plan, _| {
+                plan.spread(*first, package);
+                copies.into_iter().for_each(|(member, copy)| plan.spread(member, Package::from_parts(to, copy, None)));
+            }),
+            None if package.has_caller() => {
+                self.fail(package, DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone));
+            }
+            None => drop(package.into_parts()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,326 @@
+//! Who is in which room, and who watches.
+//!
+//! All that happens in a room happens under the lock of its part of the table, events for watchers included: they are in the
+//! watchers' mailboxes, in the order of what happened, before anything else happens in the room. So a watcher that has come
+//! with a list of the members hears of each change since, and of none before. Only waking the watchers waits until the lock
+//! is free, since what wakes may be somebody's own code; and so
+//! does holding the process that floods a watcher. No event is refused for a full mailbox: that would be a gap.
+//!
+//! Everything is by PID, in the order of PIDs, so that the same program does the same each time.
+
+use super::group_event::GroupEvent;
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
+use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::errors::{BadName, JoinError, SendFailure};
+use crate::exit::ExitReason;
+use crate::links::registrations::{MEMBERSHIPS, Seat, Society};
+use crate::mailbox::payload::Payload;
+use crate::names::name::Name;
+use crate::pid::Pid;
+use crate::routing::alias::lives;
+use crate::slots::{Slot, TABLE, Token};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use std::any::TypeId;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+
+/// How many parts the table has. A guess: more than threads that are in rooms at the same time.
+const SHARDS: usize = 64;
+
+/// What a room is found by: a name, a type, or both.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) event: Option<TypeId>,
+    pub(crate) name: Option<Name>,
+}
+
+/// The rooms of a host.
+pub(crate) struct Rooms {
+    hasher: RandomState,
+    shards: [Mutex<HashMap<Key, Room>>; SHARDS],
+}
+
+struct Room {
+    people: BTreeMap<Pid, Person>,
+    watchers: BTreeSet<Pid>,
+    /// The room, as a membership of those who are in it.
+    society: Arc<dyn Society>,
+    /// The members, if they have been asked for since the last change.
+    list: Option<Arc<[Pid]>>,
+}
+
+/// Who is in a room: as a member, as a watcher, or both.
+struct Person {
+    /// How often it has joined without leaving.
+    joins: u32,
+    seat: Seat,
+}
+
+/// A room, as a membership.
+struct Place {
+    rooms: &'static Rooms,
+    key: Key,
+}
+
+/// What is to be done when the lock is free, having told the watchers.
+#[derive(Default)]
+#[must_use = "the tokens of processes"]
+struct Told {
+    woken: Vec<Token>,
+    /// Those whose mailboxes may be too full.
+    crowded: Vec<&'static Slot>,
+}
+
+impl Told {
+    /// Wakes the watchers.
+    fn wake(self) {
+        self.woken.into_iter().for_each(Token::wake);
+    }
+
+    /// Wakes the watchers; the calling process answers for what it has sent to those that cannot keep up.
+    fn wake_and_wait(self) {
+        self.woken.into_iter().for_each(Token::wake);
+        self.crowded.into_iter().for_each(Slot::crowded);
+    }
+}
+
+/// How many there are of what in a host's rooms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) rooms: usize,
+    pub(crate) members: usize,
+    pub(crate) watchers: usize,
+}
+
+impl Society for Place {
+    fn ended(&self, pid: Pid, reason: &ExitReason) {
+        self.rooms.lose(&self.key, pid, reason);
+    }
+
+    fn directory(&self) -> usize {
+        std::ptr::from_ref(self.rooms).addr()
+    }
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+}
+
+impl Rooms {
+    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Room>> {
+        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+    }
+
+    /// Changes a room that is there, and clears it away if nobody is in it then.
+    fn change<R>(&self, key: &Key, change: impl FnOnce(&mut Room, &mut Told) -> R) -> Option<(R, Told)> {
+        let mut shard = self.shard(key);
+        let mut told = Told::default();
+        let room = shard.get_mut(key)?;
+        let result = change(room, &mut told);
+        if room.people.is_empty() {
+            shard.remove(key);
+        }
+        drop(shard);
+        Some((result, told))
+    }
+
+    /// Brings `pid` into the room, which is made if it is not there, and changes it.
+    fn come<R>(
+        &'static self,
+        key: &Key,
+        pid: Pid,
+        change: impl FnOnce(&mut Room, &mut Told) -> R,
+    ) -> Result<R, JoinError> {
+        let mut shard = self.shard(key);
+        let room = shard.entry(key.clone()).or_insert_with(|| Room::new(Place { rooms: self, key: key.clone() }));
+        let mut told = Told::default();
+        let result = room.take_in(pid).map(|()| change(room, &mut told));
+        if room.people.is_empty() {
+            shard.remove(key);
+        }
+        drop(shard);
+        told.wake_and_wait();
+        result
+    }
+
+    /// `pid` is a member once more. Gives whether it was none before.
+    pub(crate) fn join(&'static self, key: &Key, pid: Pid) -> Result<bool, JoinError> {
+        self.come(key, pid, |room, told| {
+            let Some(person) = room.people.get_mut(&pid) else { return false };
+            person.joins = person.joins.saturating_add(1);
+            let is_new = person.joins == 1;
+            if is_new {
+                room.changed(told, |group| GroupEvent::Joined { group, pid }, key);
+            }
+            is_new
+        })
+    }
+
+    /// `pid` is a member, however often this is said. Gives whether it was none before.
+    pub(crate) fn join_once(&'static self, key: &Key, pid: Pid) -> Result<bool, JoinError> {
+        self.come(key, pid, |room, _| {
+            let Some(person) = room.people.get_mut(&pid) else { return false };
+            room.list = None;
+            std::mem::replace(&mut person.joins, 1) == 0
+        })
+    }
+
+    /// `pid` has left as often as it is said. Gives whether it was a member.
+    pub(crate) fn leave(&self, key: &Key, pid: Pid) -> bool {
+        let left = self.change(key, |room, told| {
+            let Some(person) = room.people.get_mut(&pid).filter(|person| person.joins > 0) else { return false };
+            person.joins -= 1;
+            if person.joins == 0 {
+                room.let_go(pid);
+                room.changed(told, |group| GroupEvent::Left { group, pid, reason: None }, key);
+            }
+            true
+        });
+        left.is_some_and(|(left, told)| {
+            told.wake_and_wait();
+            left
+        })
+    }
+
+    /// `watcher` hears of each change from here on. Gives the members.
+    pub(crate) fn watch(&'static self, key: &Key, watcher: Pid) -> Result<Arc<[Pid]>, JoinError> {
+        self.come(key, watcher, |room, _| {
+            room.watchers.insert(watcher);
+            room.members()
+        })
+    }
+
+    /// `watcher` hears of no change any more. Gives whether it did.
+    pub(crate) fn unwatch(&self, key: &Key, watcher: Pid) -> bool {
+        let watched = self.change(key, |room, _| {
+            let watched = room.watchers.remove(&watcher);
+            room.let_go(watcher);
+            watched
+        });
+        watched.is_some_and(|(watched, _)| watched)
+    }
+
+    /// `pid` has ended.
+    fn lose(&self, key: &Key, pid: Pid, reason: &ExitReason) {
+        let lost = self.change(key, |room, told| {
+            room.watchers.remove(&pid);
+            if room.people.remove(&pid).is_some_and(|person| person.joins > 0) {
+                room.changed(told, |group| GroupEvent::Left { group, pid, reason: Some(reason.clone()) }, key);
+            }
+        });
+        // Whoever ends waits for nobody.
+        if let Some((_, told)) = lost {
+            told.wake();
+        }
+    }
+
+    /// The members, in the order of their PIDs.
+    pub(crate) fn members(&self, key: &Key) -> Arc<[Pid]> {
+        self.shard(key).get_mut(key).map(Room::members).unwrap_or_default()
+    }
+
+    /// Whether `pid` is a member.
+    pub(crate) fn contains(&self, key: &Key, pid: Pid) -> bool {
+        self.shard(key).get(key).and_then(|room| room.people.get(&pid)).is_some_and(|person| person.joins > 0)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for shard in &self.shards {
+            for room in lock(shard).values() {
+                counts.rooms += 1;
+                counts.members += room.people.values().filter(|person| person.joins > 0).count();
+                counts.watchers += room.watchers.len();
+            }
+        }
+        counts
+    }
+
+    /// Clears all rooms away, without a word to anyone.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            for (_, room) in lock(shard).drain() {
+                for (pid, person) in room.people {
+                    MEMBERSHIPS.remove(pid, &person.seat);
+                }
+            }
+        }
+    }
+}
+
+impl Room {
+    fn new(place: Place) -> Self {
+        Self { people: BTreeMap::new(), watchers: BTreeSet::new(), society: Arc::new(place), list: None }
+    }
+
+    /// Brings `pid` in, if it lives and is not in already.
+    fn take_in(&mut self, pid: Pid) -> Result<(), JoinError> {
+        if self.people.contains_key(&pid) {
+            return if lives(pid) { Ok(()) } else { Err(JoinError::Gone(pid)) };
+        }
+        let seat = MEMBERSHIPS.add(pid, self.society.clone(), lives).ok_or(JoinError::Gone(pid))?;
+        self.people.insert(pid, Person { joins: 0, seat });
+        Ok(())
+    }
+
+    /// Lets `pid` out, if it is neither a member nor a watcher any more.
+    fn let_go(&mut self, pid: Pid) {
+        if self.people.get(&pid).is_some_and(|person| person.joins == 0)
+            && !self.watchers.contains(&pid)
+            && let Some(person) = self.people.remove(&pid)
+        {
+            MEMBERSHIPS.remove(pid, &person.seat);
+        }
+    }
+
+    /// The members have changed: the watchers are told.
+    fn changed(&mut self, told: &mut Told, event: impl Fn(Arc<str>) -> GroupEvent, key: &Key) {
+        self.list = None;
+        let Some(name) = &key.name else { return };
+        for watcher in &self.watchers {
+            let slot = TABLE.slot(watcher.slot());
+            // One that has ended meanwhile needs no word.
+            let sent = slot.map(|slot| (slot, slot.send_quietly(*watcher, event(name.text().clone()))));
+            if let Some((slot, Ok((token, crowded)))) = sent {
+                told.woken.extend(token);
+                told.crowded.extend(crowded.then_some(slot));
+            }
+        }
+    }
+
+    fn members(&mut self) -> Arc<[Pid]> {
+        let Self { people, list, .. } = self;
+        let members = || people.iter().filter(|(_, person)| person.joins > 0).map(|(pid, _)| *pid).collect();
+        list.get_or_insert_with(members).clone()
+    }
+}
+
+/// Sends a copy of `message` to each of `members` that lives and has room for it, or makes room, and waits for none of them.
+/// Gives how many got it.
+pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
+    let Some((last, others)) = members.split_last() else { return 0 };
+    let sent = others.iter().filter(|pid| reach(**pid, message.clone())).count();
+    sent + usize::from(reach(*last, message))
+}
+
+fn reach<M: Send + 'static>(pid: Pid, message: M) -> bool {
+    match in_manner(Manner::Late, || crate::routing::router::send(pid, message)) {
+        Ok(()) => true,
+        Err((message, SendFailure::Full(_))) => {
+            let letter = DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
+            match TABLE.living(pid).and_then(Slot::home) {
+                Some(home) => home.keeper.dead_letter(letter),
+                None => bring(letter),
+            }
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+/// A room of that name, for events of that type.
+pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<Key, BadName> {
+    Ok(Key { event, name: Some(Name::new(name)?) })
+}

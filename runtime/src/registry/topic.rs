@@ -1,0 +1,97 @@
+//! Topics: who publishes an event does not know who hears of it.
+
+use super::group_table::{Key, Rooms, key, spread};
+use crate::actor::send::target::SendTo;
+use crate::errors::{BadName, JoinError};
+use crate::pid::Pid;
+use crate::sync::Arc;
+use std::any::{TypeId, type_name};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// What events of type `E` are published to and heard from, from [`Host::topic`](crate::Host::topic). A handle, cheap to
+/// clone; the topic is there while it has subscribers.
+///
+/// Topics of one name and of different types have nothing to do with each other. A subscription ends with its process,
+/// before anyone hears of that.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::Mailbox;
+///
+/// #[derive(Clone)]
+/// struct Placed { order: u64 }
+///
+/// let runtime = Runtime::new()?;
+/// let mut mailbox = Mailbox::new()?;
+/// let topic = runtime.topic::<Placed>("orders/new");
+/// topic.subscribe(mailbox.pid())?;
+/// assert_eq!(topic.publish(Placed { order: 7 }), 1);
+/// assert_eq!(mailbox.receive().take::<Placed>().ok().map(|placed| placed.order), Some(7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Topic<E> {
+    rooms: &'static Rooms,
+    /// What it is found by, if its name can be one.
+    key: Result<Key, BadName>,
+    event: PhantomData<fn(E)>,
+}
+
+impl<E: Send + 'static> Topic<E> {
+    /// The topic of that name.
+    pub(crate) fn named(rooms: &'static Rooms, name: impl Into<Arc<str>>) -> Self {
+        Self { rooms, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
+    }
+
+    /// That of all events of the type that go to no topic with a name.
+    pub(crate) fn of_type(rooms: &'static Rooms) -> Self {
+        let key = Ok(Key { event: Some(TypeId::of::<E>()), name: None });
+        Self { rooms, key, event: PhantomData }
+    }
+
+    /// Its name; `None` if it has none.
+    pub fn name(&self) -> Option<&str> {
+        self.key.as_ref().ok()?.name.as_ref().map(|name| &**name.text())
+    }
+
+    /// Sends each subscriber a copy of `event`, and gives how many got it. Waits for none of them: what a full mailbox has no
+    /// room for is a dead letter.
+    pub fn publish(&self, event: E) -> usize
+    where
+        E: Clone,
+    {
+        spread(&self.subscribers(), event)
+    }
+
+    /// From here on `subscriber` gets each event, as a message, once however often it has subscribed. Gives whether it did
+    /// not before.
+    ///
+    /// # Errors
+    /// If the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
+    pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, JoinError> {
+        self.rooms.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
+    }
+
+    /// Ends a subscription. Events that have been sent are still in the mailbox. Gives whether there was one.
+    pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
+        self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, subscriber.target()))
+    }
+
+    /// Who is subscribed, in the order of their PIDs. The list is made once after each change, and shared.
+    pub fn subscribers(&self) -> Arc<[Pid]> {
+        self.key.as_ref().map(|key| self.rooms.members(key)).unwrap_or_default()
+    }
+}
+
+impl<E> Clone for Topic<E> {
+    fn clone(&self) -> Self {
+        Self { rooms: self.rooms, key: self.key.clone(), event: PhantomData }
+    }
+}
+
+impl<E> fmt::Debug for Topic<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.key.as_ref().ok().and_then(|key| key.name.as_ref());
+        f.debug_struct("Topic").field("event", &type_name::<E>()).field("name", &name).finish()
+    }
+}

@@ -1,0 +1,74 @@
+//! The process types that can be started by name, and sent messages by the names of these.
+
+use crate::actor::definition::actor::Actor;
+use crate::actor::definition::inputs::Inputs;
+use crate::actor::definition::named_message::{Outgoing, message_of};
+use crate::engine::host::Host;
+use crate::errors::{MessageError, SpawnError, StartError};
+use crate::pid::Pid;
+use crate::sync::{Arc, PoisonError, RwLock};
+use crate::util::panics::{Site, contain};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::panic::Location;
+
+type Factory = dyn Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+
+type MessageOf = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Registry {
+    types: RwLock<BTreeMap<String, Arc<Factory>>>,
+    /// By the types themselves: a process is asked for its messages, however it was started.
+    messages: RwLock<BTreeMap<TypeId, MessageOf>>,
+}
+
+impl Registry {
+    /// Adds a type; one that had the name before can no longer be started.
+    pub(crate) fn add<P: Actor>(
+        &self,
+        name: String,
+        factory: impl Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        self.messages.write().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<P>(), message_of::<P>);
+        self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
+    }
+
+    /// Forgets all types: their factories are users' code, with drops of its own.
+    pub(crate) fn clear(&self) {
+        let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
+        let _panic = contain(Site::TypeDrop, || drop(types));
+    }
+
+    pub(crate) fn start(
+        &self,
+        host: &'static Host,
+        place: &'static Location<'static>,
+        name: &str,
+        entry: &str,
+        inputs: Inputs,
+    ) -> Result<Pid, StartError> {
+        // Said first: a host that goes down forgets its types, and would deny that it knew them.
+        if host.gate.is_closed() {
+            return Err(SpawnError::Shutdown.into());
+        }
+        let types = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(factory) = types.get(name).cloned() else {
+            let name = name.chars().take(80).collect();
+            return Err(StartError::Unknown { name, has: types.keys().cloned().collect() });
+        };
+        // The factory is user code, and may register others.
+        drop(types);
+        let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs));
+        Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
+    }
+
+    /// The function that makes the messages of processes of that type.
+    pub(crate) fn messages(&self, of: TypeId) -> Option<MessageOf> {
+        self.messages.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied()
+    }
+}

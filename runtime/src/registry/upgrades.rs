@@ -1,0 +1,61 @@
+//! Upgrades that are known by the names of their types.
+
+use crate::actor::definition::actor::{Actor, Declared};
+use crate::actor::machine::upgrade::{Successive, UpgradeError, Upgrading};
+use crate::pid::Pid;
+use crate::routing::alias;
+use crate::sync::{Arc, PoisonError, RwLock};
+use crate::util::panics::{Site, contain};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::error::Error;
+
+/// Why a registered upgrade could not make the new state.
+pub(crate) type Cause = Box<dyn Error + Send + Sync>;
+
+type Ask = dyn Fn(Pid) -> Upgrading<Pid, Cause> + Send + Sync;
+
+/// See the module: from the old type and the new one's name.
+#[derive(Default)]
+pub(crate) struct Upgrades(RwLock<BTreeMap<(TypeId, &'static str), Arc<Ask>>>);
+
+impl Upgrades {
+    /// Adds one; one that was there between the same types is no longer known.
+    pub(crate) fn add<Old: Actor, S>(&self, make: impl Fn(Old) -> S + Send + Sync + 'static)
+    where
+        S: Successive<Error: Into<Cause>>,
+    {
+        let make = Arc::new(make);
+        let ask = move |pid: Pid| {
+            let make = make.clone();
+            pid.upgrade(move |old: Old| make(old).into_result().map_err(Into::<Cause>::into)).untyped()
+        };
+        let key = (TypeId::of::<Old>(), <S::Process as Declared>::NAME);
+        let before = self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(ask));
+        // Users' code, with drops of its own: not under the lock.
+        drop(before);
+    }
+
+    /// Asks for the upgrade to the type of that name.
+    pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, Cause> {
+        let process = pid.resolve();
+        let Some(kind) = process.and_then(alias::kind) else {
+            return Upgrading::refused(pid, UpgradeError::Gone(pid));
+        };
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = || known.iter().filter(|((old, _), _)| *old == kind.type_id);
+        let Some(ask) = of_kind().find(|((_, new), _)| *new == to).map(|(_, ask)| ask.clone()) else {
+            let has = of_kind().map(|((_, new), _)| *new).collect();
+            let to = to.chars().take(80).collect();
+            return Upgrading::refused(pid, UpgradeError::Missing { process: (kind.name)(), to, has });
+        };
+        drop(known);
+        ask(pid)
+    }
+
+    /// Forgets all of them: they are users' code, with drops of its own.
+    pub(crate) fn clear(&self) {
+        let upgrades = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        let _panic = contain(Site::TypeDrop, || drop(upgrades));
+    }
+}

@@ -1,0 +1,410 @@
+//! The relay: how a package finds its mailbox.
+//!
+//! A [`Receiver`] takes packages. The mailbox of a process is one, and so are a stand-alone [`Mailbox`](crate::Mailbox), a
+//! host (by PID), a node (by host) and the router (by node). Each hands what is not its own to nobody: it refuses, typed,
+//! with the package in the error.
+//!
+//! Sending to an address goes straight to the slot; the stations above are for whoever has a package and a PID only, for
+//! engines that bring packages from other nodes, and for tests.
+
+use super::alias;
+use super::hosts;
+use crate::call::caller::Caller;
+use crate::call::package::{Package, Refused};
+pub(crate) use crate::env::program::this_node;
+use crate::errors::SendFailure;
+use crate::mailbox::node::Kind;
+use crate::mailbox::payload::Payload;
+use crate::pid::{NodeId, Pid};
+use crate::slots::{Refusal, Slot, TABLE, Why};
+use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::ptr;
+
+/// Takes packages.
+pub trait Receiver: Send + Sync {
+    /// Takes `package`, which is not necessarily handled yet.
+    ///
+    /// # Errors
+    /// [`Refused`] with the package in it, if there is no one here whom it is for.
+    fn send(&self, package: Package) -> Result<(), Refused>;
+}
+
+/// Brings a package to wherever its PID says: here, or through the program's router.
+#[inline]
+pub(crate) fn route(package: Package) -> Result<(), Refused> {
+    let pid = package.to();
+    if pid.node() != this_node() {
+        return Router::of_program().send(package);
+    }
+    let (_, payload, caller) = package.into_parts();
+    deliver(pid, payload, caller)
+}
+
+/// Sends a message that nobody waits for an answer to: the path that all others branch off from.
+///
+/// # Errors
+/// The message, with the reason.
+#[inline]
+pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
+    match try_send(pid, message) {
+        Ok(()) => Ok(()),
+        Err((message, why)) => send_on(pid, message, why),
+    }
+}
+
+/// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it is of
+/// this node.
+#[inline]
+fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Why)> {
+    match TABLE.slot(pid.slot()) {
+        Some(slot) => slot.send(pid, message),
+        None => Err((message, Why::Gone)),
+    }
+}
+
+/// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to whom it
+/// points on; or gives it back.
+#[cold]
+fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, SendFailure)> {
+    if why == Why::Full {
+        return Err((message, SendFailure::Full(pid)));
+    }
+    if pid.node() != this_node() {
+        return send_abroad(pid, message);
+    }
+    follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
+}
+
+/// Sends a message with someone who waits for the answer; a refusal tells them so.
+///
+/// # Errors
+/// The message, with the reason.
+#[inline]
+pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
+    match try_call(pid, message, caller) {
+        Ok(()) => Ok(()),
+        Err((message, caller, why)) => call_on(pid, message, caller, why),
+    }
+}
+
+/// Calls a process of this program, if it lives.
+#[inline]
+fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, Why)> {
+    match TABLE.slot(pid.slot()) {
+        Some(slot) => slot.call(pid, message, caller),
+        None => Err((message, Some(caller), Why::Gone)),
+    }
+}
+
+/// Calls where a PID leads that no process here has, which is `why` the message came back; or gives it back.
+#[cold]
+fn call_on<M: Send + 'static>(pid: Pid, message: M, caller: Option<Caller>, why: Why) -> Result<(), (M, SendFailure)> {
+    if why == Why::Full {
+        return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
+    }
+    if pid.node() != this_node() {
+        return Typed(message, caller).abroad(pid).map_err(tell_refused);
+    }
+    follow(pid, Typed(message, caller)).map_err(tell_refused)
+}
+
+/// Tells the caller of a message that was refused.
+fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
+    if let Some(caller) = caller {
+        caller.fail(reason.into());
+    }
+    (message, reason)
+}
+
+/// The message of a package that was refused.
+fn unpack<M: Send + 'static>(payload: Payload) -> M {
+    match payload.take() {
+        Ok(message) => message,
+        Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
+    }
+}
+
+#[cold]
+fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
+    Typed(message, None).abroad(pid).map_err(|(Typed(message, _), reason)| (message, reason))
+}
+
+/// Brings a message to a process of this program.
+#[inline]
+pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
+    match try_deliver(pid, payload, caller) {
+        Ok(()) => Ok(()),
+        Err((package, why)) => deliver_on(pid, package, why),
+    }
+}
+
+/// Brings a message to a process of this program, if it lives.
+#[inline]
+fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, Why)> {
+    let Some(slot) = TABLE.slot(pid.slot()) else {
+        return Err((Package::from_parts(pid, payload, caller), Why::Gone));
+    };
+    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+    slot.post(Kind::Message, pid, word, Some(payload)).map_err(|refusal| {
+        let Refusal(letter, why) = *refusal;
+        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
+        let caller = unsafe { Caller::from_word(letter.word) };
+        (Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller), why)
+    })
+}
+
+/// Brings a message that has been accepted before to a process, however full its mailbox is. Of a PID that is no process of
+/// this program it asks as anyone.
+///
+/// # Errors
+/// The package, if it has ended.
+pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
+    let Some(slot) = TABLE.living(pid) else {
+        return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
+    };
+    let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+    slot.post_anyway(pid, word, payload).map_err(|letter| {
+        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
+        let caller = unsafe { Caller::from_word(letter.word) };
+        Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller)
+    })
+}
+
+/// Brings a package to whom a PID points on to that no process has, which is `why` it came back; or gives it back.
+#[cold]
+fn deliver_on(pid: Pid, package: Package, why: Why) -> Result<(), Refused> {
+    if why == Why::Full {
+        return Err(Refused { package, reason: SendFailure::Full(pid) });
+    }
+    follow(pid, package).map_err(|(package, reason)| Refused { package: package.into_package(pid), reason })
+}
+
+fn failure(pid: Pid, why: Why) -> SendFailure {
+    match why {
+        Why::Gone => SendFailure::Gone(pid),
+        Why::Full => SendFailure::Full(pid),
+    }
+}
+
+/// How often a PID that points on is asked anew because whom it named has ended. A guess: a child that ends so often while
+/// one message is sent is taken for one that is not there.
+const TRIES: usize = 4;
+
+/// What goes where a PID points on to: a message of its own type, or a package.
+trait Cargo: Sized {
+    /// Brings it to a process.
+    fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)>;
+    fn into_package(self, to: Pid) -> Package;
+    fn from_package(package: Package) -> Self;
+
+    /// Brings it to wherever packages for that PID go.
+    fn abroad(self, to: Pid) -> Result<(), (Self, SendFailure)> {
+        route(self.into_package(to)).map_err(|refused| (Self::from_package(refused.package), refused.reason))
+    }
+}
+
+/// A message as it was sent, with whoever waits for its answer.
+struct Typed<M>(M, Option<Caller>);
+
+impl<M: Send + 'static> Cargo for Typed<M> {
+    fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
+        if to.node() != this_node() {
+            return self.abroad(to);
+        }
+        let refused = match self {
+            Self(message, None) => try_send(to, message).map_err(|(message, why)| (Self(message, None), why)),
+            Self(message, Some(caller)) => {
+                try_call(to, message, caller).map_err(|(message, caller, why)| (Self(message, caller), why))
+            }
+        };
+        refused.map_err(|(this, why)| (this, failure(to, why)))
+    }
+
+    fn into_package(self, to: Pid) -> Package {
+        Package::from_parts(to, Payload::new(self.0), self.1)
+    }
+
+    fn from_package(package: Package) -> Self {
+        let (_, payload, caller) = package.into_parts();
+        Self(unpack(payload), caller)
+    }
+}
+
+impl Cargo for Package {
+    fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
+        if to.node() != this_node() {
+            return self.abroad(to);
+        }
+        let (_, payload, caller) = self.into_parts();
+        try_deliver(to, payload, caller).map_err(|(package, why)| (package, failure(to, why)))
+    }
+
+    fn into_package(self, to: Pid) -> Package {
+        let (_, payload, caller) = self.into_parts();
+        Package::from_parts(to, payload, caller)
+    }
+
+    fn from_package(package: Package) -> Self {
+        package
+    }
+}
+
+/// While one lives, this thread sends to whom a PID points on to now.
+struct Visit<'a> {
+    behind: &'a dyn alias::Behind,
+    target: Pid,
+}
+
+impl<'a> Visit<'a> {
+    fn begin(behind: &'a dyn alias::Behind) -> Option<Self> {
+        behind.enter().map(|target| Self { behind, target })
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.behind.left();
+    }
+}
+
+/// Why nothing can be sent to a PID that no process has.
+#[cold]
+pub(crate) fn gone(pid: Pid) -> SendFailure {
+    if hosts::is_down(alias::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
+}
+
+/// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
+/// the sender knows.
+fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
+    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
+        (SendFailure::Gone(_), gone) => (cargo, gone),
+        (SendFailure::UnknownName | SendFailure::Restarting(_), shutdown @ SendFailure::Shutdown(_)) => {
+            (cargo, shutdown)
+        }
+        (reason, _) => (cargo, reason.about(pid)),
+    })
+}
+
+fn follow_from<C: Cargo>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
+    let Some(behind) = alias::behind(pid).filter(|_| depth < alias::DEPTH) else {
+        return Err((cargo, SendFailure::Gone(pid)));
+    };
+    let mut asked = None;
+    for _ in 0..TRIES {
+        let Some(visit) = Visit::begin(&*behind) else { break };
+        let target = visit.target;
+        if asked.replace(target) == Some(target) {
+            // It has ended, so there is no use in trying again.
+            break;
+        }
+        let brought = match alias::points_on_here(target) {
+            true => follow_from(target, cargo, depth + 1),
+            false => cargo.bring(target),
+        };
+        match brought {
+            Ok(()) => return Ok(()),
+            Err((back, SendFailure::Gone(_))) => cargo = back,
+            refused => return refused,
+        }
+    }
+    let taken = behind.take(cargo.into_package(pid));
+    taken.map_err(|refused| (C::from_package(refused.package), refused.reason))
+}
+
+/// The mailbox that a PID names.
+impl Receiver for Pid {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let (_, payload, caller) = package.into_parts();
+        route(Package::from_parts(*self, payload, caller))
+    }
+}
+
+/// A node: it brings packages to its hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Node(NodeId);
+
+impl Node {
+    /// This program.
+    pub fn this() -> Self {
+        Self(this_node())
+    }
+
+    /// Its number.
+    pub fn id(self) -> NodeId {
+        self.0
+    }
+}
+
+impl Receiver for Node {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let pid = package.to();
+        if pid.node() != self.0 {
+            return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
+        }
+        if !hosts::is_known(pid.host()) {
+            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+        }
+        // A PID that names another host than the one whose process is there was never given out.
+        let home = TABLE.slot(pid.slot()).and_then(Slot::home).filter(|_| !pid.is_pointing());
+        if home.is_some_and(|home| home.host != pid.host()) {
+            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+        }
+        let (_, payload, caller) = package.into_parts();
+        deliver(pid, payload, caller)
+    }
+}
+
+/// Brings packages to nodes: to this program by itself, to others by whatever engine was connected for them.
+#[derive(Clone, Default)]
+pub struct Router {
+    nodes: Arc<RwLock<HashMap<NodeId, Arc<dyn Receiver>>>>,
+}
+
+impl Router {
+    /// A router that knows this program only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The router that sends from this program go through.
+    pub fn of_program() -> &'static Self {
+        static ROUTER: OnceLock<Router> = OnceLock::new();
+        ROUTER.get_or_init(Self::new)
+    }
+
+    /// From here on `engine` takes the packages for `node`.
+    pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+        // Without the lock: an engine's drop may connect another.
+        drop(before);
+    }
+
+    /// From here on packages for `node` are refused. Gives whether it was connected.
+    pub fn disconnect(&self, node: NodeId) -> bool {
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        before.is_some()
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("Router").field("nodes", &nodes.keys().collect::<Vec<_>>()).finish()
+    }
+}
+
+impl Receiver for Router {
+    fn send(&self, package: Package) -> Result<(), Refused> {
+        let pid = package.to();
+        if pid.node() == this_node() {
+            return Node::this().send(package);
+        }
+        // Cloned, so that an engine may connect and disconnect from inside its `send`.
+        let engine = self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&pid.node()).cloned();
+        match engine {
+            Some(engine) => engine.send(package),
+            None => Err(Refused { package, reason: SendFailure::UnknownNode(pid) }),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What reaches a process beside its messages: controls, wakes, and the answers to what it asked for.
+
+use super::{Slot, Token};
+use crate::call::caller::Port;
+use crate::errors::CommandError;
+use crate::mailbox::lanes::Claim;
+use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+
+impl Slot {
+    /// Pushes a node to the control lane of the process of `generation`; a late one is counted and comes to nothing.
+    pub(crate) fn post_control(
+        &'static self,
+        mut node: NodeBox,
+        kind: Kind,
+        generation: u64,
+        word: *mut Node,
+        payload: Option<Payload>,
+    ) {
+        let letter = Letter { kind, generation, word, payload };
+        // A signal is let in while its process is being taken apart: it may be a wish to be told of the end.
+        let told = kind == Kind::Signal && self.is_last(generation);
+        if !self.is_living(generation) && !told {
+            node_pool::recycle(node);
+            self.late(letter);
+            return;
+        }
+        node.put(letter);
+        match self.lanes.push_control(node) {
+            Claim::Nothing => {}
+            Claim::Process => self.schedule(),
+            Claim::Grave => drop(Token(self).taken_up().bury(None)),
+        }
+    }
+
+    /// Wakes the process as [`wake`](Self::wake) does, for whoever gives a waker up by that: `give_back` counts it out, and says
+    /// whether it was the last one. It is counted out when the wake can be seen, and before the process runs for it.
+    pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
+        if !self.is_living(generation) {
+            give_back();
+            return;
+        }
+        let claim = self.lanes.wake();
+        let was_last = give_back();
+        match claim {
+            // It may have run for this wake already, found the waker still lent, and wait now.
+            Claim::Nothing if was_last => self.wake(generation),
+            Claim::Nothing => {}
+            Claim::Process => self.schedule(),
+            Claim::Grave => drop(Token(self).taken_up().bury(None)),
+        }
+    }
+
+    /// Says that a future of the process of `generation` can make progress. Never wrong: a wake too many is harmless.
+    pub(crate) fn wake(&'static self, generation: u64) {
+        if self.is_living(generation) {
+            match self.lanes.wake() {
+                Claim::Nothing => {}
+                Claim::Process => self.schedule(),
+                Claim::Grave => drop(Token(self).taken_up().bury(None)),
+            }
+        }
+    }
+
+    /// Has the process, which lives, make another step before it rests. Gives whether it waits for control only, and was left
+    /// alone.
+    pub(crate) fn rouse(&'static self, generation: u64) -> bool {
+        debug_assert!(generation != 0, "that of a process");
+        match self.lanes.rouse() {
+            None => return true,
+            Some(Claim::Nothing) => {}
+            Some(Claim::Process) => self.schedule(),
+            Some(Claim::Grave) => drop(Token(self).taken_up().bury(None)),
+        }
+        false
+    }
+}
+
+impl Port for Slot {
+    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut Node, result: Result<Payload, CommandError>) {
+        match result {
+            Ok(value) => self.post_control(node, Kind::Completed, generation, tag, Some(value)),
+            Err(error) => self.post_control(node, Kind::Failed, generation, tag, Some(Payload::new(error))),
+        }
+    }
+}

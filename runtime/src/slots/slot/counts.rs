@@ -1,0 +1,69 @@
+//! How many steps a process has made, and how many messages it has taken: the slot's `counts`.
+
+use super::Slot;
+use super::metadata::{ALL_STEPS, Card};
+use crate::sync::Ordering;
+
+const STEP_BITS: u32 = 12;
+const STEPS: u32 = (1 << STEP_BITS) - 1;
+
+/// In the messages of the second line, which are never as many: the process works on a message, or has some in hand.
+const WORKS: u64 = 1 << 63;
+
+impl Slot {
+    /// Counts a step that has taken so many messages. Only the token's holder calls it.
+    ///
+    /// What is counted is on the first line, so that a message does not touch the second: twelve bits for steps, twenty for
+    /// messages, which go over to the second line when the first are full. A step takes fewer than 256 messages.
+    #[inline]
+    pub(crate) fn count(&self, messages: u32) {
+        let mut counts = self.counts.load(Ordering::Relaxed);
+        if counts & STEPS == STEPS {
+            self.carry(counts);
+            counts = 0;
+        }
+        self.counts.store(counts + (messages << STEP_BITS) + 1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn carry(&self, counts: u32) {
+        let Card { steps, messages, .. } = &self.card;
+        let before = steps.load(Ordering::Relaxed);
+        let after = before.wrapping_add(u64::from(counts & STEPS)) & ALL_STEPS;
+        steps.store(before & !ALL_STEPS | after, Ordering::Relaxed);
+        let taken = messages.load(Ordering::Relaxed).wrapping_add(u64::from(counts >> STEP_BITS));
+        messages.store(taken, Ordering::Relaxed);
+    }
+
+    /// Notes whether the process, between two of its steps, works on a message or has some in hand. Only the token's holder
+    /// calls it.
+    #[cold]
+    pub(crate) fn note_work(&self, works: bool) {
+        let messages = self.card.messages.load(Ordering::Relaxed) & !WORKS;
+        self.card.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
+    }
+
+    /// Whether the process runs or is about to, or something is left for it to do that it has been sent: in its mailbox, in its
+    /// hands, or something that it waits for in the middle of a message. A glance from anywhere, stale at once.
+    pub(crate) fn has_work_left(&self) -> bool {
+        let (is_idle, waits) = self.lanes.glance();
+        let is_laid_down = is_idle || waits;
+        let waits_for_yields = waits && self.card.outstanding.load(Ordering::Relaxed) > 0;
+        let is_in_message = self.card.messages.load(Ordering::Relaxed) & WORKS != 0;
+        !is_laid_down || waits_for_yields || is_in_message || self.lanes.depth() > 0
+    }
+
+    /// How many steps the process has made, and how many messages it has taken. A glance from anywhere, which may be
+    /// off by the last 4,095 steps for a moment while they are carried over.
+    pub(crate) fn counted(&self) -> (u64, u64) {
+        loop {
+            let counts = self.counts.load(Ordering::Acquire);
+            let steps = self.card.steps.load(Ordering::Acquire) & ALL_STEPS;
+            let messages = self.card.messages.load(Ordering::Acquire) & !WORKS;
+            // Smaller than before: it has been carried over meanwhile.
+            if self.counts.load(Ordering::Relaxed) >= counts {
+                return (steps + u64::from(counts & STEPS), messages + u64::from(counts >> STEP_BITS));
+            }
+        }
+    }
+}

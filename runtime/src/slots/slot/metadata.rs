@@ -1,0 +1,93 @@
+//! The second line of a slot: what is told of a process to whoever asks. The path of a message does not touch it.
+
+use super::cold_state::{Extras, ProcessKind};
+use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use std::ptr;
+
+/// The second line of a slot: what is told of a process. Plain loads and stores; only the token's holder writes.
+#[repr(C, align(64))]
+pub(crate) struct Card {
+    /// Of type `&'static ProcessKind`.
+    pub(crate) kind: AtomicPtr<ProcessKind>,
+    /// Of type `&'static &'static str`: the name of the entry.
+    pub(crate) entry: AtomicPtr<&'static str>,
+    /// Of type `&'static Location`.
+    pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
+    /// Slot and generation of the parent, whose host is in `steps`; zero without one.
+    pub(crate) parent: AtomicU64,
+    /// Yields that have not been answered.
+    pub(crate) outstanding: AtomicU32,
+    /// Of the slot, in the table.
+    pub(crate) index: u32,
+    /// Without those that the slot's first line counts; the upper 16 bits are the parent's host.
+    pub(crate) steps: AtomicU64,
+    /// The same without a host.
+    pub(crate) messages: AtomicU64,
+    pub(crate) extras: OwnedCell<Option<Box<Extras>>>,
+}
+
+/// On the second line: where the parent's host is, and the bits below it.
+pub(crate) const HOST_SHIFT: u32 = 48;
+pub(crate) const ALL_STEPS: u64 = (1 << HOST_SHIFT) - 1;
+
+impl Card {
+    /// That of a slot that was never used.
+    pub(crate) fn unused(index: u32) -> Self {
+        Self {
+            kind: AtomicPtr::new(ptr::null_mut()),
+            entry: AtomicPtr::new(ptr::null_mut()),
+            place: AtomicPtr::new(ptr::null_mut()),
+            parent: AtomicU64::new(0),
+            outstanding: AtomicU32::new(0),
+            index,
+            steps: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+            extras: OwnedCell::new(None),
+        }
+    }
+
+    /// Says nothing of whoever has the slot next: what has no type does not write its own, and must not have that of another.
+    pub(crate) fn wipe(&self) {
+        self.kind.store(ptr::null_mut(), Ordering::Release);
+        self.entry.store(ptr::null_mut(), Ordering::Release);
+        self.place.store(ptr::null_mut(), Ordering::Release);
+        self.set_parent(None);
+    }
+
+    pub(crate) fn set_parent(&self, parent: Option<Pid>) {
+        let (slot, host) =
+            parent.map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host()));
+        self.parent.store(slot, Ordering::Relaxed);
+        self.steps.store(u64::from(host) << HOST_SHIFT, Ordering::Relaxed);
+    }
+
+    /// The process that spawned this one. A parent is of the same program.
+    pub(crate) fn parent(&self, node: NodeId) -> Option<Pid> {
+        let parent = self.parent.load(Ordering::Relaxed);
+        let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & GENERATION_MASK);
+        // Generations start at one, so zero is no process.
+        let host = (self.steps.load(Ordering::Relaxed) >> HOST_SHIFT) as u16;
+        (parent != 0).then(|| Pid::new(node, host, slot, generation))
+    }
+
+    /// The names of the process's type and entry.
+    pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
+        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        let kind = unsafe { self.kind.load(Ordering::Acquire).as_ref()? };
+        // SAFETY: as above.
+        let entry = unsafe { self.entry.load(Ordering::Acquire).as_ref()? };
+        Some(((kind.name)(), entry))
+    }
+
+    pub(crate) fn kind(&self) -> Option<&'static ProcessKind> {
+        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        unsafe { self.kind.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Where the process was spawned.
+    pub(crate) fn place(&self) -> Option<&'static std::panic::Location<'static>> {
+        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        unsafe { self.place.load(Ordering::Acquire).as_ref() }
+    }
+}

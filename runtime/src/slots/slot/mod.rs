@@ -1,0 +1,267 @@
+//! The place that a process lives in: two cache lines, recycled and never freed.
+//!
+//! The first line is what the path of a message touches; the second describes the process to whoever asks.
+//!
+//! Who may touch what: `lanes`, `life`, `home` and the describing atomics are read by anyone; all but the lanes are
+//! written by the token's holder alone. `body` and `extras` belong to the token's holder, who reaches them through
+//! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
+//!
+//! Here is what the four types are that name each other: a slot knows its home, that its keeper, who is given tokens, and a
+//! token is a slot's. What is done with them:
+//! * [`flags`] and [`counts`]: two of the slot's words; [`metadata`]: its second line; [`cold_state`]: what only its process uses;
+//! * [`send`]: the way of a message, whose outcome is an [`admission`]; [`control`]: the way of all else;
+//! * [`token`]: what the token's holder may do; [`release`]: how it idles or vacates the slot;
+//! * [`debug_owner`]: the assertion that one thread at a time does that.
+
+pub(crate) mod admission;
+pub(crate) mod cold_state;
+pub(crate) mod control;
+pub(crate) mod counts;
+pub(crate) mod debug_owner;
+pub(crate) mod flags;
+pub(crate) mod metadata;
+pub(crate) mod release;
+pub(crate) mod send;
+pub(crate) mod token;
+
+use crate::call::dead_letter::Sink;
+use crate::env::clock::TimeKeeper;
+use crate::mailbox::bound::Bound;
+use crate::mailbox::lanes::Lanes;
+use crate::mailbox::node::{Letter, NodeBox};
+use crate::pid::{NodeId, Pid, Resident};
+use crate::process::body::Body;
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use debug_owner::Owner;
+use metadata::Card;
+use std::num::NonZeroU64;
+use std::ptr;
+
+pub(crate) use admission::{Admission, Refusal, Why};
+
+/// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
+pub(crate) trait Keeper: Sink {
+    /// Something arrived for a process that had laid its token down: here it is.
+    fn wake(&'static self, token: Token);
+
+    /// Who does later what is sent later to what lives there, if anyone does.
+    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
+        None
+    }
+
+    /// The bound of its mailboxes that have none of their own.
+    fn bound(&self) -> Bound {
+        Bound::Unbounded
+    }
+
+    /// One more batch of messages is queued there.
+    fn crowded(&self, _slot: &'static Slot) {}
+
+    /// The sequence number of a message that came not long before to a mailbox that is too full; zero if none is known.
+    fn known(&self, _slot: &'static Slot) -> u64 {
+        0
+    }
+
+    /// Decides about a message for a mailbox that may be too full.
+    fn admit(&self, _slot: &'static Slot, node: NodeBox) -> Admission {
+        Admission::Accepted(node)
+    }
+
+    /// A process that is held at the full mailbox of another is needed elsewhere.
+    fn let_go(&self, _slot: &'static Slot) {}
+
+    /// The message that a ticket of the process of `generation` stands for.
+    fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Letter> {
+        None
+    }
+}
+
+/// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
+pub(crate) struct Home {
+    pub(crate) keeper: &'static dyn Keeper,
+    pub(crate) node: NodeId,
+    /// The host's number in its node.
+    pub(crate) host: u16,
+    /// Both in the form in which they are in a PID.
+    place: NonZeroU64,
+    /// Names the host among all that there are, also for a home beside its own.
+    of: usize,
+    /// Completions and signals that came too late for anyone.
+    pub(crate) late: AtomicU64,
+}
+
+impl Home {
+    pub(crate) fn new(keeper: &'static dyn Keeper, node: NodeId, host: u16) -> Self {
+        let (place, of) = (Pid::new(node, host, 0, 0).place(), ptr::from_ref(keeper).addr());
+        Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
+    }
+
+    /// One of the same host, whose slots another one keeps.
+    pub(crate) fn beside(home: &Self, keeper: &'static dyn Keeper) -> Self {
+        let Self { node, host, place, of, .. } = *home;
+        Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
+    }
+
+    /// Whether both are of one host.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.of == other.of
+    }
+}
+
+/// See the module.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) lanes: Lanes,
+    body: OwnedCell<Option<Body>>,
+    /// Generation, and in bit 0 whether its process lives.
+    life: AtomicU64,
+    home: AtomicPtr<Home>,
+    /// The last of its steps and messages, together: see [`Slot::count`].
+    counts: AtomicU32,
+    /// The worker that ran the process last.
+    pub(crate) worker: AtomicU16,
+    /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too few or
+    /// too many. RING and LIMITED are set before the process begins.
+    flags: AtomicU8,
+    /// How many turns the process is to let pass, having spent more than one.
+    pub(crate) debt: AtomicU8,
+    pub(crate) card: Card,
+    /// Which thread uses the token, for assertions.
+    pub(crate) owner: Owner,
+}
+
+#[cfg(not(any(loom, debug_assertions)))]
+const _: () = assert!(size_of::<Slot>() == 128);
+
+// SAFETY: `body` and `extras` are reached through the one `Token` of the slot only, and what they hold is `Send`.
+unsafe impl Send for Slot {}
+// SAFETY: as above; all else is atomic.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    pub(crate) fn unused(index: u32) -> Self {
+        Self {
+            lanes: Lanes::unused(),
+            body: OwnedCell::new(None),
+            life: AtomicU64::new(0),
+            home: AtomicPtr::new(ptr::null_mut()),
+            counts: AtomicU32::new(0),
+            worker: AtomicU16::new(0),
+            flags: AtomicU8::new(0),
+            debt: AtomicU8::new(0),
+            card: Card::unused(index),
+            owner: Owner::none(),
+        }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.card.index
+    }
+
+    /// Names the slot among all others of the program.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// A new life begins. Only the token's holder calls it.
+    fn begin_life(&self) {
+        self.counts.store(0, Ordering::Relaxed);
+        self.flags.store(0, Ordering::Relaxed);
+        self.debt.store(0, Ordering::Relaxed);
+        self.card.messages.store(0, Ordering::Relaxed);
+    }
+
+    /// The generation of the process that lives here, if one does.
+    #[inline]
+    pub(crate) fn living(&self) -> Option<u64> {
+        let life = self.life.load(Ordering::Acquire);
+        (life & 1 == 1).then_some(life >> 1)
+    }
+
+    /// Whether the process of that generation lives here.
+    #[inline]
+    pub(crate) fn is_living(&self, generation: u64) -> bool {
+        self.life.load(Ordering::Acquire) == generation << 1 | 1
+    }
+
+    /// The same in the one order that `Token::close` is in, for whoever counts itself in first and then looks.
+    pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
+        self.life.load(Ordering::SeqCst) == generation << 1 | 1
+    }
+
+    /// Whether the process of that generation lives here, or did and no other has since: it may be on its way out.
+    pub(crate) fn is_last(&self, generation: u64) -> bool {
+        generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
+    }
+
+    /// Whether the process of that generation, which waits for another one, lives here and, unless it `blocks`, has nothing in
+    /// its control lane to see to. A model is in `tests/models`.
+    pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
+        self.is_living(generation) && (blocks || self.lanes.is_quiet())
+    }
+
+    /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has. Whatever
+    /// comes with a PID is let in by this; a slot and a generation that belong together, as this has found, name one process
+    /// for ever.
+    ///
+    /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later one:
+    /// either way no living process is reached by the PID of another.
+    #[inline]
+    pub(crate) fn carries(&self, pid: Pid) -> bool {
+        self.is_living(pid.generation()) && self.is_at(pid)
+    }
+
+    /// The same for one that lives here, or that lived here last.
+    pub(crate) fn has_carried(&self, pid: Pid) -> bool {
+        self.is_last(pid.generation()) && self.is_at(pid)
+    }
+
+    /// Whether the slot is kept at the node and host of `pid`.
+    #[inline]
+    fn is_at(&self, pid: Pid) -> bool {
+        // In the models all slots have one home, and a look at it would double the orders that they try.
+        cfg!(loom) || self.home().is_some_and(|home| home.place == pid.place())
+    }
+
+    /// The generation of the process that lives here, or that lived here last.
+    pub(crate) fn last(&self) -> u64 {
+        self.life.load(Ordering::Acquire) >> 1
+    }
+
+    /// The record of whoever runs this slot; `None` if it was never used.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<&'static Home> {
+        // SAFETY: only addresses of `&'static Home` are stored.
+        unsafe { self.home.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The caller has just taken this slot's token.
+    #[inline]
+    fn schedule(&'static self) {
+        if let Some(home) = self.home() {
+            home.keeper.wake(Token(self));
+        }
+    }
+}
+
+/// The right to run, end, bury or re-use one slot. There is one for each slot, and it is either such a value or one of the
+/// marks of [`Lanes`].
+///
+/// Dropping it would leave the slot unusable for ever: it is laid down, queued or used.
+#[derive(Debug)]
+#[must_use = "the slot's only token"]
+pub(crate) struct Token(&'static Slot);
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slot({})", self.card.index)
+    }
+}
+
+impl Resident for Slot {
+    fn resident(&self) -> Option<Pid> {
+        let home = self.home()?;
+        Some(Pid::of_words(home.place, self.card.index, self.last()))
+    }
+}

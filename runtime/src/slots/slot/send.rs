@@ -1,0 +1,215 @@
+//! The way of a message, and of what is queued among messages: into the data lane, past the bound if it has one.
+
+use super::admission::{Admission, Pushed, Refusal, Why};
+use super::flags::{OVERFULL, RING};
+use super::{Slot, Token};
+use crate::call::caller::Caller;
+use crate::mailbox::lanes::Claim;
+use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::sync::Ordering;
+use std::ptr::{self, NonNull};
+
+impl Slot {
+    /// Queues a message in the data lane of the process `to`, and wakes it if it is idle.
+    ///
+    /// # Errors
+    /// The message, if no such process lives here or if its mailbox is full.
+    #[inline]
+    pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, Why)> {
+        if !self.carries(to) {
+            return Err((message, Why::Gone));
+        }
+        let sent = self.queue(node_pool::message(to.generation(), message, ptr::null_mut()));
+        sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
+    }
+
+    /// The same with someone who waits for the answer.
+    ///
+    /// # Errors
+    /// The message and its caller, if no such process lives here or if its mailbox is full.
+    #[inline]
+    pub(crate) fn call<M: Send + 'static>(
+        &'static self,
+        to: Pid,
+        message: M,
+        caller: Caller,
+    ) -> Result<(), (M, Option<Caller>, Why)> {
+        if !self.carries(to) {
+            return Err((message, Some(caller), Why::Gone));
+        }
+        self.queue(node_pool::message(to.generation(), message, caller.into_word())).map_err(|refusal| {
+            let Refusal(letter, why) = *refusal;
+            let (message, caller) = unpack(letter);
+            (message, caller, why)
+        })
+    }
+
+    /// Sends a message however full the mailbox is, and does nothing else yet, for whoever holds a lock. What is to follow
+    /// when the lock is free: the process is to be woken, with [`Token::wake`], if its token is given, and
+    /// [`crowded`](Self::crowded) is to be called if that is said. Neither is ours alone: it may wait, or run code of others.
+    ///
+    /// # Errors
+    /// The message, if no such process lives here.
+    pub(crate) fn send_quietly<M: Send + 'static>(
+        &'static self,
+        to: Pid,
+        message: M,
+    ) -> Result<(Option<Token>, bool), M> {
+        if !self.carries(to) {
+            return Err(message);
+        }
+        let node = node_pool::message(to.generation(), message, ptr::null_mut());
+        let mine = node.as_ptr();
+        let mut crowded = false;
+        match self.lanes.push_data(node, || self.known(), || crowded = true) {
+            Claim::Nothing => Ok((None, crowded)),
+            Claim::Process => Ok((Some(Token(self)), crowded)),
+            Claim::Grave => match self.take_back(mine) {
+                Ok(()) => Ok((None, false)),
+                Err(refusal) => Err(unpack(refusal.0).0),
+            },
+        }
+    }
+
+    /// Queues a letter in the data lane of the process `to`, and wakes it if it is idle.
+    ///
+    /// # Errors
+    /// The letter, if no such process lives here.
+    #[inline]
+    pub(crate) fn post(
+        &'static self,
+        kind: Kind,
+        to: Pid,
+        word: *mut Node,
+        payload: Option<Payload>,
+    ) -> Result<(), Box<Refusal>> {
+        let letter = Letter { kind, generation: to.generation(), word, payload };
+        if !self.carries(to) {
+            return Err(Box::new(Refusal(letter, Why::Gone)));
+        }
+        let node = node_pool::node(letter);
+        // A bound is for messages.
+        if kind == Kind::Message { self.queue(node) } else { self.queue_anyway(node) }
+    }
+
+    /// Queues a message that has been accepted before, however full the mailbox is.
+    ///
+    /// # Errors
+    /// The letter, if no such process lives here.
+    pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut Node, payload: Payload) -> Result<(), Letter> {
+        let letter = Letter { kind: Kind::Message, generation: to.generation(), word, payload: Some(payload) };
+        if !self.carries(to) {
+            return Err(letter);
+        }
+        self.queue_anyway(node_pool::node(letter)).map_err(|refusal| refusal.0)
+    }
+
+    /// Queues a node in the data lane, and wakes the process if it is idle: what all that is sent passes through.
+    ///
+    /// # Errors
+    /// The letter, if the process has ended since it was looked for.
+    #[inline(always)]
+    fn queue(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+        if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 && self.must_ask() {
+            return self.queue_if_admitted(node);
+        }
+        self.queue_anyway(node)
+    }
+
+    /// Whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of its call, where
+    /// its look would be made for each message.
+    #[inline(never)]
+    fn must_ask(&self) -> bool {
+        node_pool::pressing() != self.address() || self.has_ring()
+    }
+
+    #[cold]
+    fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+        match self.home().map(|home| home.keeper.admit(self, node)) {
+            Some(Admission::Accepted(node)) => self.queue_anyway(node),
+            Some(Admission::Pushed(pushed)) => self.follow(pushed),
+            Some(Admission::Refused(letter, why)) => Err(Box::new(Refusal(letter, why))),
+            Some(Admission::Taken) | None => Ok(()),
+        }
+    }
+
+    /// As [`queue`](Self::queue), however full the mailbox is.
+    #[inline(always)]
+    fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+        let mine = node.as_ptr();
+        match self.lanes.push_data(node, || self.known(), || self.crowded()) {
+            Claim::Nothing => Ok(()),
+            Claim::Process => {
+                self.schedule();
+                Ok(())
+            }
+            Claim::Grave => self.take_back(mine),
+        }
+    }
+
+    /// Puts a node into the data lane and does nothing else yet, for whoever holds a lock. [`follow`](Self::follow) comes next.
+    pub(crate) fn push(&self, node: NodeBox) -> Pushed {
+        let mine = node.as_ptr();
+        let mut crowded = false;
+        // How long it is is known by other means to those that do this.
+        let claim = self.lanes.push_data(node, || 0, || crowded = true);
+        Pushed { mine, claim, crowded }
+    }
+
+    /// What follows from a push: the process is woken if it was idle. It may run code of others.
+    ///
+    /// # Errors
+    /// The letter, if the process has ended since it was looked for.
+    pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<Refusal>> {
+        if pushed.crowded {
+            self.crowded();
+        }
+        match pushed.claim {
+            Claim::Nothing => Ok(()),
+            Claim::Process => {
+                self.schedule();
+                Ok(())
+            }
+            Claim::Grave => self.take_back(pushed.mine),
+        }
+    }
+
+    /// The sequence number of a message that came not long before, if the mailbox is too full; else zero.
+    #[cold]
+    fn known(&'static self) -> u64 {
+        if self.is_overfull() { self.home().map_or(0, |home| home.keeper.known(self)) } else { 0 }
+    }
+
+    /// So many messages have come that it is time to look how full the mailbox is; what follows is the sender's.
+    #[cold]
+    pub(crate) fn crowded(&'static self) {
+        if let Some(home) = self.home() {
+            home.keeper.crowded(self);
+        }
+    }
+
+    /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
+    #[cold]
+    fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Box<Refusal>> {
+        match Token(self).taken_up().bury(Some(mine)) {
+            // What it stands for was in the ring when the process ended, and is a dead letter.
+            Some(letter) if letter.kind != Kind::Ticket => Err(Box::new(Refusal(letter, Why::Gone))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The message and its caller of a letter that came back to its sender.
+#[cold]
+fn unpack<M: Send + 'static>(letter: Letter) -> (M, Option<Caller>) {
+    // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
+    let caller = unsafe { Caller::from_word(letter.word) };
+    match letter.payload.map(Payload::take) {
+        Some(Ok(message)) => (message, caller),
+        Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
+        None => unreachable!("a message has a payload"),
+    }
+}

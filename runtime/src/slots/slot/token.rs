@@ -1,0 +1,154 @@
+//! What the holder of a token may do: open and close a life, and have what belongs to it for itself.
+
+use super::cold_state::Extras;
+use super::flags::{ATTEND, EXTRAS};
+use super::{Home, Slot, Token};
+use crate::mailbox::lanes::{Claim, Holder};
+use crate::pid::{LAST_GENERATION, Pid};
+use crate::process::body::Body;
+use crate::sync::Ordering;
+use std::ptr::{self, NonNull};
+
+impl Token {
+    /// The token of a slot that the directory took off its free list, if no late sender holds it at this moment.
+    pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
+        match slot.lanes.claim() {
+            Claim::Grave => Some(Self(slot).taken_up()),
+            Claim::Nothing => None,
+            Claim::Process => unreachable!("a free slot carries no process"),
+        }
+    }
+
+    /// The token of a living slot, if it is laid down at this moment. For the owner of a stand-alone mailbox.
+    pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
+        (slot.lanes.claim() == Claim::Process).then(|| Self(slot).taken_up())
+    }
+
+    /// For run queues that hold addresses.
+    pub(crate) fn into_raw(self) -> *mut Slot {
+        ptr::from_ref(self.0).cast_mut()
+    }
+
+    /// # Safety
+    /// `slot` came from `into_raw`, and is turned back once.
+    pub(crate) unsafe fn from_raw(slot: NonNull<Slot>) -> Self {
+        // SAFETY: slots are never freed.
+        Self(unsafe { slot.as_ref() })
+    }
+
+    pub(crate) fn slot(&self) -> &'static Slot {
+        self.0
+    }
+
+    /// The calling thread is about to use it: see [`owner`](crate::slots::slot::debug_owner).
+    #[inline(always)]
+    pub(crate) fn taken_up(self) -> Self {
+        self.0.owner.begin();
+        self
+    }
+
+    /// The calling thread is about to give it away.
+    #[inline(always)]
+    pub(crate) fn put_down(self) -> Self {
+        self.0.owner.end();
+        self
+    }
+
+    /// Wakes the process whose token this is.
+    pub(crate) fn wake(self) {
+        self.0.schedule();
+    }
+
+    /// The PID of the process that lives here.
+    #[inline]
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        let home = self.0.home()?;
+        Some(Pid::of_words(home.place, self.0.card.index, self.0.living()?))
+    }
+
+    /// The generation of the process that lives here; the token is that of a living one.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.life.load(Ordering::Relaxed) >> 1
+    }
+
+    /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
+    pub(crate) fn open(&mut self, home: &'static Home) -> Pid {
+        let slot = self.0;
+        slot.owner.check();
+        debug_assert!(slot.living().is_none(), "one process in a slot at a time");
+        slot.begin_life();
+        let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
+        slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
+        slot.life.store(generation << 1 | 1, Ordering::Release);
+        Pid::new(home.node, home.host, slot.card.index, generation)
+    }
+
+    /// Ends the life: from here on its PID is unroutable. In one order with the looks at what ends with it: see
+    /// `memberships`.
+    pub(crate) fn close(&mut self) {
+        self.0.owner.check();
+        let life = self.0.life.load(Ordering::Relaxed);
+        debug_assert!(life & 1 == 1, "a life is closed once");
+        self.0.life.store(life & !1, Ordering::SeqCst);
+    }
+
+    /// Whether the slot has generations left.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.0.life.load(Ordering::Relaxed) >> 1 < LAST_GENERATION
+    }
+
+    /// The process.
+    #[inline]
+    pub(crate) fn body(&mut self) -> &mut Option<Body> {
+        self.0.owner.check();
+        // SAFETY: the body belongs to the token's holder, and the borrow of the token makes this the only reference.
+        self.0.body.with_mut(|body| unsafe { &mut *body })
+    }
+
+    /// What few processes have, if this one does.
+    pub(crate) fn extras(&mut self) -> Option<&mut Extras> {
+        self.0.owner.check();
+        // SAFETY: as for the body.
+        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).as_deref_mut()
+    }
+
+    /// What few processes have; from here on this one does.
+    pub(crate) fn make_extras(&mut self) -> &mut Extras {
+        // SAFETY: this is the token, and borrowed.
+        unsafe { self.0.own_extras() }
+    }
+
+    /// Takes it away.
+    pub(crate) fn take_extras(&mut self) -> Option<Box<Extras>> {
+        self.0.owner.check();
+        if self.0.flags.load(Ordering::Relaxed) & EXTRAS == 0 {
+            return None;
+        }
+        self.0.set_flag(EXTRAS | ATTEND, false);
+        // SAFETY: as for the body.
+        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).take()
+    }
+
+    /// The lanes, for taking things out of them.
+    #[inline]
+    pub(crate) fn hold(&mut self) -> Holder<'_> {
+        self.0.owner.check();
+        // SAFETY: this is the token, and it is borrowed for as long as the holder lives.
+        unsafe { Holder::new(&self.0.lanes) }
+    }
+}
+
+impl Slot {
+    /// What few processes have; from here on this one does.
+    ///
+    /// # Safety
+    /// The caller holds the slot's token, and no reference to the extras.
+    #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
+    pub(crate) unsafe fn own_extras(&self) -> &mut Extras {
+        self.owner.check();
+        self.set_flag(EXTRAS, true);
+        // SAFETY: as the caller promises.
+        self.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()
+    }
+}

@@ -1,0 +1,192 @@
+//! The races of a hand-over, one by one. Stand-alone mailboxes are the processes here: they live as long as the test wants.
+
+use super::*;
+use crate::api::builder::Builder;
+use crate::api::mailbox::Mailbox;
+use crate::api::runtime::Runtime;
+use crate::routing::alias::Pointer;
+
+/// A post, and the runtime that its dead letters go to.
+struct Bench {
+    runtime: Runtime,
+    post: Arc<Post>,
+    pointer: Pointer,
+}
+
+impl Bench {
+    fn new(keeps: Option<usize>) -> Self {
+        let runtime = Builder::new().workers(1).paused().build().unwrap();
+        let post = Arc::new(Post::new("child".into(), None, keeps, runtime.scheduler(), None));
+        let pointer = Pointer::new(post.clone());
+        Self { runtime, post, pointer }
+    }
+
+    /// Sends a number to the child's address.
+    fn send(&self, number: u64) -> Result<(), SendFailure> {
+        crate::routing::router::send(self.pointer.pid(), number).map_err(|(back, reason)| {
+            assert_eq!(back, number);
+            reason
+        })
+    }
+
+    fn letters(&self) -> u64 {
+        self.runtime.statistics().dead_ended
+    }
+}
+
+/// What the process has in its mailbox.
+fn received(mailbox: &mut Mailbox) -> Vec<u64> {
+    std::iter::from_fn(|| mailbox.try_receive()).map(|package| package.take::<u64>().unwrap()).collect()
+}
+
+/// The process ends: what it has not handled is left, in order.
+fn ends(post: &Post, mut mailbox: Mailbox) {
+    let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
+    drop(mailbox);
+    post.ending();
+    post.quiesce();
+    left.into_iter().for_each(|package| drop(post.inherit(package)));
+}
+
+#[test]
+fn before_the_first_start_all_waits_and_after_it_goes_straight_to_the_process() {
+    for keeps in [None, Some(9)] {
+        let bench = Bench::new(keeps);
+        bench.send(1).unwrap();
+        let mut first = Mailbox::new().unwrap();
+        bench.post.up(first.pid());
+        bench.send(2).unwrap();
+        assert_eq!(received(&mut first), [1, 2]);
+        assert_eq!(bench.pointer.pid().resolve(), Some(first.pid()));
+    }
+}
+
+#[test]
+fn what_the_dead_left_comes_before_what_was_sent_since() {
+    let bench = Bench::new(Some(9));
+    let first = Mailbox::new().unwrap();
+    bench.post.up(first.pid());
+    bench.send(1).unwrap();
+    bench.send(2).unwrap();
+    ends(&bench.post, first);
+    // Its supervisor has not heard of it.
+    bench.send(3).unwrap();
+    bench.post.down(&ExitReason::Killed);
+    bench.send(4).unwrap();
+    let mut second = Mailbox::new().unwrap();
+    bench.post.up(second.pid());
+    assert_eq!(received(&mut second), [1, 2, 3, 4]);
+}
+
+/// The successor ends while it is being sent what waits: it leaves the first part, the rest it never got.
+#[test]
+fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
+    let bench = Bench::new(Some(9));
+    (1..=4).for_each(|number| bench.send(number).unwrap());
+    let second = Mailbox::new().unwrap();
+    let pid = second.pid();
+    // What `up` does, up to the third message.
+    let waiting: Vec<_> = lock(&bench.post.door).kept.drain(..2).collect();
+    waiting.into_iter().for_each(|package| hand(pid, package).unwrap());
+    ends(&bench.post, second);
+    bench.post.up(pid);
+    bench.send(5).unwrap();
+    bench.post.down(&ExitReason::Killed);
+    let mut third = Mailbox::new().unwrap();
+    bench.post.up(third.pid());
+    assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
+}
+
+/// The same, but what it leaves comes in while the rest is on its way to it. Taken for part of what waits, it would be put
+/// behind itself.
+#[test]
+fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
+    let bench = Bench::new(Some(9));
+    bench.send(3).unwrap();
+    let second = Mailbox::new().unwrap();
+    let pid = second.pid();
+    drop(second);
+    bench.post.inherit(Package::new(pid, 1_u64)).unwrap();
+    bench.post.up(pid);
+    bench.post.inherit(Package::new(pid, 2_u64)).unwrap();
+    bench.post.down(&ExitReason::Killed);
+    let mut third = Mailbox::new().unwrap();
+    bench.post.up(third.pid());
+    assert_eq!(received(&mut third), [1, 2, 3]);
+}
+
+#[test]
+fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
+    let bench = Bench::new(Some(9));
+    let first = Mailbox::new().unwrap();
+    bench.post.up(first.pid());
+    assert_eq!(bench.post.enter(), Some(first.pid()));
+    let post = bench.post.clone();
+    let ending = std::thread::spawn(move || {
+        post.ending();
+        post.quiesce();
+    });
+    while bench.post.life.load(Ordering::SeqCst) != 0 {
+        yield_now();
+    }
+    assert_eq!(bench.post.enter(), None, "nobody is given it any more");
+    assert!(!ending.is_finished());
+    bench.post.left();
+    ending.join().unwrap();
+}
+
+#[test]
+fn without_keeping_what_is_sent_to_a_child_that_is_down_comes_back() {
+    let bench = Bench::new(None);
+    let first = Mailbox::new().unwrap();
+    bench.post.up(first.pid());
+    drop(first);
+    assert_eq!(bench.send(1), Err(SendFailure::Restarting(bench.pointer.pid())), "before its supervisor knows");
+    bench.post.down(&ExitReason::Killed);
+    assert_eq!(bench.send(2), Err(SendFailure::Restarting(bench.pointer.pid())));
+}
+
+/// What waited for the first start of a child that cannot start and keeps nothing.
+#[test]
+fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept() {
+    for (keeps, letters) in [(None, 2), (Some(9), 0)] {
+        let bench = Bench::new(keeps);
+        bench.send(1).unwrap();
+        bench.send(2).unwrap();
+        bench.post.down(&ExitReason::Killed);
+        assert_eq!(bench.letters(), letters);
+    }
+}
+
+#[test]
+fn a_post_that_is_shut_keeps_nothing_until_a_process_serves_again() {
+    let bench = Bench::new(Some(9));
+    bench.send(1).unwrap();
+    bench.post.shut(&ExitReason::Shutdown);
+    assert_eq!((bench.letters(), bench.send(2)), (1, Err(SendFailure::Gone(bench.pointer.pid()))));
+    assert!(bench.post.inherit(Package::new(bench.pointer.pid(), 3_u64)).is_err());
+    let mut second = Mailbox::new().unwrap();
+    bench.post.up(second.pid());
+    bench.send(4).unwrap();
+    assert_eq!(received(&mut second), [4]);
+}
+
+#[test]
+fn the_bound_counts_what_was_sent_since_and_not_what_was_left() {
+    let bench = Bench::new(Some(1));
+    let first = Mailbox::new().unwrap();
+    bench.post.up(first.pid());
+    (1..=5).for_each(|number| bench.send(number).unwrap());
+    ends(&bench.post, first);
+    bench.post.down(&ExitReason::Killed);
+    bench.send(6).unwrap();
+    assert_eq!(bench.send(7), Err(SendFailure::Full(bench.pointer.pid())));
+}
+
+#[test]
+fn what_waits_when_nobody_is_left_is_dead_letters() {
+    let Bench { runtime, post, pointer } = Bench::new(Some(9));
+    crate::routing::router::send(pointer.pid(), 1_u64).unwrap();
+    drop((pointer, post));
+    assert_eq!(runtime.statistics().dead_ended, 1);
+}

@@ -1,0 +1,112 @@
+//! One life of a child, as its end is told to its supervisor.
+
+use super::child_slot::Post;
+use super::plan::Id;
+use crate::call::package::Package;
+use crate::exit::ExitReason;
+use crate::mailbox::node::Kind;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::process::control::EndWaiter;
+use crate::process::guardian::Guardian;
+use crate::slots::Slot;
+use crate::sync::{AtomicBool, Ordering};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+/// The tag under which ends of children come; timers have smaller ones.
+pub(super) const ENDED: u64 = u64::MAX;
+
+/// A child has ended.
+pub(super) struct Ended {
+    pub(super) id: Id,
+    pub(super) pid: Pid,
+    pub(super) reason: ExitReason,
+    pub(super) handling: Option<&'static str>,
+}
+
+/// The supervisor's process: where ends of children are told.
+#[derive(Clone, Copy)]
+pub(super) struct Ear {
+    pub(super) slot: &'static Slot,
+    pub(super) generation: u64,
+}
+
+impl Ear {
+    fn tell(self, ended: Ended) {
+        let tag = ptr::without_provenance_mut(ENDED as usize);
+        let payload = Some(Payload::new(ended));
+        self.slot.post_control(node_pool::empty(), Kind::Completed, self.generation, tag, payload);
+    }
+}
+
+/// See the module.
+pub(super) struct Life {
+    id: Id,
+    post: Arc<Post>,
+    ear: Ear,
+    born: OnceLock<Pid>,
+    /// Whether it turned out that the process is not the child.
+    disowned: AtomicBool,
+}
+
+impl Life {
+    pub(super) fn new(id: Id, post: Arc<Post>, ear: Ear) -> Arc<Self> {
+        Arc::new(Self { id, post, ear, born: OnceLock::new(), disowned: AtomicBool::new(false) })
+    }
+
+    /// The process that was spawned through the door.
+    pub(super) fn born(&self) -> Option<Pid> {
+        self.born.get().copied()
+    }
+
+    /// That process is not the child.
+    pub(super) fn disown(&self) {
+        self.disowned.store(true, Ordering::SeqCst);
+    }
+
+    fn is_disowned(&self) -> bool {
+        self.disowned.load(Ordering::SeqCst)
+    }
+}
+
+impl Guardian for Life {
+    fn born(&self, pid: Pid) {
+        let _first = self.born.set(pid);
+    }
+
+    fn ending(&self) {
+        if !self.is_disowned() {
+            self.post.ending();
+        }
+    }
+
+    fn quiesce(&self) {
+        if !self.is_disowned() {
+            self.post.quiesce();
+        }
+    }
+
+    fn inherit(&self, package: Package) -> Result<(), Package> {
+        if self.is_disowned() { Err(package) } else { self.post.inherit(package) }
+    }
+
+    fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
+        self.ear.tell(Ended { id: self.id, pid, reason: reason.clone(), handling });
+    }
+}
+
+/// The same for a child that was spawned without the door: nothing of its mailbox is inherited, and its host's shutdown does
+/// not wait for its supervisor to stop it.
+pub(super) struct Watched {
+    pub(super) id: Id,
+    pub(super) pid: Pid,
+    pub(super) ear: Ear,
+}
+
+impl EndWaiter for Watched {
+    fn ended(&self, reason: &ExitReason, _result: Option<Payload>) {
+        self.ear.tell(Ended { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
+    }
+}

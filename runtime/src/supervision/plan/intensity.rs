@@ -1,0 +1,92 @@
+//! How many restarts a supervisor may make within how long.
+
+use crate::env::clock::Moment;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How many restarts there may be within how long, unless it is said otherwise.
+pub(crate) const DEFAULT: (u32, Duration) = (5, Duration::from_secs(10));
+
+/// The restarts of a supervisor within a window of time that ends now.
+#[derive(Debug)]
+pub(crate) struct Intensity {
+    most: u32,
+    within: Duration,
+    /// When the restarts in the window were, the oldest first; never more than `most`.
+    moments: VecDeque<Moment>,
+}
+
+impl Intensity {
+    /// So many within so long. `u32::MAX` is no limit, and keeps nothing.
+    pub(crate) fn new(most: u32, within: Duration) -> Self {
+        Self { most, within, moments: VecDeque::new() }
+    }
+
+    /// Whether such limits count any restart at all: within a window without length none is.
+    pub(crate) fn counts(most: u32, within: Duration) -> bool {
+        !within.is_zero() || most == 0 || most == u32::MAX
+    }
+
+    /// How many restarts are allowed, and within how long.
+    pub(crate) fn limits(&self) -> (u32, Duration) {
+        (self.most, self.within)
+    }
+
+    /// Whether another restart is allowed now; if so it is counted.
+    pub(crate) fn allow(&mut self, now: Moment) -> bool {
+        if self.most == u32::MAX {
+            return true;
+        }
+        while self.moments.front().is_some_and(|&moment| now.since(moment) >= self.within) {
+            self.moments.pop_front();
+        }
+        let allowed = self.moments.len() < self.most as usize;
+        if allowed {
+            self.moments.push_back(now);
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> Moment {
+        Moment::now().after(Duration::from_secs(1)).later_by(milliseconds)
+    }
+
+    trait Later {
+        fn later_by(self, milliseconds: u64) -> Self;
+    }
+
+    impl Later for Moment {
+        fn later_by(self, milliseconds: u64) -> Self {
+            self.after(Duration::from_millis(milliseconds))
+        }
+    }
+
+    #[test]
+    fn as_many_as_allowed_within_the_window_and_no_more() {
+        let (mut intensity, start) = (Intensity::new(3, Duration::from_millis(100)), at(0));
+        let allowed = [0, 10, 20, 30, 99].map(|now| intensity.allow(start.later_by(now)));
+        assert_eq!(allowed, [true, true, true, false, false]);
+        // The one at 0 leaves the window at 100, the one at 10 at 110.
+        assert_eq!([100, 109, 110].map(|now| intensity.allow(start.later_by(now))), [true, false, true]);
+        assert_eq!(intensity.moments.len(), 3);
+    }
+
+    #[test]
+    fn none_allowed_and_no_limit() {
+        let (mut none, mut any) = (Intensity::new(0, Duration::MAX), Intensity::new(u32::MAX, Duration::MAX));
+        assert!(!none.allow(at(0)));
+        assert!((0..100).all(|_| any.allow(at(0))) && any.moments.is_empty());
+    }
+
+    #[test]
+    fn a_window_without_end_forgets_nothing() {
+        let (mut intensity, start) = (Intensity::new(2, Duration::MAX), at(0));
+        assert!(intensity.allow(start) && intensity.allow(start.later_by(1)));
+        assert!(!intensity.allow(start.after(Duration::from_secs(1 << 32))));
+    }
+}

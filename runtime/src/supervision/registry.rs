@@ -1,0 +1,210 @@
+//! The children of a supervisor, as others see them: their posts by name, and what is told of them.
+//!
+//! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the roll
+//! outlives the process: its successor finds the posts of its children there, so that their addresses stay valid too.
+//!
+//! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and while its
+//! supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a handle of the
+//! tree: it has no names then, and is in no group.
+
+use super::child_slot::{Estate, Post};
+use super::errors::ChildError;
+use super::plan::Strategy;
+use super::status::ChildState;
+use crate::exit::ExitReason;
+use crate::pid::Pid;
+use crate::routing::alias::{self, Pointer};
+use crate::sync::{Mutex, lock};
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct Roll(Mutex<Names>);
+
+struct Names {
+    strategy: Strategy,
+    /// The process; `None` before the first.
+    supervisor: Option<Pid>,
+    /// Why that has ended, if it has.
+    end: Option<ExitReason>,
+    entries: HashMap<Arc<str>, Entry>,
+    next: u64,
+}
+
+struct Entry {
+    /// Where it is among the others.
+    place: u64,
+    post: Arc<Post>,
+    pointer: Pointer,
+}
+
+impl Roll {
+    pub(crate) fn new(strategy: Strategy) -> Arc<Self> {
+        let (entries, next) = (HashMap::new(), 0);
+        Arc::new(Self(Mutex::new(Names { strategy, supervisor: None, end: None, entries, next })))
+    }
+
+    /// A supervisor begins, or its successor does, with these children. Gives their posts: those of children of the same name
+    /// and nature are kept, others are let go.
+    pub(crate) fn begin(&self, strategy: Strategy, posts: Vec<Arc<Post>>) -> Vec<Arc<Post>> {
+        let mut names = lock(&self.0);
+        let mut before = std::mem::take(&mut names.entries);
+        (names.strategy, names.end, names.next) = (strategy, None, 0);
+        let mut begun = Vec::new();
+        for post in posts {
+            let alike = |entry: &Entry| {
+                let type_id = |post: &Post| post.kind.map(|kind| kind.type_id);
+                type_id(&entry.post) == type_id(&post) && entry.post.keeps == post.keeps
+            };
+            let (post, pointer) = match before.remove(&post.name).filter(alike) {
+                Some(Entry { post, pointer, .. }) => {
+                    post.redefine(post.kind);
+                    (post, pointer)
+                }
+                None => (post.clone(), Pointer::new(post)),
+            };
+            names.add(post.clone(), pointer);
+            begun.push(post);
+        }
+        drop(names);
+        drop_entries(before.into_values(), &ExitReason::Gone);
+        begun
+    }
+
+    /// From here on this process is the supervisor.
+    pub(crate) fn begun(&self, supervisor: Pid) {
+        lock(&self.0).supervisor = Some(supervisor);
+    }
+
+    /// Adds a child. Gives the PID that points on to it; the post is refused if there is one of that name.
+    pub(crate) fn add(&self, post: Arc<Post>) -> Option<Pid> {
+        let mut names = lock(&self.0);
+        if names.entries.contains_key(&post.name) {
+            return None;
+        }
+        let pointer = Pointer::new(post.clone());
+        let pid = pointer.pid();
+        names.add(post, pointer);
+        Some(pid)
+    }
+
+    /// The child is known no more.
+    pub(crate) fn remove(&self, post: &Arc<Post>) {
+        let mut names = lock(&self.0);
+        let known = names.entries.get(&post.name).is_some_and(|entry| Arc::ptr_eq(&entry.post, post));
+        let entry = if known { names.entries.remove(&post.name) } else { None };
+        drop(names);
+        if let Some(entry) = entry {
+            entry.retire(&ExitReason::Gone);
+        }
+    }
+
+    /// The post of a child, and the PID that points on to it.
+    pub(crate) fn find(&self, name: &str) -> Result<(Arc<Post>, Pid), ChildError> {
+        let names = lock(&self.0);
+        match names.entries.get(name) {
+            Some(entry) => Ok((entry.post.clone(), entry.pointer.pid())),
+            None => Err(unknown(name, names.entries.keys())),
+        }
+    }
+
+    pub(crate) fn strategy(&self) -> Strategy {
+        lock(&self.0).strategy
+    }
+
+    /// The supervisor's process, and why it has ended if it has.
+    pub(crate) fn supervisor(&self) -> (Option<Pid>, Option<ExitReason>) {
+        let names = lock(&self.0);
+        (names.supervisor, names.end.clone())
+    }
+
+    /// That of a child that is a supervisor.
+    pub(crate) fn of(post: &Post) -> Option<Arc<Self>> {
+        let estate = lock(&post.estate).clone()?;
+        estate.into_any().downcast().ok()
+    }
+
+    /// The posts, in their order, with the PIDs that point on to them.
+    pub(super) fn posts(&self) -> Vec<(Arc<Post>, Pid)> {
+        let names = lock(&self.0);
+        let mut entries: Vec<_> = names.entries.values().collect();
+        entries.sort_by_key(|entry| entry.place);
+        entries.into_iter().map(|entry| (entry.post.clone(), entry.pointer.pid())).collect()
+    }
+
+    /// The supervisor's process has ended, and has another one above it that decides what follows. What waits for its
+    /// children goes on waiting, unless it gave up.
+    pub(crate) fn suspend(&self, reason: &ExitReason, gave_up: bool) {
+        lock(&self.0).end = Some(reason.clone());
+        for (post, _) in self.posts() {
+            post.down(reason);
+            if gave_up {
+                post.empty(reason);
+            }
+        }
+    }
+}
+
+impl Estate for Roll {
+    fn shut(&self, reason: &ExitReason) {
+        lock(&self.0).end.get_or_insert_with(|| reason.clone());
+        for (post, _) in self.posts() {
+            post.shut(reason);
+            lock(&post.status).state = ChildState::Down;
+        }
+    }
+
+    fn retire(&self, reason: &ExitReason) {
+        for (post, pid) in self.posts() {
+            retire(&post, pid, reason);
+        }
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl Entry {
+    fn retire(&self, reason: &ExitReason) {
+        retire(&self.post, self.pointer.pid(), reason);
+    }
+}
+
+/// Nobody can start the child again. Who watches its groups hears why it ended last, or `reason` if it never ran.
+fn retire(post: &Post, pid: Pid, reason: &ExitReason) {
+    let last = lock(&post.status).last.as_ref().map(|last| last.reason.clone());
+    alias::retire(pid, last.as_ref().unwrap_or(reason));
+    post.retire(reason);
+}
+
+impl Names {
+    fn add(&mut self, post: Arc<Post>, pointer: Pointer) {
+        let place = self.next;
+        self.next += 1;
+        self.entries.insert(post.name.clone(), Entry { place, post, pointer });
+    }
+}
+
+/// Lets children go that are known no more. Not under the lock: what waited for them is shown to a user's hook.
+fn drop_entries(entries: impl Iterator<Item = Entry>, reason: &ExitReason) {
+    for entry in entries {
+        entry.post.shut(reason);
+        entry.retire(reason);
+    }
+}
+
+/// How many names an error tells at most.
+const TOLD: usize = 16;
+
+fn unknown<'a>(name: &str, names: impl ExactSizeIterator<Item = &'a Arc<str>>) -> ChildError {
+    let count = names.len();
+    let mut has: Vec<String> = names.map(|name| name.chars().take(80).collect()).collect();
+    has.sort();
+    if count > TOLD {
+        has.sort_by_cached_key(|known| crate::errors::distance(name, known));
+        has.truncate(TOLD);
+    }
+    ChildError::Unknown { name: name.chars().take(80).collect(), has, count }
+}

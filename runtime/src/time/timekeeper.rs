@@ -1,0 +1,93 @@
+//! The time of those who have no host: calls awaited outside of processes, to something that keeps no time itself.
+//!
+//! One thread for the program, started when there is something to wait for and ended when there is nothing left.
+
+use super::timers::{Action, Due, Timers};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey};
+use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
+use crate::util::panics::{Site, contain};
+
+/// See the module.
+pub(crate) struct Timekeeper {
+    timers: Timers,
+    /// Whether the thread is there. Whoever sets a timer, and the thread before it ends, looks at it and at the timers
+    /// under this lock.
+    running: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// The program's.
+pub(crate) fn timekeeper() -> &'static Timekeeper {
+    static TIMEKEEPER: OnceLock<Timekeeper> = OnceLock::new();
+    let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };
+    TIMEKEEPER.get_or_init(new)
+}
+
+impl TimeKeeper for Timekeeper {
+    fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
+        let (key, _first) = self.timers.set(None, due, Action::Run(action))?;
+        let mut running = lock(&self.running);
+        if !*running {
+            *running = spawn_thread("postroom-time".to_string(), || self.run()).is_ok();
+        }
+        let kept = *running;
+        drop(running);
+        self.changed.notify_all();
+        if !kept {
+            self.timers.cancel(key);
+        }
+        kept.then_some(key)
+    }
+
+    fn forget(&'static self, key: TimerKey) -> bool {
+        let was_pending = self.timers.cancel(key);
+        self.tell();
+        was_pending
+    }
+
+    fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
+        let (was_pending, _first) = self.timers.reset(key, due);
+        self.tell();
+        was_pending
+    }
+
+    fn is_pending(&'static self, key: TimerKey) -> bool {
+        self.timers.is_pending(key)
+    }
+}
+
+impl Timekeeper {
+    /// Has the thread look again. Under the lock, so that this does not fall between its look and its wait.
+    fn tell(&self) {
+        let _running = lock(&self.running);
+        self.changed.notify_all();
+    }
+
+    fn run(&'static self) {
+        let mut running = lock(&self.running);
+        loop {
+            let now = Moment::now();
+            match self.timers.due(now) {
+                Due::Fire(action) => {
+                    drop(running);
+                    // It may wake a task of some executor: code of others.
+                    let _panic = contain(Site::OutsideTimer, || action.perform());
+                    running = lock(&self.running);
+                    continue;
+                }
+                Due::Sought | Due::Taken => continue,
+                Due::Nothing => {}
+            }
+            self.timers.raise();
+            if self.timers.len() == 0 {
+                *running = false;
+                return;
+            }
+            let next = self.timers.next();
+            running = match next {
+                Moment::NEVER => wait(&self.changed, running),
+                next => wait_for(&self.changed, running, next.since(now)),
+            };
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What is to happen later: several wheels, each under a lock of its own, and when the first of all is due.
+//!
+//! A thread of the host sets timers in the wheel of its worker, any other thread in the last one, so that workers do not
+//! meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
+//! workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
+//!
+//! Each wheel tells when there is something to do in it, and [`Next`] when there is in any.
+//!
+//! # Order
+//!
+//! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of setting.
+//! Of different wheels the one that is due first comes first, up to the moment that another is; workers, which fire beside
+//! each other, may overtake one that is due a millisecond before, or that another thread has taken out and not yet fired.
+//! A host that goes by a manual clock has one wheel only, and whoever moves the clock fires alone.
+//!
+//! # A million at once
+//!
+//! Nobody fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and nothing
+//! else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
+//! whatever is still due is fired by whichever worker comes by next (see `find`). A worker does not wait for a wheel that
+//! somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two workers
+//! that waited for each other spent a third of their time being put to sleep and woken.)
+
+use super::next_due::Next;
+use super::wheel::{Key, Wheel};
+use crate::env::clock::{Moment, SharedMoment, TimerKey};
+use crate::mailbox::node::Kind;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::slots::Slot;
+use crate::sync::{CachePadded, Mutex, lock, try_lock};
+use crate::util::panics::{Site, contain};
+use std::ptr;
+
+/// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share one
+/// meet seldom.
+const WHEELS: usize = 16;
+const _: () = assert!(WHEELS < u32::BITS as usize, "`first_due` has a bit for each");
+
+/// The most that a worker fires at a time. A guess: about as many as it runs steps until it looks at the clock again, so that
+/// firing and running keep pace.
+pub(crate) const FIRED: u32 = 64;
+
+/// As how many of these a look counts that has only turned a wheel by a part.
+pub(crate) const SOUGHT: u32 = 16;
+
+/// How much later than the first of all that of the own wheel may be and still be fired first: a thread that fires from the
+/// wheel in which its own processes set timers waits for nobody. A tick of the wheels.
+const SLACK: u64 = 1 << 20;
+
+/// What a look for timers that are due has found.
+pub(crate) enum Due {
+    /// The first of them, taken out.
+    Fire(Action),
+    /// There may be some: a bounded part of the way to them has been done.
+    Sought,
+    /// There may be some, where somebody else is.
+    Taken,
+    /// None.
+    Nothing,
+}
+
+/// What happens when a timer is due.
+pub(crate) enum Action {
+    /// The yield `tag` of the process of that generation is answered.
+    Complete { slot: &'static Slot, generation: u64, tag: u64 },
+    /// Anything else.
+    Run(Box<dyn FnOnce() + Send>),
+}
+
+const _: () = assert!(size_of::<Action>() == 24);
+
+impl Action {
+    /// Does it.
+    pub(crate) fn perform(self) {
+        match self {
+            Self::Complete { slot, generation, tag } => complete(slot, generation, tag),
+            Self::Run(action) => action(),
+        }
+    }
+}
+
+/// Answers a timer's yield.
+pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
+    let word = ptr::without_provenance_mut(tag as usize);
+    slot.post_control(node_pool::empty(), Kind::Completed, generation, word, Some(Payload::new(())));
+}
+
+/// The timers of a host.
+pub(crate) struct Timers {
+    wheels: Box<[CachePadded<Shared>]>,
+    next: Next,
+}
+
+struct Shared {
+    wheel: Mutex<Wheel<Action>>,
+    next: SharedMoment,
+}
+
+impl Timers {
+    /// Timers for that many threads that set some, besides others.
+    pub(crate) fn new(threads: usize) -> Self {
+        let wheel = || Shared { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
+        let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
+        Self { wheels, next: Next::new() }
+    }
+
+    /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
+    #[inline]
+    pub(crate) fn next(&self) -> Moment {
+        self.next.load()
+    }
+
+    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due before
+    /// all others, so that somebody must be told. `None` if there are too many.
+    pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: Action) -> Option<(TimerKey, bool)> {
+        let number = self.number(worker);
+        let shared = &self.wheels[number];
+        let mut wheel = lock(&shared.wheel);
+        let Key { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
+        let first = self.next.lower(&shared.next, due);
+        drop(wheel);
+        Some((TimerKey { place: number << u32::BITS | index as usize, serial }, first))
+    }
+
+    /// Cancels a timer. Gives whether it was still to come: if so, it never fires, even if it was due.
+    pub(crate) fn cancel(&self, key: TimerKey) -> bool {
+        let Some((shared, key)) = self.find(key) else { return false };
+        let action = lock(&shared.wheel).cancel(key);
+        action.is_some()
+    }
+
+    /// Makes a timer due at another moment. Gives whether it was still to come; and whether it is due before all others now.
+    pub(crate) fn reset(&self, key: TimerKey, due: Moment) -> (bool, bool) {
+        let Some((shared, key)) = self.find(key) else { return (false, false) };
+        let mut wheel = lock(&shared.wheel);
+        let was_there = wheel.reset(key, due.nanoseconds());
+        (was_there, was_there && self.next.lower(&shared.next, due))
+    }
+
+    /// Whether it is still to come.
+    pub(crate) fn is_pending(&self, key: TimerKey) -> bool {
+        self.find(key).is_some_and(|(shared, key)| lock(&shared.wheel).contains(key))
+    }
+
+    fn find(&self, key: TimerKey) -> Option<(&Shared, Key)> {
+        let shared = self.wheels.get(key.place >> u32::BITS)?;
+        Some((shared, Key { index: key.place as u32, serial: key.serial }))
+    }
+
+    /// Takes out the first that is due at `now`. Does a bounded piece of work.
+    pub(crate) fn due(&self, now: Moment) -> Due {
+        match self.first_due(now, 0) {
+            Some((number, until)) => self.take(&self.wheels[number], &mut lock(&self.wheels[number].wheel), now, until),
+            None => Due::Nothing,
+        }
+    }
+
+    /// The same for one of several threads, which holds this worker: where another thread is it takes nothing, and its own
+    /// wheel comes first, if it is late by [`SLACK`] at most.
+    pub(crate) fn due_beside_others(&self, worker: Option<usize>, now: Moment) -> Due {
+        let mut taken = 0_u32;
+        while let Some((first, until)) = self.first_due(now, taken) {
+            let slack =
+                Moment::of_nanoseconds(self.wheels[first].next.load().nanoseconds().saturating_add(SLACK)).min(now);
+            let own = self.number(worker);
+            let (number, until) = match own {
+                own if taken & 1 << own == 0 && self.wheels[own].next.load() <= slack => (own, slack),
+                _ => (first, until),
+            };
+            if let Some(mut wheel) = try_lock(&self.wheels[number].wheel) {
+                return self.take(&self.wheels[number], &mut wheel, now, until);
+            }
+            taken |= 1 << number;
+        }
+        if taken == 0 { Due::Nothing } else { Due::Taken }
+    }
+
+    /// Takes out the first of a wheel, if it is due at `until`.
+    fn take(&self, shared: &Shared, wheel: &mut Wheel<Action>, now: Moment, until: Moment) -> Due {
+        let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
+        shared.next.store(Moment::of_nanoseconds(wheel.next()));
+        action.map_or(Due::Sought, Due::Fire)
+    }
+
+    /// The wheel of a worker, or of those who have none.
+    #[inline]
+    fn number(&self, worker: Option<usize>) -> usize {
+        let last = self.wheels.len() - 1;
+        worker.map_or(last, |worker| if last == 0 { 0 } else { worker % last })
+    }
+
+    /// The wheel that is due first, if one is, and when another is; without those that are `taken`.
+    fn first_due(&self, now: Moment, taken: u32) -> Option<(usize, Moment)> {
+        let (mut first, mut until, mut earliest) = (None, now, Moment::NEVER);
+        for (number, shared) in self.wheels.iter().enumerate().filter(|(number, _)| taken & 1 << number == 0) {
+            let next = shared.next.load();
+            if next < earliest {
+                (first, until, earliest) = (Some(number), earliest.min(now), next);
+            } else {
+                until = until.min(next);
+            }
+        }
+        first.filter(|_| earliest <= now).map(|first| (first, until))
+    }
+
+    /// Nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is due before
+    /// all others, so that somebody must be told.
+    pub(crate) fn raise(&self) -> bool {
+        self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
+    }
+
+    /// How many are pending.
+    pub(crate) fn len(&self) -> usize {
+        self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
+    }
+
+    /// Drops all that is pending.
+    pub(crate) fn clear(&self) {
+        for shared in &self.wheels {
+            let mut wheel = lock(&shared.wheel);
+            let actions = wheel.clear();
+            shared.next.store(Moment::NEVER);
+            drop(wheel);
+            // A timer may hold a user's message.
+            actions.into_iter().for_each(|action| drop(contain(Site::TimerDrop, || drop(action))));
+        }
+        self.raise();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, AtomicU64, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_due_fires_in_order_once_from_all_wheels_and_cancelled_timers_never() {
+        let timers = Timers::new(3);
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let start = Moment::now();
+        let set = |worker: Option<usize>, microseconds: u64| {
+            let fired = fired.clone();
+            let due = start.after(Duration::from_micros(microseconds));
+            timers
+                .set(worker, due, Action::Run(Box::new(move || lock(&fired).push(microseconds))))
+                .expect("there is room")
+        };
+        let (_, first) = set(Some(0), 30_000);
+        assert!(first);
+        assert!(!set(Some(1), 40_000).1);
+        assert!(set(None, 10_000).1);
+        let (cancelled, _) = set(Some(2), 20_000);
+        let (later, _) = set(Some(2), 5_000);
+        assert!(timers.is_pending(cancelled));
+        assert!(timers.cancel(cancelled));
+        assert!(!timers.cancel(cancelled) && !timers.is_pending(cancelled));
+        assert_eq!(timers.reset(later, start.after(Duration::from_micros(25_001))), (true, false));
+        for place in 0..100 {
+            set(Some(place as usize % 3), 25_000 + 7 * (place * 37 % 100));
+        }
+        let now = start.after(Duration::from_millis(35));
+        loop {
+            match timers.due(now) {
+                Due::Fire(action) => action.perform(),
+                Due::Sought | Due::Taken => {}
+                Due::Nothing => break,
+            }
+        }
+        let mut fired = lock(&fired).clone();
+        assert_eq!((fired.len(), fired[0], fired.last()), (103, 10_000, Some(&30_000)));
+        // The one that was reset goes by its old name, and comes where it is due now.
+        assert_eq!(fired.remove(2), 5_000);
+        assert!(fired.is_sorted(), "{fired:?}");
+        assert!(!timers.raise());
+        assert_eq!((timers.len(), timers.next()), (1, start.after(Duration::from_millis(40))));
+        timers.clear();
+        assert_eq!((timers.len(), timers.next()), (0, Moment::NEVER));
+    }
+
+    #[test]
+    fn beside_others_the_own_wheel_comes_first_unless_it_is_a_millisecond_ahead_and_none_is_waited_for() {
+        let (start, timers) = (Moment::now(), Timers::new(2));
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let set = |worker: usize, microseconds: u64| {
+            let fired = fired.clone();
+            let action = Action::Run(Box::new(move || lock(&fired).push(microseconds)));
+            timers.set(Some(worker), start.after(Duration::from_micros(microseconds)), action).expect("there is room");
+        };
+        for microseconds in [0, 100, 4_000, 4_100] {
+            set(0, microseconds);
+        }
+        for microseconds in [900, 7_000] {
+            set(1, microseconds);
+        }
+        let now = start.after(Duration::from_millis(100));
+        let fire = |worker: usize| loop {
+            match timers.due_beside_others(Some(worker), now) {
+                Due::Fire(action) => return action.perform(),
+                Due::Sought => {}
+                other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
+            }
+        };
+        // Of the second worker: its own, though two are due before; but not the one that is due milliseconds after.
+        (0..3).for_each(|_| fire(1));
+        assert_eq!(*lock(&fired), [900, 0, 100]);
+        let elsewhere = lock(&timers.wheels[0].wheel);
+        fire(1);
+        assert_eq!(*lock(&fired), [900, 0, 100, 7_000]);
+        assert!(matches!(timers.due_beside_others(Some(1), now), Due::Taken));
+        drop(elsewhere);
+        fire(1);
+        assert_eq!(*lock(&fired), [900, 0, 100, 7_000, 4_000]);
+    }
+
+    #[test]
+    fn no_timer_is_overlooked_while_others_fire_and_say_when_the_next_is_due() {
+        const EACH: u64 = 20_000;
+        let timers = Timers::new(2);
+        let fired = Arc::new(AtomicU64::new(0));
+        let setters_left = AtomicU64::new(3);
+        std::thread::scope(|scope| {
+            for worker in [Some(0), Some(1), None] {
+                let (timers, fired, setters_left) = (&timers, &fired, &setters_left);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let fired = fired.clone();
+                        let action = Action::Run(Box::new(move || {
+                            fired.fetch_add(1, Ordering::Relaxed);
+                        }));
+                        let due = Moment::now().after(Duration::from_nanos(number % 50 * 1_000));
+                        timers.set(worker, due, action).expect("there is room");
+                    }
+                    setters_left.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+            // Goes by `next` alone: a timer that it does not tell of is never fired.
+            while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
+                let now = Moment::now();
+                while timers.next() <= now {
+                    match timers.due_beside_others(None, now) {
+                        Due::Fire(action) => action.perform(),
+                        Due::Sought | Due::Taken => {}
+                        Due::Nothing => _ = timers.raise(),
+                    }
+                }
+            }
+        });
+        assert_eq!((fired.load(Ordering::Relaxed), timers.len()), (3 * EACH, 0));
+    }
+}

@@ -1,0 +1,709 @@
+//! A hierarchical timer wheel: what is due when, without a clock, a lock or a thread.
+//!
+//! Time is cut into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots stand for the digits, in base 64, of the
+//! tick that an entry is due in: an entry is in the level of the highest digit in which its tick differs from the present
+//! one, and there in the slot of its own digit. So to insert is to find the highest bit of an exclusive or, a slot is a list
+//! that an entry leaves at once, and as the present moves on, the slots that it comes to are taken apart, their entries
+//! into lower levels. An entry moves at most once a level: seldom more than twice, since four seconds are within the second
+//! level, and a long wait of a thread passes several levels at once.
+//!
+//! What is due in the present tick, or was before, is in order: by its moment and, of those at the same moment, by the order
+//! in which they were set. What the wheel brings is sorted when it comes, and is later than all that has come before; what
+//! is set when its tick is there already goes to a heap beside it. So the order is exact to the nanosecond, and ticks are no
+//! granularity: they bound how many entries are sorted at a time.
+//!
+//! # A million at once
+//!
+//! No call does more than a bounded piece of work, however many entries are due in one tick. The slots that the present has
+//! come to are taken apart [`PORTION`] by `PORTION`, one portion a call; each portion is sorted by itself, and the sorted
+//! runs are merged as their entries are taken. Until all slots are taken apart nothing can be fired, since what is first may
+//! be in the last of them; `next` says that there is something to do at once. Meanwhile entries may come and go as ever, and
+//! the present stays where it is.
+//!
+//! Entries lie in a slab, with their links in it: nothing is allocated for one but its place there, which is used again.
+//!
+//! Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987 (scheme 7); the placing by the highest different
+//! digit is that of Linux's and Tokio's. Rejected: a heap alone, which cost 416 instructions to set and cancel one, and
+//! kept those that were cancelled; a wheel of milliseconds, which is no use to who waits for 100 µs.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
+use std::{iter, vec};
+
+/// How many bits of a moment are within a tick.
+const TICK: u32 = 20;
+/// How many bits make a digit.
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+/// Enough digits for all ticks.
+const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// When what never happens is due.
+const NEVER: u64 = u64::MAX;
+
+/// Where an entry is: in the slot of that number, or in one of the places below.
+type Place = u16;
+/// Among those that are in order.
+const NEAR: Place = Place::MAX;
+/// Due never.
+const ASIDE: Place = Place::MAX - 1;
+/// On the list of free entries.
+const FREE: Place = Place::MAX - 2;
+const _: () = assert!(LEVELS * SLOTS < FREE as usize);
+
+/// How many cancelled entries may be among those in order before these are cleared of them, if they are half of them.
+const STALE: usize = 64;
+
+/// How many entries are taken out of their slots at a time, and how many cancelled ones are passed over. So many take about
+/// 1 µs, or a read from memory each at worst: no longer than others wait for the lock without going to sleep. In tests few,
+/// so that these come to the ends of portions.
+const PORTION: usize = if cfg!(test) { 8 } else { 40 };
+
+/// A portion lies in less than 1,024 bytes: for a larger block glibc first tidies up all the small ones that are free, which
+/// takes milliseconds if a million timers have fired.
+const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
+
+struct Entry<T> {
+    due: u64,
+    /// Given out once: names the entry, and orders those that are due at once.
+    serial: u64,
+    /// Its neighbours in the list of its slot; of a free one, `next` is the next free one.
+    next: u32,
+    previous: u32,
+    place: Place,
+    value: Option<T>,
+}
+
+struct Level {
+    /// Which slots are not empty.
+    occupied: u64,
+    first: [u32; SLOTS],
+}
+
+/// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry goes.
+type Near = (u64, u64, u32);
+
+/// Entries in order. The first one is kept apart from the others, so that to compare two runs is to look at nothing else.
+struct Run {
+    first: Near,
+    rest: vec::IntoIter<Near>,
+}
+
+impl Run {
+    /// `None` of nothing.
+    fn of(entries: Vec<Near>) -> Option<Self> {
+        let mut rest = entries.into_iter();
+        rest.next().map(|first| Self { first, rest })
+    }
+}
+
+/// By the first of each, of which no two are the same.
+impl Ord for Run {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.first.cmp(&other.first)
+    }
+}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.first == other.first
+    }
+}
+
+impl Eq for Run {}
+
+/// Names an entry. Never used again for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    pub(crate) serial: u64,
+}
+
+/// See the module.
+pub(crate) struct Wheel<T> {
+    entries: Vec<Entry<T>>,
+    free: u32,
+    len: usize,
+    serial: u64,
+    /// The present tick.
+    present: u64,
+    levels: [Level; LEVELS],
+    /// The first entry of each slot that the present has come to and that is still to be taken apart. Empty, if no more is.
+    apart: Vec<u32>,
+    /// No later than any of these is due.
+    apart_from: u64,
+    /// The portion that is being brought.
+    brought: Vec<Near>,
+    /// What the wheel has brought, in order: the first portion of each time that the present moved on.
+    sorted: VecDeque<Near>,
+    /// The further portions, each in order.
+    runs: BinaryHeap<Reverse<Run>>,
+    /// How many are in these.
+    in_runs: usize,
+    /// What came when its tick was there.
+    heap: BinaryHeap<Reverse<Near>>,
+    /// How many in these two stand for entries that are not there any more, about: one that is reset to the moment at which
+    /// it was due before has two there, both good.
+    stale: usize,
+}
+
+impl<T> Wheel<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            free: NONE,
+            len: 0,
+            serial: 0,
+            present: 0,
+            levels: std::array::from_fn(|_| Level { occupied: 0, first: [NONE; SLOTS] }),
+            apart: Vec::new(),
+            apart_from: 0,
+            brought: Vec::new(),
+            sorted: VecDeque::new(),
+            runs: BinaryHeap::new(),
+            in_runs: 0,
+            heap: BinaryHeap::new(),
+            stale: 0,
+        }
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds an entry. Gives it back if there are 2^32 of them.
+    pub(crate) fn insert(&mut self, due: u64, value: T) -> Result<Key, T> {
+        self.serial += 1;
+        let serial = self.serial;
+        let entry = Entry { due, serial, next: NONE, previous: NONE, place: ASIDE, value: Some(value) };
+        let index = self.free;
+        let index = match self.entries.get_mut(index as usize) {
+            Some(place) => {
+                self.free = place.next;
+                *place = entry;
+                index
+            }
+            None => {
+                let Some(index) = u32::try_from(self.entries.len()).ok().filter(|&index| index < NONE) else {
+                    return entry.value.map_or_else(|| unreachable!("it was put there"), Err);
+                };
+                self.entries.push(entry);
+                index
+            }
+        };
+        self.len += 1;
+        self.put(index);
+        Ok(Key { index, serial })
+    }
+
+    /// Takes an entry out, if it is still there.
+    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+        self.find(key)?;
+        self.take_off(key.index);
+        self.remove(key.index)
+    }
+
+    /// Makes an entry due at another time, if it is still there.
+    pub(crate) fn reset(&mut self, key: Key, due: u64) -> bool {
+        if self.find(key).is_none() {
+            return false;
+        }
+        self.take_off(key.index);
+        self.entries[key.index as usize].due = due;
+        self.put(key.index);
+        true
+    }
+
+    /// Whether the entry is still there.
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// When there is something to do: no later than the first entry is due.
+    pub(crate) fn next(&self) -> u64 {
+        if !self.apart.is_empty() {
+            return self.apart_from;
+        }
+        if let Some((due, ..)) = self.first() {
+            return due;
+        }
+        for (level, slots) in self.levels.iter().enumerate() {
+            if slots.occupied == 0 {
+                continue;
+            }
+            let slot = slots.occupied.trailing_zeros();
+            let first = &self.entries[slots.first[slot as usize] as usize];
+            if first.next == NONE {
+                return first.due;
+            }
+            let shift = DIGIT * level as u32;
+            let digits = (self.present >> shift & !(SLOTS as u64 - 1)) | u64::from(slot);
+            return digits << shift << TICK;
+        }
+        NEVER
+    }
+
+    /// Takes out the first entry, if it is due at `until`; the present moves on to `now`, which is no earlier. If that takes
+    /// long, or many entries were cancelled, only a part of it is done, and nothing taken out: [`next`](Self::next) is no
+    /// later than `now` then.
+    pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
+        self.move_on(now);
+        if !self.apart.is_empty() {
+            return None;
+        }
+        for _ in 0..PORTION {
+            let first @ (due, _, index) = self.first()?;
+            let is_there = self.is_near(first);
+            if is_there && due > until {
+                return None;
+            }
+            self.pass(first);
+            if is_there {
+                return self.remove(index);
+            }
+            self.stale = self.stale.saturating_sub(1);
+        }
+        None
+    }
+
+    /// The first of those that are in order.
+    fn first(&self) -> Option<Near> {
+        let first = match (self.sorted.front(), self.heap.peek()) {
+            (Some(&sorted), Some(&Reverse(other))) => Some(sorted.min(other)),
+            (sorted, other) => sorted.copied().or(other.map(|other| other.0)),
+        };
+        match self.runs.peek() {
+            None => first,
+            Some(Reverse(run)) => Some(first.map_or(run.first, |first| first.min(run.first))),
+        }
+    }
+
+    /// Takes the first out of those that are in order.
+    fn pass(&mut self, first: Near) {
+        if self.sorted.front() == Some(&first) {
+            self.sorted.pop_front();
+        } else if self.heap.peek() == Some(&Reverse(first)) {
+            self.heap.pop();
+        } else if let Some(mut run) = self.runs.peek_mut() {
+            self.in_runs -= 1;
+            match run.0.rest.next() {
+                Some(next) => run.0.first = next,
+                None => drop(PeekMut::pop(run)),
+            }
+        }
+    }
+
+    /// Takes out all there is.
+    pub(crate) fn clear(&mut self) -> Vec<T> {
+        let old = std::mem::replace(self, Self::new());
+        // Keys of those that are gone name none of those to come.
+        (self.serial, self.present) = (old.serial, old.present);
+        old.entries.into_iter().filter_map(|entry| entry.value).collect()
+    }
+
+    fn find(&self, key: Key) -> Option<&Entry<T>> {
+        self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial && entry.place != FREE)
+    }
+
+    /// Whether the entry is there that this stands for.
+    fn is_near(&self, (due, serial, index): Near) -> bool {
+        let entry = &self.entries[index as usize];
+        entry.place == NEAR && entry.serial == serial && entry.due == due
+    }
+
+    /// Puts an entry that is nowhere into its place.
+    #[inline]
+    fn put(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        let tick = entry.due >> TICK;
+        if tick <= self.present {
+            entry.place = NEAR;
+            self.heap.push(Reverse((entry.due, entry.serial, index)));
+            return;
+        }
+        if entry.due == NEVER {
+            entry.place = ASIDE;
+            return;
+        }
+        let level = (tick ^ self.present).ilog2() / DIGIT;
+        let slot = (tick >> (DIGIT * level)) as usize & (SLOTS - 1);
+        let slots = &mut self.levels[level as usize];
+        entry.place = (level as usize * SLOTS + slot) as Place;
+        entry.previous = NONE;
+        entry.next = std::mem::replace(&mut slots.first[slot], index);
+        slots.occupied |= 1 << slot;
+        let next = entry.next;
+        if let Some(next) = self.entries.get_mut(next as usize) {
+            next.previous = index;
+        }
+    }
+
+    /// Takes an entry out of its place: it is nowhere then.
+    fn take_off(&mut self, index: u32) {
+        let Entry { next, previous, place, .. } = self.entries[index as usize];
+        self.entries[index as usize].place = ASIDE;
+        match place {
+            NEAR => self.leave_stale(),
+            ASIDE | FREE => {}
+            place => {
+                let (level, slot) = (usize::from(place) / SLOTS, usize::from(place) % SLOTS);
+                if let Some(next) = self.entries.get_mut(next as usize) {
+                    next.previous = previous;
+                }
+                match self.entries.get_mut(previous as usize) {
+                    Some(previous) => previous.next = next,
+                    None => {
+                        let slots = &mut self.levels[level];
+                        if slots.first[slot] == index {
+                            slots.first[slot] = next;
+                            if next == NONE {
+                                slots.occupied &= !(1 << slot);
+                            }
+                        } else if let Some(first) = self.apart.iter_mut().find(|first| **first == index) {
+                            *first = next;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// An entry is gone from those that are in order, where something still stands for it.
+    fn leave_stale(&mut self) {
+        self.stale += 1;
+        if self.stale > STALE && 2 * self.stale > self.heap.len() + self.sorted.len() + self.in_runs {
+            let (mut sorted, mut heap) = (std::mem::take(&mut self.sorted), std::mem::take(&mut self.heap));
+            sorted.retain(|&near| self.is_near(near));
+            heap.retain(|&Reverse(near)| self.is_near(near));
+            let runs = std::mem::take(&mut self.runs).into_iter().filter_map(|Reverse(run)| {
+                let left = iter::once(run.first).chain(run.rest).filter(|&near| self.is_near(near));
+                Run::of(left.collect()).map(Reverse)
+            });
+            let runs: BinaryHeap<_> = runs.collect();
+            self.in_runs = runs.iter().map(|Reverse(run)| 1 + run.rest.len()).sum();
+            (self.sorted, self.heap, self.runs, self.stale) = (sorted, heap, runs, 0);
+        }
+    }
+
+    /// Lets go of an entry that is nowhere.
+    fn remove(&mut self, index: u32) -> Option<T> {
+        let entry = &mut self.entries[index as usize];
+        entry.place = FREE;
+        entry.next = std::mem::replace(&mut self.free, index);
+        self.len -= 1;
+        entry.value.take()
+    }
+
+    /// Moves the present on, if all slots are taken apart that it had come to, and takes a portion of those apart that it has
+    /// come to or gone past.
+    fn move_on(&mut self, now: u64) {
+        let tick = now >> TICK;
+        let is_first = self.apart.is_empty();
+        if is_first {
+            if tick <= self.present {
+                return;
+            }
+            self.pass_slots(tick);
+        }
+        self.take_apart();
+        self.brought.sort_unstable();
+        if is_first {
+            // All later than what was there: that was due in ticks that had come before.
+            self.sorted.extend(self.brought.drain(..));
+        } else {
+            self.in_runs += self.brought.len();
+            let brought = std::mem::replace(&mut self.brought, Vec::with_capacity(PORTION));
+            self.runs.extend(Run::of(brought).map(Reverse));
+        }
+    }
+
+    /// Moves the present on to `tick`: the slots that it comes to or goes past are to be taken apart.
+    fn pass_slots(&mut self, tick: u64) {
+        let before = std::mem::replace(&mut self.present, tick);
+        self.apart_from = (before + 1) << TICK;
+        for level in 0..LEVELS {
+            let shift = DIGIT * level as u32;
+            // All slots are ahead of where the present was, and within the same higher digits.
+            let is_within = before >> shift >> DIGIT == tick >> shift >> DIGIT;
+            let digit = (tick >> shift) as u32 & (SLOTS as u32 - 1);
+            let passed = if is_within { u64::MAX >> (SLOTS as u32 - 1 - digit) } else { u64::MAX };
+            let mut passed = passed & self.levels[level].occupied;
+            self.levels[level].occupied &= !passed;
+            while passed != 0 {
+                let slot = passed.trailing_zeros() as usize;
+                passed &= passed - 1;
+                self.apart.push(std::mem::replace(&mut self.levels[level].first[slot], NONE));
+            }
+            if is_within {
+                // No higher digit has changed.
+                break;
+            }
+        }
+    }
+
+    /// Takes a portion of the slots apart: what is due in the present tick, or was before, is brought.
+    fn take_apart(&mut self) {
+        let mut left = PORTION;
+        while let Some(mut index) = self.apart.pop() {
+            while index != NONE && left > 0 {
+                left -= 1;
+                let entry = &mut self.entries[index as usize];
+                let next = entry.next;
+                if entry.due >> TICK <= self.present {
+                    entry.place = NEAR;
+                    self.brought.push((entry.due, entry.serial, index));
+                } else {
+                    // Into a lower level, whose slots up to the present are to be taken apart, or have been.
+                    self.put(index);
+                }
+                index = next;
+            }
+            if index != NONE {
+                self.entries[index as usize].previous = NONE;
+                self.apart.push(index);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::chance::Random;
+    use std::collections::BTreeMap;
+
+    /// What a wheel is to do, done with a sorted map.
+    #[derive(Default)]
+    struct Model {
+        entries: BTreeMap<(u64, u64), u64>,
+        dues: BTreeMap<u64, u64>,
+    }
+
+    /// A delay of any length that its number of bits can have.
+    fn delay(random: &mut Random, bits: usize) -> u64 {
+        let bits = random.below(bits) as u32;
+        (random.below(1 << 30) as u64) << 20 >> (50 - bits.min(50))
+    }
+
+    #[test]
+    fn a_wheel_does_what_a_sorted_map_does_for_all_distances_cancelled_reset_and_fired() {
+        for seed in 0..40 {
+            let mut random = Random::new(seed, 0);
+            let (mut wheel, mut model) = (Wheel::new(), Model::default());
+            let mut now = 1 + delay(&mut random, 50);
+            let mut keys: Vec<(Key, u64)> = Vec::new();
+            let bits = [18, 24, 34, 50][seed as usize % 4];
+            for name in 0..4_000_u64 {
+                match random.below(10) {
+                    0..=4 => {
+                        let due = (now + delay(&mut random, bits)).saturating_sub(delay(&mut random, 10));
+                        let key = wheel.insert(due, name).expect("there is room");
+                        model.entries.insert((due, key.serial), name);
+                        model.dues.insert(key.serial, due);
+                        keys.push((key, name));
+                    }
+                    5 if !keys.is_empty() => {
+                        let (key, name) = keys[random.below(keys.len())];
+                        let due = model.dues.remove(&key.serial);
+                        let there = due.and_then(|due| model.entries.remove(&(due, key.serial)));
+                        assert_eq!(wheel.contains(key), there.is_some());
+                        assert_eq!(wheel.cancel(key), there);
+                        assert!(there.is_none_or(|there| there == name));
+                    }
+                    6 if !keys.is_empty() => {
+                        let (key, name) = keys[random.below(keys.len())];
+                        let due = now + delay(&mut random, bits);
+                        let before = model.dues.get(&key.serial).copied();
+                        assert_eq!(wheel.reset(key, due), before.is_some());
+                        if let Some(before) = before {
+                            model.entries.remove(&(before, key.serial));
+                            model.entries.insert((due, key.serial), name);
+                            model.dues.insert(key.serial, due);
+                        }
+                    }
+                    _ => {
+                        let first = model.entries.keys().next().map_or(NEVER, |key| key.0);
+                        let next = wheel.next();
+                        assert!(next <= first, "{next} is after {first}, seed {seed}");
+                        // As who sleeps until then does, or as who comes late.
+                        now = now.max(if random.below(2) == 0 && next < NEVER {
+                            next
+                        } else {
+                            now + delay(&mut random, bits)
+                        });
+                        while wheel.next() <= now {
+                            let Some(name) = wheel.pop(now, now) else { continue };
+                            let Some(((due, serial), expected)) = model.entries.pop_first() else {
+                                panic!("one too many")
+                            };
+                            assert_eq!((name, due <= now), (expected, true), "seed {seed}");
+                            model.dues.remove(&serial);
+                        }
+                        assert!(model.entries.keys().next().is_none_or(|key| key.0 > now), "one too few, seed {seed}");
+                    }
+                }
+                assert_eq!(wheel.len(), model.entries.len());
+            }
+            let mut rest: Vec<u64> = model.entries.into_values().collect();
+            let mut cleared = wheel.clear();
+            rest.sort_unstable();
+            cleared.sort_unstable();
+            assert_eq!((cleared, wheel.len(), wheel.next()), (rest, 0, NEVER));
+        }
+    }
+
+    #[test]
+    fn a_crowd_that_is_due_at_once_comes_in_order_and_no_call_does_more_than_a_portion() {
+        const CROWD: u64 = 10_000;
+        let mut random = Random::new(5, 0);
+        let mut wheel = Wheel::new();
+        // Within one tick, a hundred at each moment; and one in between that is cancelled, one that is put off, and one that
+        // comes while the crowd is taken apart.
+        let due = |random: &mut Random| (5 << TICK) + random.below(100) as u64;
+        let mut expected: Vec<(u64, u64)> = Vec::new();
+        let mut keys = Vec::new();
+        for name in 0..CROWD {
+            let due = due(&mut random);
+            keys.push(wheel.insert(due, name).expect("there is room"));
+            expected.push((due, name));
+        }
+        let now = 6 << TICK;
+        let mut calls_for_nothing = 0;
+        let mut came = Vec::new();
+        let mut moved = 0;
+        while wheel.next() <= now {
+            let before = wheel.sorted.len() + wheel.in_runs;
+            let popped = wheel.pop(now, now);
+            let brought = (wheel.sorted.len() + wheel.in_runs + usize::from(popped.is_some())).saturating_sub(before);
+            assert!(brought <= PORTION, "{brought} in one call");
+            moved += brought;
+            match popped {
+                Some(name) => came.push(name),
+                None => calls_for_nothing += 1,
+            }
+            if calls_for_nothing == 7 && moved < CROWD as usize {
+                // Wherever they are by now: the last ones set are the first in their list.
+                for name in [0, 17, CROWD / 2, CROWD - 1] {
+                    assert_eq!(wheel.cancel(keys[name as usize]), Some(name));
+                    expected.retain(|entry| entry.1 != name);
+                }
+                assert!(wheel.reset(keys[1], 7 << TICK));
+                expected.retain(|entry| entry.1 != 1);
+                calls_for_nothing += 1;
+            }
+        }
+        expected.sort_unstable();
+        assert!(came.iter().eq(expected.iter().map(|(_, name)| name)));
+        assert!((CROWD as usize / PORTION - 1..CROWD as usize / PORTION + 2).contains(&calls_for_nothing));
+        assert_eq!((wheel.len(), wheel.next()), (1, 7 << TICK));
+    }
+
+    /// Catches: an entry that is the first of what is left of a slot comes though it was cancelled or put off, or takes others
+    /// with it. (Mutations: in `take_off`, the slot's first stays what it was; in `take_apart`, the first keeps its `previous`.)
+    #[test]
+    fn the_first_of_a_slot_that_is_being_taken_apart_can_be_cancelled_and_put_off() {
+        const COUNT: u64 = 4 * PORTION as u64;
+        for left in [0, 1, PORTION] {
+            let mut wheel = Wheel::new();
+            let due = |name| (5 << TICK) + name;
+            let keys: Vec<_> = (0..COUNT).map(|name| wheel.insert(due(name), name).expect("there is room")).collect();
+            let mut expected: Vec<_> = (0..COUNT).map(|name| (due(name), name)).collect();
+            let (now, later) = (10 << TICK, 20 << TICK);
+            assert_eq!((wheel.pop(now, now), wheel.apart.len()), (None, 1), "a portion is brought, no more");
+            for _ in left..COUNT as usize - PORTION {
+                let first = &wheel.entries[wheel.apart[0] as usize];
+                let name = first.value.expect("it is there");
+                expected.retain(|(_, other)| *other != name);
+                if name % 2 == 0 {
+                    assert_eq!(wheel.cancel(keys[name as usize]), Some(name));
+                } else {
+                    assert!(wheel.reset(keys[name as usize], later + name));
+                    expected.push((later + name, name));
+                }
+            }
+            expected.sort_unstable();
+            let mut came = Vec::new();
+            for now in [now, 2 * later] {
+                let mut calls = 0;
+                while wheel.next() <= now {
+                    came.extend(wheel.pop(now, now).map(|name| (now, name)));
+                    calls += 1;
+                    assert!(calls <= 2 * COUNT, "there is always more to do");
+                }
+            }
+            let expected: Vec<_> =
+                expected.iter().map(|(due, name)| (if *due < later { now } else { 2 * later }, *name)).collect();
+            assert_eq!(came, expected);
+            assert_eq!((wheel.len(), wheel.next()), (0, NEVER));
+        }
+    }
+
+    /// Catches: the key of a timer that a shutdown has dropped takes back one that was set after it. (Mutation: in `clear`, the
+    /// numbers begin anew.)
+    #[test]
+    fn keys_of_entries_that_were_cleared_name_none_that_come_after() {
+        let mut wheel = Wheel::new();
+        assert_eq!(wheel.pop(7 << TICK, 7 << TICK), None);
+        let old = [1 << TICK, 9 << TICK, NEVER].map(|due| wheel.insert(due, 0).expect("there is room"));
+        assert_eq!(wheel.clear(), [0; 3]);
+        let new = [1 << TICK, 9 << TICK, NEVER].map(|due| wheel.insert(due, 1).expect("there is room"));
+        for old in old {
+            assert!(!wheel.contains(old) && !wheel.reset(old, 3));
+            assert_eq!(wheel.cancel(old), None);
+        }
+        assert_eq!(new.map(|key| wheel.cancel(key)), [Some(1); 3]);
+    }
+
+    #[test]
+    fn who_sleeps_until_the_next_thing_to_do_wakes_at_most_once_a_level_for_nothing() {
+        let mut wheel = Wheel::new();
+        // Two, so that the wheel does not look into the slot.
+        let due = 0x7fff_ffff_ffff_ffff;
+        let _keys = [wheel.insert(due, 1), wheel.insert(due, 2)];
+        let mut wakes = 0;
+        let mut now = 0;
+        let mut fired = Vec::new();
+        while fired.len() < 2 {
+            now = wheel.next().max(now);
+            wakes += 1;
+            fired.extend(wheel.pop(now, now));
+        }
+        assert_eq!((fired, now), (vec![1, 2], due));
+        assert!(wakes <= LEVELS + 2, "{wakes} wakes");
+    }
+
+    #[test]
+    fn cancelled_entries_leave_nothing_behind_though_time_stands_still() {
+        let mut wheel = Wheel::new();
+        assert_eq!(wheel.pop(1 << 40, 1 << 40), None::<u64>);
+        for round in 0..100_000 {
+            // In the present tick, hence in order; later; and never.
+            let keys =
+                [1 << 40, (1 << 40) + (1 << 30), NEVER].map(|due| wheel.insert(due, round).expect("there is room"));
+            assert_eq!(keys.map(|key| wheel.cancel(key)), [Some(round); 3]);
+        }
+        assert_eq!((wheel.len(), wheel.entries.len()), (0, 3));
+        assert!(wheel.heap.len() <= 2 * STALE + 1);
+    }
+
+    #[test]
+    fn what_is_never_due_is_kept_and_can_be_cancelled_or_made_due() {
+        let mut wheel = Wheel::new();
+        let key = wheel.insert(NEVER, 7).expect("there is room");
+        assert_eq!((wheel.pop(NEVER - 1, NEVER - 1), wheel.next(), wheel.len()), (None, NEVER, 1));
+        assert!(wheel.reset(key, NEVER - 1));
+        assert_eq!(wheel.pop(NEVER - 1, NEVER - 1), Some(7));
+        assert_eq!(wheel.cancel(key), None);
+    }
+}

@@ -1,0 +1,11 @@
+//! Tools that know nothing of processes.
+//!
+//! * [`log`]: the macros for `tracing` events under the target `postroom`;
+//! * [`panics`]: guards around users' code, and what a caught panic said;
+//! * [`oneshot`]: a channel for one value, between threads and tasks;
+//! * [`thread_bound`]: a value that only the thread that made it may use.
+
+pub(crate) mod log;
+pub(crate) mod oneshot;
+pub(crate) mod panics;
+pub(crate) mod thread_bound;

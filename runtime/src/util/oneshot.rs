@@ -1,0 +1,188 @@
+//! One value, handed over once, to a thread that blocks or a task that awaits.
+
+use super::panics::{Site, contain};
+use crate::env::clock::instant_now;
+use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// See the module.
+pub(crate) struct Oneshot<T>(Mutex<State<T>>);
+
+enum State<T> {
+    Empty(Option<Waker>),
+    Full(T),
+    /// Taken, or not wanted any more.
+    Over,
+}
+
+impl<T> Oneshot<T> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State::Empty(None)))
+    }
+
+    /// Hands the value over. A second one is dropped. Gives whether it is the first, and somebody may want it.
+    pub(crate) fn put(&self, value: T) -> bool {
+        let mut state = lock(&self.0);
+        let waker = match &mut *state {
+            State::Empty(waker) => waker.take(),
+            State::Full(_) | State::Over => return false,
+        };
+        *state = State::Full(value);
+        drop(state);
+        if let Some(waker) = waker {
+            // A waker is its executor's code, and whoever hands the value over is no part of that.
+            let _panic = contain(Site::Waker, || waker.wake());
+        }
+        true
+    }
+
+    /// Says that nobody wants the value any more. Gives whether it had come, and nobody had seen it.
+    pub(crate) fn abandon(&self) -> bool {
+        let before = std::mem::replace(&mut *lock(&self.0), State::Over);
+        matches!(before, State::Full(_))
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(*lock(&self.0), State::Over)
+    }
+
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
+        // Cloned outside the lock: cloning and dropping a waker may run anything.
+        let new = waker.clone();
+        let mut state = lock(&self.0);
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Full(value) => Poll::Ready(value),
+            State::Empty(old) => {
+                *state = State::Empty(Some(new));
+                drop(state);
+                drop(old);
+                Poll::Pending
+            }
+            State::Over => Poll::Pending,
+        }
+    }
+
+    /// Blocks the thread until the value is there, or until `deadline`.
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Option<T> {
+        block_on_until(pin!(poll_fn(|context| self.poll(context.waker()))), deadline)
+    }
+}
+
+/// Wakes a thread, once for each time that it rests.
+struct Unpark {
+    thread: ThreadHandle,
+    state: AtomicU8,
+}
+
+/// The thread polls, or is about to.
+const POLLING: u8 = 0;
+/// It has found nothing, and waits to be woken.
+const RESTING: u8 = 1;
+/// It has been woken since it began to poll.
+const WOKEN: u8 = 2;
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::SeqCst) == RESTING {
+            unpark(&self.thread);
+        }
+    }
+}
+
+/// Who wants to know when a thread rests.
+pub(crate) trait Watch: Sync {
+    /// A thread has come to rest.
+    fn rests(&self);
+}
+
+/// A thread that waits on its stack for the sake of a process, seen from outside.
+pub(crate) struct Waiter {
+    /// The innermost `block_on` that it is in.
+    innermost: Mutex<Option<Arc<Unpark>>>,
+    /// How often it was about to rest.
+    rests: AtomicU64,
+    watch: &'static dyn Watch,
+}
+
+impl Waiter {
+    pub(crate) fn new(watch: &'static dyn Watch) -> Arc<Self> {
+        Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
+    }
+
+    /// A number that is another one when it rests again: two looks that find it at rest, and this the same, were at one rest.
+    pub(crate) fn rests(&self) -> u64 {
+        self.rests.load(Ordering::SeqCst)
+    }
+
+    /// Whether it waits, and has not been woken.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        lock(&self.innermost).as_ref().is_some_and(|unpark| unpark.state.load(Ordering::SeqCst) == RESTING)
+    }
+}
+
+thread_local! {
+    /// How others see the calling thread, if they do.
+    static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
+}
+
+/// Says how others see the calling thread from here on.
+pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) {
+    WAITER.set(waiter);
+}
+
+/// Runs `future` on the calling thread until it is ready.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    match block_on_until(pin!(future), None) {
+        Some(output) => output,
+        None => unreachable!("only a deadline cuts it short"),
+    }
+}
+
+/// The same, until `deadline`.
+pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
+    /// Puts back the `block_on` that this one is inside of.
+    struct Seen(Option<Arc<Waiter>>, Option<Arc<Unpark>>);
+    impl Drop for Seen {
+        fn drop(&mut self) {
+            if let Some(waiter) = &self.0 {
+                *lock(&waiter.innermost) = self.1.take();
+            }
+        }
+    }
+    let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
+    // Not there any more in the destructors of a thread's own variables, when nobody sees it either.
+    let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
+    let outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
+    let seen = Seen(waiter, outer);
+    let waker = Waker::from(unpark.clone());
+    let mut context = Context::from_waker(&waker);
+    loop {
+        unpark.state.swap(POLLING, Ordering::SeqCst);
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Some(output);
+        }
+        let rest = deadline.map(|deadline| deadline.saturating_duration_since(instant_now()));
+        if rest == Some(Duration::ZERO) {
+            return None;
+        }
+        if let Some(waiter) = &seen.0 {
+            waiter.rests.fetch_add(1, Ordering::SeqCst);
+        }
+        // Fails if it has been woken during the poll, perhaps while the poll waited itself and used up that wake.
+        let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if rests {
+            if let Some(waiter) = &seen.0 {
+                waiter.watch.rests();
+            }
+            park(rest);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A value that is used on one thread only, wherever it is carried: what makes processes possible whose state is not `Send`.
+//!
+//! It may be moved, and so may what holds it: moving bytes does nothing to what they mean. Whatever looks at the value, or
+//! drops it, is checked to be the thread that it was made on. So the scheduler can keep such a state in the same places as all
+//! others, and no mistake of it can be worse than a panic: what keeps a state on its thread for correctness is the scheduler
+//! (see `scheduler::pinned`), and what keeps it there for soundness is this file alone.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+/// The calling thread, among all that there have ever been.
+fn this_thread() -> u64 {
+    // Not `std::thread::current`, which may be gone in the destructors of a thread's variables.
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        number.get()
+    })
+}
+
+/// A value, and the thread that it was made on.
+pub(crate) struct Anchored<T> {
+    thread: u64,
+    value: ManuallyDrop<T>,
+}
+
+// SAFETY: the value is reached through `get`, `get_mut`, `poll` and `drop` alone. Each of them compares the calling thread with
+// the one that the value was made on, by a number that no two threads of a program have; so the value is used and dropped on
+// that thread only, which is what a type that is not `Send` asks for.
+unsafe impl<T> Send for Anchored<T> {}
+
+impl<T> Anchored<T> {
+    /// Anchors `value` to the calling thread.
+    pub(crate) fn new(value: T) -> Self {
+        Self { thread: this_thread(), value: ManuallyDrop::new(value) }
+    }
+
+    /// # Panics
+    /// On another thread.
+    pub(crate) fn get(&self) -> &T {
+        self.check();
+        &self.value
+    }
+
+    /// # Panics
+    /// On another thread.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.check();
+        &mut self.value
+    }
+
+    fn check(&self) {
+        assert!(self.is_at_home(), "a `{}` is used on another thread than its own", std::any::type_name::<T>());
+    }
+
+    fn is_at_home(&self) -> bool {
+        self.thread == this_thread()
+    }
+}
+
+impl<T> Drop for Anchored<T> {
+    fn drop(&mut self) {
+        if self.is_at_home() {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        } else {
+            let what = std::any::type_name::<T>();
+            crate::util::log::error!(what, "what belongs to a thread was dropped on another one, and is leaked");
+        }
+    }
+}
+
+/// Only of a future that is pinned elsewhere, in a box most often: one that is leaked keeps its place then. (In a place of its
+/// own here it would lose that without having been dropped, which a pinned value must not.)
+impl<F: Future + Unpin> Future for Anchored<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(Self::get_mut(&mut self)).poll(context)
+    }
+}
+
+/// The value is not pinned with what holds it.
+impl<T> Unpin for Anchored<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+    use std::thread;
+
+    #[test]
+    fn it_travels_and_comes_back() {
+        let anchored = Anchored::new(Rc::new(7));
+        let back = thread::spawn(move || anchored).join();
+        assert_eq!(back.ok().map(|anchored| **anchored.get()), Some(7));
+    }
+
+    #[test]
+    fn another_thread_can_not_look_at_it() {
+        let mut anchored = Anchored::new(Rc::new(7));
+        let outcome = thread::spawn(move || {
+            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| **anchored.get_mut()));
+            (looked.is_err(), anchored)
+        });
+        let (refused, anchored) = outcome.join().unwrap_or_else(|_| unreachable!("the panic was caught"));
+        assert!(refused);
+        assert_eq!(**anchored.get(), 7);
+    }
+
+    #[test]
+    fn another_thread_does_not_drop_it() {
+        let value = Rc::new(());
+        let anchored = Anchored::new(value.clone());
+        thread::spawn(move || drop(anchored)).join().unwrap_or_else(|_| unreachable!("a leak is no panic"));
+        assert_eq!(Rc::strong_count(&value), 2);
+    }
+
+    #[test]
+    fn a_future_that_is_leaked_keeps_its_place() {
+        let value = Rc::new(());
+        let place = Rc::new(Cell::new(std::ptr::null::<Rc<()>>()));
+        let seen = place.clone();
+        let mut future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(Anchored::new(Box::pin(async move {
+            let held = value;
+            seen.set(std::ptr::from_ref(&held));
+            std::future::pending::<()>().await;
+            drop(held);
+        })));
+        assert!(future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+        thread::spawn(move || drop(future)).join().unwrap_or_else(|_| unreachable!("a leak is no panic"));
+        // SAFETY: the future's memory was not given back, so what it held is there still.
+        assert_eq!(Rc::strong_count(unsafe { &*place.get() }), 1);
+    }
+
+    #[test]
+    fn its_own_thread_drops_it_once() {
+        let value = Rc::new(());
+        let anchored = Anchored::new(value.clone());
+        drop(anchored);
+        assert_eq!(Rc::strong_count(&value), 1);
+    }
+}

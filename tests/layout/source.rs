@@ -1,0 +1,92 @@
+//! The source of the runtime as tokens, without its tests.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::fs;
+use std::path::Path;
+
+/// A file of `runtime/src`.
+pub(crate) struct File {
+    /// Its path, relative to `runtime/src`.
+    pub(crate) path: String,
+    /// Its tokens outside of comments and of items under `#[cfg(test)]`.
+    pub(crate) tokens: Vec<TokenTree>,
+}
+
+impl File {
+    /// Parses `text`.
+    pub(crate) fn new(path: &str, text: &str) -> Self {
+        let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{path} is not Rust: {error}"));
+        Self { path: path.to_string(), tokens: without_tests(tokens) }
+    }
+
+    /// The file's module, from the root of the crate.
+    pub(crate) fn module(&self) -> Vec<&str> {
+        let mut module: Vec<_> = self.path.trim_end_matches(".rs").split('/').collect();
+        if matches!(module.last(), Some(&("mod" | "lib"))) {
+            module.pop();
+        }
+        module
+    }
+
+    /// The folder that the file lies in; for a file in the root, the file itself.
+    pub(crate) fn folder(&self) -> &str {
+        self.path.rsplit_once('/').map_or(&self.path, |(folder, _)| folder)
+    }
+}
+
+/// All files of the runtime but those that hold only tests.
+pub(crate) fn runtime() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src");
+    let mut files = Vec::new();
+    walk(&root, &root, &mut files);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(files.len() > 150, "only {} files were found", files.len());
+    files
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) {
+    for entry in fs::read_dir(folder).expect("the runtime's source is a folder") {
+        let path = entry.expect("its entries can be read").path();
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            walk(root, &path, files);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let text = fs::read_to_string(&path).expect("it is text");
+            let path = path.strip_prefix(root).expect("it lies below the root").to_string_lossy().replace('\\', "/");
+            files.push(File::new(&path, &text));
+        }
+    }
+}
+
+/// Drops each item that follows an attribute `#[cfg(test)]`, or `#[cfg(all(test, ..))]`.
+fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
+    let mut kept = Vec::new();
+    let mut rest = tokens.into_iter().peekable();
+    while let Some(token) = rest.next() {
+        let starts_attribute = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '#');
+        if starts_attribute && matches!(rest.peek(), Some(TokenTree::Group(group)) if is_test(&group.stream())) {
+            // The item ends with a semicolon, or with its braces. (No test ends with another bracket.)
+            for token in rest.by_ref() {
+                match token {
+                    TokenTree::Punct(punct) if punct.as_char() == ';' => break,
+                    TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => break,
+                    _ => {}
+                }
+            }
+            continue;
+        }
+        kept.push(match token {
+            TokenTree::Group(group) => {
+                let inside: TokenStream = without_tests(group.stream()).into_iter().collect();
+                TokenTree::Group(proc_macro2::Group::new(group.delimiter(), inside))
+            }
+            other => other,
+        });
+    }
+    kept
+}
+
+fn is_test(attribute: &TokenStream) -> bool {
+    let text = attribute.to_string().replace(' ', "");
+    text == "cfg(test)" || text.starts_with("cfg(all(test")
+}

@@ -1,0 +1,3 @@
+//! A stand-in for the clock.
+
+pub(crate) mod clock;

@@ -1,0 +1,3 @@
+//! A stand-in for aliases.
+
+pub(crate) mod alias;

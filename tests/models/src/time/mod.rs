@@ -1,0 +1,4 @@
+//! The production module of the next timer.
+
+#[path = "../../../../runtime/src/time/next_due.rs"]
+pub(crate) mod next_due;
