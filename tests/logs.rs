@@ -7,6 +7,8 @@ use postroom_tests::{act, eventually, logged, soon};
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Mutex, Once};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
 
 /// The panics that the program's own hook has heard of.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -169,4 +171,54 @@ fn a_pool_logs_a_failure_that_cannot_be_shown_and_lives() {
         assert!(line.contains("a member of a pool failed") && line.contains("not to be said"), "{line}");
         assert!(pool.pid().is_alive());
     });
+}
+
+/// A subscriber of a user's that panics at each event.
+struct Panics;
+
+impl Subscriber for Panics {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        panic!("the disk is full")
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped")
+    }
+}
+
+/// Catches: the drop of a user's value is logged without a guard, so that a panic of the subscriber leaves the function that
+/// dropped the last reference; of two such drops the second would end the program.
+#[test]
+fn a_subscriber_that_panics_at_the_log_of_a_drop_harms_nobody() {
+    let (one, two) = (Bomb, Bomb);
+    let pool = Pool::fixed(1)
+        .by_hash(move |number: &u32| {
+            let _captured = &one;
+            *number
+        })
+        .by_hash(move |number: &u64| {
+            let _captured = &two;
+            *number
+        });
+    tracing::subscriber::with_default(Panics, || drop(pool));
 }

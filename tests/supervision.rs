@@ -31,6 +31,8 @@ mod restarting;
 mod restarts;
 #[path = "supervision/shutdown.rs"]
 mod shutdown;
+#[path = "supervision/siblings.rs"]
+mod siblings;
 #[path = "supervision/stops.rs"]
 mod stops;
 #[path = "supervision/upgraded.rs"]

@@ -2,7 +2,50 @@
 
 use super::*;
 use postroom::supervision::ChildError;
-use postroom::{ChildSpawn, Pool, SpawnError};
+use postroom::{ChildSpawn, ProcessError, SpawnError};
+use postroom_tests::act;
+
+/// What several kinds of process can be asked.
+#[protocol]
+trait Doubles {
+    fn double(&self, amount: u64) -> u64;
+}
+
+/// Answers the protocol from an async entry.
+#[process]
+struct Doubler;
+
+#[process(protocols(Doubles))]
+impl Doubler {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>) {
+        ctx.serve(self).await;
+    }
+}
+
+#[process]
+impl Doubles for Doubler {
+    fn double(&self, amount: u64) -> u64 {
+        2 * amount
+    }
+}
+
+/// A child that asks another one, of which it knows the protocol alone.
+#[process]
+struct Asks {
+    whom: Address<dyn Doubles>,
+}
+
+#[process]
+impl Asks {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn ask(&mut self, amount: u64) -> Result<u64, CallError> {
+        self.whom.double(amount).await
+    }
+}
 
 /// A child that sends what it gets on to another one.
 #[process]
@@ -111,4 +154,77 @@ fn what_is_not_the_child_of_a_supervisor_has_no_siblings() {
         drop(pool);
         assert!(matches!(&told.all()[0], ChildError::Alone { name } if name == "a"));
     });
+}
+
+/// Catches: an address that is refused because the sibling has not been started yet, which then never is: the supervisor tries
+/// its children in their order, until it gives up.
+#[test]
+fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
+    soon(|| {
+        let runtime = runtime();
+        let asks = |of: &'static str| {
+            move |spawn: ChildSpawn| {
+                let whom = spawn.sibling(of)?;
+                spawn.of(Asks { whom }).serve()
+            }
+        };
+        let tree = Supervisor::one_for_one()
+            .child("asks one", asks("one"))
+            .child("asks many", asks("many"))
+            .child("one", |spawn| spawn.of(Doubler).run())
+            .child("many", |spawn| Pool::fixed(2).spawn(spawn, |spawn| spawn.of(Doubler).run()))
+            .spawn(&runtime)
+            .unwrap();
+        for name in ["asks one", "asks many"] {
+            let asks: Address<Asks> = tree.child(name).unwrap();
+            assert_eq!(asks.ask(4).wait(), Ok(8), "{name}");
+        }
+        assert!(tree.children().iter().all(|info| info.restarts == 0));
+    });
+}
+
+/// The type of a hand-written process is known when it runs; its PID before. Pools of them can be children too.
+#[test]
+fn a_hand_written_sibling_is_known_by_its_pid_before_it_starts() {
+    soon(|| {
+        let (runtime, told) = (runtime(), Log::new());
+        let (errors, got) = (told.clone(), Log::new());
+        let (pids, echo) = (Log::new(), got.clone());
+        let known = pids.clone();
+        let tree = Supervisor::one_for_one()
+            .child("first", move |spawn| {
+                errors.add(spawn.sibling::<dyn Doubles>("echo").unwrap_err().to_string());
+                known.add(["echo", "pool"].map(|name| spawn.sibling_pid(name).unwrap()));
+                assert!(spawn.sibling_pid("nobody").is_err());
+                spawn.of(Doubler).run()
+            })
+            .child("echo", by_hand(echo.clone()))
+            .child("pool", move |spawn| Pool::fixed(1).spawn(spawn, by_hand(echo.clone())))
+            .spawn(&runtime)
+            .unwrap();
+        let error = told.all().remove(0);
+        assert!(error.contains("sibling_pid"), "{error}");
+        for pid in pids.all().remove(0) {
+            runtime.send(pid, 1_u64).unwrap();
+        }
+        eventually(|| got.all().len() == 2);
+        assert!(tree.children().iter().all(|info| info.restarts == 0));
+    });
+}
+
+/// Notes each message.
+fn by_hand(got: Log<()>) -> impl FnMut(ChildSpawn) -> Result<Pid, SpawnError> + Send + 'static {
+    move |spawn| {
+        let got = got.clone();
+        let notes = act(move |events, out| {
+            while let Some(event) = events.next() {
+                if let Event::Message(_) = event {
+                    got.add(());
+                }
+            }
+            out.idle();
+            Ok::<_, ProcessError>(())
+        });
+        spawn.process(notes).start()
+    }
 }

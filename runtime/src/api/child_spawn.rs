@@ -44,7 +44,7 @@ impl ChildSpawn {
         Self { bound: true, ..Self::new(host) }
     }
 
-    /// For a child that a guardian looks after, beside these.
+    /// For a supervised child: `guardian` is told of its end, and `siblings` are the children of its supervisor.
     pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Estate>, siblings: Estate) -> Self {
         Self { host, bound: false, guardian: Some(guardian), estate, siblings: Some(siblings) }
     }
@@ -134,6 +134,32 @@ pub trait Spawned {
 #[derive(Clone, Copy, Debug)]
 pub struct Kind(pub(crate) &'static ProcessKind);
 
+impl Kind {
+    pub(crate) fn of<P: Actor>() -> Self {
+        Self(KindOf::<P>::KIND)
+    }
+}
+
+/// What [`Spawned::Process`] can be.
+#[doc(hidden)]
+pub trait KnownType {
+    /// What addresses of it are checked by, if it is known.
+    fn kind() -> Option<Kind>;
+}
+
+impl<P: Actor> KnownType for P {
+    fn kind() -> Option<Kind> {
+        Some(Kind::of::<P>())
+    }
+}
+
+/// A hand-written process, of which only the PID is known.
+impl KnownType for () {
+    fn kind() -> Option<Kind> {
+        None
+    }
+}
+
 impl<P: Actor> Spawned for Address<P> {
     type Process = P;
 
@@ -142,15 +168,19 @@ impl<P: Actor> Spawned for Address<P> {
     }
 
     fn kind() -> Option<Kind> {
-        Some(Kind(KindOf::<P>::KIND))
+        Some(Kind::of::<P>())
     }
 }
 
-impl<P, T: Send + 'static, E: Send + 'static> Spawned for Running<P, T, E> {
+impl<P: Actor, T: Send + 'static, E: Send + 'static> Spawned for Running<P, T, E> {
     type Process = P;
 
     fn pid(&self) -> Pid {
         Self::pid(self)
+    }
+
+    fn kind() -> Option<Kind> {
+        Some(Kind::of::<P>())
     }
 }
 

@@ -7,7 +7,7 @@ use super::route::Routes;
 use super::router::{Front, Key, Totals};
 use crate::actor::definition::actor::Actor;
 use crate::actor::handle::address::Address;
-use crate::api::child_spawn::{ChildSpawn, Spawned};
+use crate::api::child_spawn::{ChildSpawn, Kind, KnownType, Spawned};
 use crate::api::runtime::Host;
 use crate::env::chance::{Random, entropy};
 use crate::errors::SpawnError;
@@ -123,6 +123,8 @@ impl Pool {
     /// Messages of type `M` with equal keys go to the same member, in their order; those of other types to the first. Say it for
     /// each type of message that is to be spread so. The member is chosen by a hash of the key, for a fixed pool among all,
     /// for an elastic one among as many as it may have.
+    ///
+    /// If `key` or the key's `Hash` panics, the message becomes a dead letter. A panic in the drop of a key is logged.
     pub fn by_hash<M: Send + 'static, K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let lanes = self.rules.most.max(1);
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
@@ -268,8 +270,9 @@ pub struct KeyedPool<K> {
 impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// Where the key of messages of type `M` is. A message of a type that has none is not understood.
     ///
-    /// What the key does in `Hash`, `Eq` and `Drop` runs without a lock, on the thread that sends: it may block, and may use the
-    /// pool. If it or `key` panics, the message has no key: it is a dead letter, as one that is not understood.
+    /// `key`, and the key's `Hash` and `Eq`, run without a lock on the thread that sends: they may block, and may use the pool.
+    /// If one of them panics, the message has no key and becomes a dead letter. A key that is no longer in use is dropped later,
+    /// by a thread that sends a message with another key, or with the pool; a panic in that drop is logged.
     pub fn key<M: Send + 'static>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let keys = self.keys.clone();
         self.routes.by_key(move |message: &M| keys.know(key(message)));
@@ -421,11 +424,15 @@ impl<P> Clone for RunningPool<P> {
     }
 }
 
-impl<P> Spawned for RunningPool<P> {
+impl<P: KnownType> Spawned for RunningPool<P> {
     type Process = P;
 
     fn pid(&self) -> Pid {
         self.pid
+    }
+
+    fn kind() -> Option<Kind> {
+        P::kind()
     }
 }
 

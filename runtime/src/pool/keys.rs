@@ -1,7 +1,8 @@
 //! The keys of a pool, each known by a number: what the pool's plan, under its lock, tells its lanes apart by.
 //!
-//! Whatever a key does in `Hash`, `Eq` and `Drop` is its user's code: it may panic, block, or send to the very pool. So it runs
-//! without any lock, on the thread that sends, under the guard of whoever asks for a route; the plan compares and clones numbers.
+//! A key's `Hash`, `Eq` and `Drop` are user code, which may panic, block, or send to this pool. So they run without a lock and
+//! under a guard; the plan compares and clones numbers. `Hash` and `Eq` run on the thread that sends, `Drop` on the thread that
+//! later replaces the key or drops the pool.
 //!
 //! 1. The key is hashed.
 //! 2. Under the lock, those known with the same hash are taken note of.

@@ -2,7 +2,8 @@
 
 use crate::exit::Panic;
 use crate::mailbox::payload::Payload;
-use crate::util::panics::{Site, contain, dispose};
+use crate::util::log;
+use crate::util::panics::{Site, contain, dispose, ignore};
 use std::any::TypeId;
 use std::collections::HashMap;
 
@@ -53,7 +54,9 @@ impl<K: Clone + 'static> Routes<K> {
         }
         let key = match self.keys.get(&type_id) {
             Some(key) => contain(Site::PoolKey, || key(message).transpose()).flatten().unwrap_or_else(|panic| {
-                crate::util::log::error!(%panic, message_type = message.type_name(), "the key of a pool's message panicked");
+                let message_type = message.type_name();
+                // On the thread of the sender, whom a panic of the subscriber must not harm.
+                ignore(Site::PoolKey, || log::error!(%panic, message_type, "the key of a pool's message panicked"));
                 None
             }),
             None => self.otherwise.clone(),

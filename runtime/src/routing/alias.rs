@@ -24,8 +24,8 @@ pub(crate) const DEPTH: usize = 8;
 
 /// Who serves behind a PID that points on.
 ///
-/// All of it is called by whoever sends or asks, on their thread, without a lock. Only [`take`](Behind::take) may run code of
-/// users (the key of a pool's message), and take as long as that does.
+/// All of it is called on the thread that sends or asks, without a lock. Only [`take`](Behind::take) may run code of users, and
+/// take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and wakers.
 pub(crate) trait Behind: Send + Sync {
     /// The process that what is sent goes to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;

@@ -71,7 +71,7 @@ pub enum ChildError {
     },
     /// The child is a hand-written process that has not been started, so that its type is not known.
     #[error(
-        "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with `child_pid`"
+        "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with `child_pid`, or with `sibling_pid` in a child's closure"
     )]
     Untyped {
         /// The child.
@@ -104,7 +104,7 @@ pub enum ChildError {
     },
 }
 
-/// The same for the closure that starts a supervisor below another.
+/// For the closure that starts a supervisor as a child, in which a sibling is asked for.
 impl From<ChildError> for SupervisorError {
     fn from(error: ChildError) -> Self {
         Self::Spawn(error.into())

@@ -6,14 +6,19 @@ use super::tree::address_of;
 use crate::actor::handle::address::Address;
 use crate::actor::send::addressed::Addressed;
 use crate::api::child_spawn::ChildSpawn;
+use crate::pid::Pid;
+use crate::sync::Arc;
 
 impl ChildSpawn {
     /// Returns the address of another child of the same supervisor, to be put into the state of this one. It stays valid when
     /// either of them is started again.
     ///
-    /// All children that the supervisor was built with have an address before the first one starts, so the order of the children
-    /// does not matter; but one that is started later does not serve yet when this one starts: its messages wait, and a call
-    /// from the entry of this one would wait for it in vain.
+    /// All children that the supervisor was built with have an address before the first one starts, whatever their order. The
+    /// supervisor is busy while it starts a child, so an entry must not wait for the start or restart of a sibling: a call to
+    /// one that does not run would wait until its deadline. A message that is only sent waits for the sibling.
+    ///
+    /// A hand-written process, whose closure returns a PID, has no known type before it runs: use
+    /// [`sibling_pid`](Self::sibling_pid) for it.
     ///
     /// As [`Tree::child`](super::Tree::child), `sibling::<dyn Storage>(name)` asks whether it answers a protocol.
     ///
@@ -51,9 +56,19 @@ impl ChildSpawn {
     /// As [`Tree::child`](super::Tree::child); and [`ChildError::Alone`] for what is not the child of a supervisor, such as a
     /// member of a pool. Passed on by the closure, the error is that of the child's start.
     pub fn sibling<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
-        match self.siblings().and_then(|siblings| siblings.downcast::<Roll>().ok()) {
-            Some(roll) => address_of(&roll, name),
-            None => Err(ChildError::Alone { name: name.chars().take(80).collect() }),
-        }
+        address_of(&*self.registry_of_siblings(name)?, name)
+    }
+
+    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid across restarts of either.
+    ///
+    /// # Errors
+    /// [`ChildError::Unknown`] if there is no such child, and [`ChildError::Alone`] as for [`sibling`](Self::sibling).
+    pub fn sibling_pid(&self, name: &str) -> Result<Pid, ChildError> {
+        Ok(self.registry_of_siblings(name)?.find(name)?.1)
+    }
+
+    fn registry_of_siblings(&self, name: &str) -> Result<Arc<Roll>, ChildError> {
+        let siblings = self.siblings().and_then(|siblings| siblings.downcast::<Roll>().ok());
+        siblings.ok_or_else(|| ChildError::Alone { name: name.chars().take(80).collect() })
     }
 }

@@ -174,7 +174,8 @@ pub(crate) fn dispose<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()
         && let Err(panic) = contain(site, || drop(value))
     {
-        crate::util::log::error!(%panic, what = site.text(), "the drop of a value panicked");
+        // The subscriber is a user's too, and this may run while another panic unwinds.
+        ignore(site, || crate::util::log::error!(%panic, what = site.text(), "the drop of a value panicked"));
     }
 }
 

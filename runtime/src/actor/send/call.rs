@@ -480,7 +480,9 @@ mod tests {
         let by_name = host.scheduler().names.pointer(&crate::names::name::Name::new(name).expect("a name"));
         runtime.send(caller, ()).expect("it lives");
         runtime.send(first, ()).expect("it lives");
+        let until = std::time::Instant::now() + Duration::from_secs(60);
         while edges::waits_for(first).is_none() {
+            assert!(std::time::Instant::now() < until, "`first` waits for `caller`");
             std::thread::yield_now();
         }
         go.send(by_name).expect("it waits");

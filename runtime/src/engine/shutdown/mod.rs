@@ -101,12 +101,13 @@ impl Host {
         self.timers.clear();
         self.stop_threads();
         let stuck = self.end_threads(&mut grace);
-        // From here on nobody waits for the threads: neither for those that are stuck, nor for the one that ends what they leave.
-        self.leave_unattended();
         // What lies in their mailboxes will be thrown away when their steps return.
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
         self.drop_user();
+        // Last: from here on the process that leaves last, which returns from a stuck step, does what is above. Before, it would
+        // do it while this waits for the reactor. Threads that it starts are not joined.
+        self.leave_unattended();
         ShutdownReport {
             alive,
             ended: alive.saturating_sub(left),

@@ -47,7 +47,9 @@ impl Process for Hears {
                 }
                 Event::Message(_) => {
                     let feed = events.feed_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    assert!(feed.mail().is_none() && feed.has_notices());
+                    // (The watchdog may have taken the rest of this slice, on a machine that is busy: then the lane is not looked
+                    // at. There is no notice then, and the order below holds all the same.)
+                    assert!(feed.mail().is_none());
                     assert!(self.own.is_some_and(|own| own.cancel(ExitReason::error("why not"))));
                     "second"
                 }
