@@ -55,7 +55,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     let listed = listed(block);
     // The last one is asked without a look: whether a message is one of its own is found out by opening it.
     let delivered = match serves.split_last() {
-        None => quote!(#private::Delivery::Unhandled),
+        None => quote!(#private::Dispatched::Unhandled),
         Some((last, others)) => quote! {
             #(if #others::understands(#mail) { return #others::deliver(self, #ctx, #mail); })*
             #last::deliver(self, #ctx, #mail)
@@ -140,7 +140,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 &'a mut self,
                 #ctx: &'a mut #krate::Context<Self>,
                 #mail: &mut #private::Mail<'_>,
-            ) -> #private::Delivery<'a> {
+            ) -> #private::Dispatched<'a> {
                 #(#delivers)*
                 #delivered
             }
@@ -149,7 +149,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 &'a mut self,
                 #ctx: &'a mut #krate::Context<Self>,
                 #signal: #krate::Signal,
-            ) -> ::core::result::Result<#private::Delivery<'a>, #krate::Signal> {
+            ) -> ::core::result::Result<#private::Dispatched<'a>, #krate::Signal> {
                 #(#signal_arms)*
                 ::core::result::Result::Err(#signal)
             }
@@ -158,7 +158,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
                 self,
                 #ctx: #krate::Context<Self>,
                 #errand: #private::Errand,
-            ) -> #private::Kept<'static, #private::Finished<Self>> {
+            ) -> #private::Kept<'static, #private::FutureOutput<Self>> {
                 #away
             }
         }

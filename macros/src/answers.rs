@@ -225,7 +225,7 @@ impl Answers {
         } else {
             let knows = self.methods.iter().map(|method| self.is_it(method, &mail));
             let delivers = self.methods.iter().filter_map(|method| self.delivers(method));
-            (quote!(#(#knows)* false), quote!(#(#delivers)* #private::Delivery::Unhandled))
+            (quote!(#(#knows)* false), quote!(#(#delivers)* #private::Dispatched::Unhandled))
         };
         let complete = (!self.is_plain).then(|| {
             let check = respan(quote!(#private::complete::<Self, #asked>()), self.place());
@@ -255,7 +255,7 @@ impl Answers {
                     &'a mut self,
                     #ctx: &'a mut #krate::Context<Self>,
                     #mail: &mut #private::Mail<'_>,
-                ) -> #private::Delivery<'a> {
+                ) -> #private::Dispatched<'a> {
                     #delivers
                 }
             }

@@ -44,9 +44,9 @@ pub(crate) fn message(message: &Message, whose: &Whose, private: &TokenStream) -
             return #private::apart(move || {
                 let mut #opened = ::core::option::Option::None::<#ty>;
                 let ::core::option::Option::Some(#caller) = #private::open_into(#mail, &mut #opened) else {
-                    return #private::Delivery::Unhandled;
+                    return #private::Dispatched::Unhandled;
                 };
-                let ::core::option::Option::Some(#value) = #opened else { return #private::Delivery::Unhandled };
+                let ::core::option::Option::Some(#value) = #opened else { return #private::Dispatched::Unhandled };
                 #handled
             });
         }
@@ -82,7 +82,7 @@ pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> 
                 quote!(#caller.into_reply::<#ok>())
             };
             let (run, watch) = (run(Some(reply)), local("watch"));
-            quote!({ let #watch = #caller.watch(); #run; #watch.over(); #private::Delivery::Done })
+            quote!({ let #watch = #caller.watch(); #run; #watch.over(); #private::Dispatched::Done })
         }
         Some(Reply::Stream { ident, .. }) => {
             let run = run(Some(quote!(#ident)));
@@ -107,7 +107,7 @@ pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> 
     // At the method's name: that is where a value that cannot wait is reported.
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
-    quote!(#private::Delivery::Pending(#kept))
+    quote!(#private::Dispatched::Pending(#kept))
 }
 
 /// The statement that hands the signal to one signal method or passes it on.
@@ -122,11 +122,11 @@ pub(crate) fn signal(method: &Method, subject: &Subject) -> Option<TokenStream> 
     let (value, ty) = (&argument.ident, &argument.ty);
     let passed = method.ctx(&ctx);
     let call = quote!(Self::#name(self, #passed #value));
-    let done = quote!(#private::Delivery::Done);
+    let done = quote!(#private::Dispatched::Done);
     let handled = if method.is_async {
         let at = name.span().resolved_at(Span::call_site());
         let kept = kept(&private, &quote!(Self), &quote_spanned!(at=> async move { #call.await; #done }), at);
-        quote!(#private::Delivery::Pending(#kept))
+        quote!(#private::Dispatched::Pending(#kept))
     } else {
         quote!({ #call; #done })
     };

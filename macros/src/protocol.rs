@@ -341,9 +341,9 @@ fn plain(item: &ItemTrait, subject: &Subject, messages: &[Message]) -> TokenStre
             }
 
             #[inline(always)]
-            fn deliver<'a>(#this: &'a mut #process, #mail: &mut #private::Mail<'_>) -> #private::Delivery<'a> {
+            fn deliver<'a>(#this: &'a mut #process, #mail: &mut #private::Mail<'_>) -> #private::Dispatched<'a> {
                 #(#delivers)*
-                #private::Delivery::Unhandled
+                #private::Dispatched::Unhandled
             }
         }
     }

@@ -57,7 +57,7 @@ impl Table {
 }
 
 /// A wheel with so many entries, due at any time within `range` after `now`.
-fn filled(count: u64, now: u64, range: u64, random: &mut Random) -> (Wheel<Value>, Vec<wheel::Key>) {
+fn filled(count: u64, now: u64, range: u64, random: &mut Random) -> (Wheel<Value>, Vec<wheel::WheelKey>) {
     let mut wheel = Wheel::new();
     wheel.pop(now, now);
     let keys = (0..count)

@@ -162,9 +162,9 @@ pub mod prelude {
 /// For generated code only: no promise is made about what is here.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::actor::definition::actor::{Actor, Declared, Delivery, Errand, Handles, no_such_entry};
+    pub use crate::actor::definition::actor::{Actor, Declared, Dispatched, Errand, Handles, no_such_entry};
     pub use crate::actor::definition::entry::{
-        AnswerType, ByDebug, ByDisplay, ByType, EntryFuture, EntryInfo, ErrorText, Fallible, Finished, InitOutcome,
+        AnswerType, ByDebug, ByDisplay, ByType, EntryFuture, EntryInfo, ErrorText, Fallible, FutureOutput, InitOutcome,
         MayBeResult, Start, Wire, wire, wire_result,
     };
     #[cfg(feature = "serde")]

@@ -6,10 +6,10 @@ use crate::call::command::{Command, Completion};
 use crate::call::dead_letter::DeadLetter;
 use crate::engine::host::commands::Handlers;
 use crate::engine::host::hooks::{Hook, Hooks};
-use crate::engine::host::{Config, Host as Scheduler, UserCode};
+use crate::engine::host::{Config, Scheduler, UserCode};
 use crate::engine::io::reactor::Reactor;
 #[cfg(feature = "tokio")]
-use crate::engine::io::tokio::Choice;
+use crate::engine::io::tokio::TokioChoice;
 use crate::engine::permits::sleep::MAX_WORKERS;
 use crate::engine::watchdog::detector;
 use crate::engine::watchdog::report::Stall;
@@ -59,7 +59,7 @@ pub struct Builder {
     handlers: Handlers,
     hooks: Hooks,
     #[cfg(feature = "tokio")]
-    tokio: Choice,
+    tokio: TokioChoice,
 }
 
 impl Default for Builder {
@@ -88,7 +88,7 @@ impl Builder {
             handlers: Handlers::default(),
             hooks: Hooks::default(),
             #[cfg(feature = "tokio")]
-            tokio: Choice::default(),
+            tokio: TokioChoice::default(),
         }
     }
 
@@ -269,7 +269,7 @@ impl Builder {
     /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self) -> Self {
-        self.tokio = Choice::Own;
+        self.tokio = TokioChoice::Own;
         self
     }
 
@@ -307,7 +307,7 @@ impl Builder {
     /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio_handle(mut self, handle: tokio::runtime::Handle) -> Self {
-        self.tokio = Choice::Given(handle);
+        self.tokio = TokioChoice::Given(handle);
         self
     }
 

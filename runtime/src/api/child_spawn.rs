@@ -17,7 +17,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// What a child leaves behind for its successor, and what it has besides its process.
-pub(crate) type Estate = Arc<dyn Any + Send + Sync>;
+pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
 ///
@@ -29,9 +29,9 @@ pub struct ChildSpawn {
     bound: bool,
     guardian: Option<Arc<dyn Guardian>>,
     /// What the child's last life left behind for the next one.
-    estate: Option<Estate>,
+    estate: Option<Inheritance>,
     /// What is known of its siblings, and itself, by whoever looks after them.
-    siblings: Option<Estate>,
+    siblings: Option<Inheritance>,
 }
 
 impl ChildSpawn {
@@ -45,12 +45,17 @@ impl ChildSpawn {
     }
 
     /// For a supervised child: `guardian` is told of its end, and `siblings` are the children of its supervisor.
-    pub(crate) fn guarded(host: Host, guardian: Arc<dyn Guardian>, estate: Option<Estate>, siblings: Estate) -> Self {
+    pub(crate) fn guarded(
+        host: Host,
+        guardian: Arc<dyn Guardian>,
+        estate: Option<Inheritance>,
+        siblings: Inheritance,
+    ) -> Self {
         Self { host, bound: false, guardian: Some(guardian), estate, siblings: Some(siblings) }
     }
 
     /// What is known of the child's siblings.
-    pub(crate) fn siblings(&self) -> Option<Estate> {
+    pub(crate) fn siblings(&self) -> Option<Inheritance> {
         self.siblings.clone()
     }
 
@@ -87,7 +92,7 @@ impl ChildSpawn {
     }
 
     /// What it consists of, for a process that is spawned in a way of its own.
-    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Estate>) {
+    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Inheritance>) {
         (self.host, self.guardian, self.estate)
     }
 
@@ -118,13 +123,13 @@ pub trait Spawned {
 
     /// What addresses of it are checked by, where that is known beforehand.
     #[doc(hidden)]
-    fn kind() -> Option<Kind> {
+    fn kind() -> Option<KnownKind> {
         None
     }
 
     /// What there is more.
     #[doc(hidden)]
-    fn estate(&self) -> Option<Estate> {
+    fn estate(&self) -> Option<Inheritance> {
         None
     }
 }
@@ -132,9 +137,9 @@ pub trait Spawned {
 /// A type of process, as the table knows it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Kind(pub(crate) &'static ProcessKind);
+pub struct KnownKind(pub(crate) &'static ProcessKind);
 
-impl Kind {
+impl KnownKind {
     pub(crate) fn of<P: Actor>() -> Self {
         Self(KindOf::<P>::KIND)
     }
@@ -144,18 +149,18 @@ impl Kind {
 #[doc(hidden)]
 pub trait KnownType {
     /// What addresses of it are checked by, if it is known.
-    fn kind() -> Option<Kind>;
+    fn kind() -> Option<KnownKind>;
 }
 
 impl<P: Actor> KnownType for P {
-    fn kind() -> Option<Kind> {
-        Some(Kind::of::<P>())
+    fn kind() -> Option<KnownKind> {
+        Some(KnownKind::of::<P>())
     }
 }
 
 /// A hand-written process, of which only the PID is known.
 impl KnownType for () {
-    fn kind() -> Option<Kind> {
+    fn kind() -> Option<KnownKind> {
         None
     }
 }
@@ -167,8 +172,8 @@ impl<P: Actor> Spawned for Address<P> {
         Self::pid(*self)
     }
 
-    fn kind() -> Option<Kind> {
-        Some(Kind::of::<P>())
+    fn kind() -> Option<KnownKind> {
+        Some(KnownKind::of::<P>())
     }
 }
 
@@ -179,8 +184,8 @@ impl<P: Actor, T: Send + 'static, E: Send + 'static> Spawned for Running<P, T, E
         Self::pid(self)
     }
 
-    fn kind() -> Option<Kind> {
-        Some(Kind::of::<P>())
+    fn kind() -> Option<KnownKind> {
+        Some(KnownKind::of::<P>())
     }
 }
 

@@ -8,15 +8,15 @@ use crate::env::clock::{TimeKeeper, instant_now};
 use crate::env::program::{HOSTLESS, this_node};
 use crate::errors::SpawnError;
 use crate::exit::ExitReason;
-use crate::links::message::{Bond, Ear};
+use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::links::registrations::MEMBERSHIPS;
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::routing::router::{Receiver, route};
-use crate::slots::{Home, Keeper, TABLE, Token};
+use crate::slots::{Schedule, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose, ignore};
@@ -43,33 +43,33 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Mailbox {
-    owner: &'static Owner,
+    owner: &'static MailboxOwner,
     pid: Pid,
     /// Who waits for the end of the mailbox.
     joined: Vec<Join>,
 }
 
 /// The record that stands where a process has its host. Recycled, never freed, as those.
-struct Owner {
-    hand: Mutex<Hand>,
-    home: OnceLock<&'static Home>,
+struct MailboxOwner {
+    hand: Mutex<TokenCell>,
+    home: OnceLock<&'static SlotOwner>,
     /// Who keeps the time for the mailbox: a thread keeps none.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
 }
 
 #[derive(Default)]
-struct Hand {
+struct TokenCell {
     /// The mailbox's token, unless it is laid down.
     token: Option<Token>,
     /// Who waits for it.
     waker: Option<Waker>,
 }
 
-static UNUSED: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
+static UNUSED: Mutex<Vec<&'static MailboxOwner>> = Mutex::new(Vec::new());
 
 /// The token of a mailbox while its owner uses it: it goes back into the hand, also by a panic.
 struct InUse {
-    owner: &'static Owner,
+    owner: &'static MailboxOwner,
     /// None only when it has been laid down, or is about to be dropped.
     token: Option<Token>,
 }
@@ -94,7 +94,7 @@ impl Drop for InUse {
     }
 }
 
-impl Keeper for Owner {
+impl Schedule for MailboxOwner {
     fn wake(&'static self, token: Token) {
         let mut hand = lock(&self.hand);
         hand.token = Some(token);
@@ -111,7 +111,7 @@ impl Keeper for Owner {
     }
 }
 
-impl Sink for Owner {
+impl Sink for MailboxOwner {
     fn dead_letter(&self, letter: DeadLetter) {
         crate::engine::host::hooks::log_dead_letter(&letter);
         drop(letter);
@@ -130,7 +130,7 @@ impl Mailbox {
     /// The same, where that one keeps the time for what is sent later to it.
     pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
-        let owner = lock(&UNUSED).pop().unwrap_or_else(Owner::new);
+        let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
         let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
         *lock(&owner.time_keeper) = time_keeper;
         token.slot().card.wipe();
@@ -194,12 +194,12 @@ impl Mailbox {
                 used.token().dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
                 continue;
             }
-            if letter.kind == Kind::Notice {
+            if letter.kind == NodeKind::Notice {
                 self.take_notice(used.token(), letter.payload);
                 continue;
             }
             drop(used);
-            if letter.kind == Kind::Message
+            if letter.kind == NodeKind::Message
                 && let Some(payload) = letter.payload
             {
                 // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
@@ -240,17 +240,17 @@ impl Mailbox {
 }
 
 /// Hears what a process says about a bond with the mailbox, which it does not end.
-fn hear(token: &mut Token, bond: Bond) {
+fn hear(token: &mut Token, bond: SentLinkMessage) {
     // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
     let heard = unsafe { token.slot().hear(bond) };
     dispose(Site::ReasonDrop, heard);
 }
 
-impl Owner {
+impl MailboxOwner {
     fn new() -> &'static Self {
         let owner: &'static Self =
             Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
-        let home = Home::new(owner, this_node(), HOSTLESS);
+        let home = SlotOwner::new(owner, this_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner
     }

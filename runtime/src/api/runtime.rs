@@ -11,14 +11,14 @@ use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::actor::tasks::current::outside;
 use crate::call::package::{Package, Refused};
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Host as Scheduler;
+use crate::engine::host::Scheduler;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure};
 use crate::pid::Pid;
 use crate::process::Process;
-use crate::registry::group_table::Rooms;
+use crate::registry::group_table::GroupTable;
 use crate::registry::types::Registry;
-use crate::registry::upgrades::{Cause, Upgrades};
+use crate::registry::upgrades::{UpgradeFailure, Upgrades};
 use crate::routing::alias;
 use crate::routing::router::{Receiver, deliver};
 use crate::sync::{OnceLock, PoisonError, RwLock};
@@ -36,30 +36,30 @@ use std::time::Duration;
 /// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that has
 /// been shut down refuses.
 #[derive(Clone, Copy)]
-pub struct Host(&'static Record);
+pub struct Host(&'static HostRecord);
 
 /// A host's scheduler, and the process types that can be started on it by name. Never freed, as the scheduler.
-pub(crate) struct Record {
+pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
-    groups: Rooms,
-    topics: Rooms,
+    groups: GroupTable,
+    topics: GroupTable,
     pub(crate) upgrades: Upgrades,
 }
 
 /// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
-fn records() -> &'static RwLock<HashMap<u16, &'static Record>> {
-    static RECORDS: OnceLock<RwLock<HashMap<u16, &'static Record>>> = OnceLock::new();
+fn records() -> &'static RwLock<HashMap<u16, &'static HostRecord>> {
+    static RECORDS: OnceLock<RwLock<HashMap<u16, &'static HostRecord>>> = OnceLock::new();
     RECORDS.get_or_init(RwLock::default)
 }
 
 impl Host {
     pub(crate) fn new(scheduler: &'static Scheduler) -> Self {
-        let record: &'static Record = Box::leak(Box::new(Record {
+        let record: &'static HostRecord = Box::leak(Box::new(HostRecord {
             scheduler,
             registry: Registry::default(),
-            groups: Rooms::default(),
-            topics: Rooms::default(),
+            groups: GroupTable::default(),
+            topics: GroupTable::default(),
             upgrades: Upgrades::default(),
         }));
         let _first = scheduler.handle.set(record);
@@ -70,7 +70,7 @@ impl Host {
     /// The host whose process the calling thread runs or starts.
     pub fn current() -> Option<Self> {
         let handle = current_host()?.handle.get()?;
-        handle.downcast_ref::<Record>().map(Self)
+        handle.downcast_ref::<HostRecord>().map(Self)
     }
 
     /// The host that the PID belongs to, if it is or was one of this program.
@@ -88,11 +88,11 @@ impl Host {
         &self.0.registry
     }
 
-    pub(crate) fn groups(self) -> &'static Rooms {
+    pub(crate) fn groups(self) -> &'static GroupTable {
         &self.0.groups
     }
 
-    pub(crate) fn topics(self) -> &'static Rooms {
+    pub(crate) fn topics(self) -> &'static GroupTable {
         &self.0.topics
     }
 
@@ -210,7 +210,7 @@ impl Host {
     /// the new state for the old one, or a `Result` with it. A second one between the same types replaces the first.
     pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
-        S: Successive<Error: Into<Cause>>,
+        S: Successive<Error: Into<UpgradeFailure>>,
     {
         self.0.upgrades.add(make);
     }
@@ -219,7 +219,7 @@ impl Host {
     ///
     /// # Errors
     /// [`UpgradeError::Missing`](crate::UpgradeError::Missing) with what there is instead; else as [`Pid::upgrade`].
-    pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, Cause> {
+    pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         self.0.upgrades.ask(pid, to)
     }
 

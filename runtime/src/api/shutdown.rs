@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How a runtime is to end, and within what time.
 #[derive(Clone, Copy)]
-enum End {
+enum ShutdownMode {
     Shutdown(Duration),
     Drain(Duration),
 }
@@ -70,7 +70,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::shutdown`].
     pub fn shutdown_within(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
-        self.end(End::Shutdown(deadline))
+        self.end(ShutdownMode::Shutdown(deadline))
     }
 
     /// Shuts the runtime down for async code, whose thread must not be blocked: the shutdown begins at once, on a thread of
@@ -80,7 +80,7 @@ impl Runtime {
     /// The future gives what [`Runtime::shutdown`] does.
     pub fn shutdown_async(self) -> ShuttingDown {
         let deadline = self.deadline;
-        self.end_async(End::Shutdown(deadline))
+        self.end_async(ShutdownMode::Shutdown(deadline))
     }
 
     /// Finishes what is queued, then shuts the runtime down: a *graceful shutdown*.
@@ -132,7 +132,7 @@ impl Runtime {
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step as long as it waits: the drain
     /// begins, on a thread of its own, and is not waited for.
     pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
-        self.end(End::Drain(deadline))
+        self.end(ShutdownMode::Drain(deadline))
     }
 
     /// Drains the runtime for async code, whose thread must not be blocked: as [`drain`](Self::drain), on a thread of its own,
@@ -141,16 +141,16 @@ impl Runtime {
     /// # Errors
     /// The future gives what [`Runtime::drain`] does.
     pub fn drain_async(self, deadline: Duration) -> ShuttingDown {
-        self.end_async(End::Drain(deadline))
+        self.end_async(ShutdownMode::Drain(deadline))
     }
 
-    fn end(self, end: End) -> Result<ShutdownReport, ShutdownError> {
+    fn end(self, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
         // The report is made here, so the drop has nothing left to do.
         let this = ManuallyDrop::new(self);
         finish(this.host, end)
     }
 
-    fn end_async(self, end: End) -> ShuttingDown {
+    fn end_async(self, end: ShutdownMode) -> ShuttingDown {
         let host = ManuallyDrop::new(self).host;
         let report = Arc::new(Oneshot::new());
         let theirs = report.clone();
@@ -184,7 +184,7 @@ impl fmt::Debug for ShuttingDown {
 }
 
 /// Ends the runtime of that host, waits for it, and logs what was lost. From inside it begins, and is not waited for.
-fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
+fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
     let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     if is_inside || host.scheduler().is_reactor_here() {
         begin(host, end);
@@ -192,8 +192,8 @@ fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
     }
     // A process of another runtime that does this lets the others of its own run meanwhile.
     let report = while_blocked(|| match end {
-        End::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
-        End::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
+        ShutdownMode::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
+        ShutdownMode::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
     });
     host.forget_all();
     log(host, &report);
@@ -201,10 +201,10 @@ fn finish(host: Host, end: End) -> Result<ShutdownReport, ShutdownError> {
 }
 
 /// Begins what its caller, inside the runtime, cannot wait for.
-fn begin(host: Host, end: End) {
+fn begin(host: Host, end: ShutdownMode) {
     let deadline = match end {
-        End::Shutdown(deadline) => deadline,
-        End::Drain(deadline) => {
+        ShutdownMode::Shutdown(deadline) => deadline,
+        ShutdownMode::Drain(deadline) => {
             let elsewhere = move || drop(finish(host, end));
             match spawn_thread(format!("{}-drain", host.name()), elsewhere) {
                 Ok(_) => return,
@@ -241,6 +241,6 @@ fn log(host: Host, report: &ShutdownReport) {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        let _report = finish(self.host, End::Shutdown(self.deadline));
+        let _report = finish(self.host, ShutdownMode::Shutdown(self.deadline));
     }
 }

@@ -3,10 +3,10 @@
 
 use super::runtime::Host;
 use crate::deadlock::edges::waits_for;
-use crate::engine::host::Host as Scheduler;
+use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
-use crate::engine::workers::pinned::Post;
-use crate::engine::workers::worker::Thread;
+use crate::engine::workers::pinned::PinnedThread;
+use crate::engine::workers::worker::Worker;
 use crate::links::registrations::MEMBERSHIPS;
 use crate::pid::Pid;
 use crate::slots::{Slot, TABLE};
@@ -364,11 +364,11 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
 }
 
 /// How many processes wait in the queues of the thread.
-fn queue(thread: &Thread) -> usize {
+fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
 
-fn thread_statistics(at: At, thread: &Thread) -> ThreadStatistics {
+fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
     let counters = &thread.counters;
     let (state, worker) = match at {
         At::Free | At::Ending => (ThreadState::Ended, None),
@@ -398,7 +398,7 @@ fn thread_statistics(at: At, thread: &Thread) -> ThreadStatistics {
 }
 
 /// That of a pinned process's thread.
-fn pinned_statistics(post: &Post) -> ThreadStatistics {
+fn pinned_statistics(post: &PinnedThread) -> ThreadStatistics {
     let state = if post.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
     ThreadStatistics { state, ..thread_statistics(At::Free, &post.thread) }
 }

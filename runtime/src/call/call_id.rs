@@ -16,7 +16,7 @@
 //! TAKEN or KEPT and WITHDRAWN exclude each other: each is set by a compare-and-swap on the one word, from a value that has none
 //! of them. So a call that fails as withdrawn was never handled, and never will be.
 
-use crate::mailbox::node::Node;
+use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, Ordering};
 use std::ptr;
 
@@ -32,19 +32,19 @@ const MARK_BITS: u32 = 5;
 pub(crate) const NUMBER_BITS: u32 = 54;
 
 /// The word of a node that waits for an answer: its `next`.
-pub(crate) type Word = AtomicPtr<Node>;
+pub(crate) type Word = AtomicPtr<MailNode>;
 
 /// The calling side's half of a call: it can ask whether the answer is still to come, and say that it is not wanted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
-    node: &'static Node,
+pub(crate) struct CallId {
+    node: &'static MailNode,
     number: u64,
 }
 
-impl Ticket {
+impl CallId {
     /// Writes the call's `number`, which is not zero and has not been given out before, into the word of its node.
     #[inline]
-    pub(crate) fn issue(node: &'static Node, number: u64) -> Self {
+    pub(crate) fn issue(node: &'static MailNode, number: u64) -> Self {
         let number = number & ((1 << NUMBER_BITS) - 1);
         let ticket = Self { node, number };
         ticket.word().store(ticket.marked(WANTED), Ordering::Relaxed);
@@ -53,12 +53,12 @@ impl Ticket {
 
     /// A ticket of what [`node`](Self::node) and [`number`](Self::number) have given.
     #[inline]
-    pub(crate) fn of(node: &'static Node, number: u64) -> Self {
+    pub(crate) fn of(node: &'static MailNode, number: u64) -> Self {
         Self { node, number }
     }
 
     #[inline]
-    pub(crate) fn node(&self) -> &'static Node {
+    pub(crate) fn node(&self) -> &'static MailNode {
         self.node
     }
 
@@ -73,7 +73,7 @@ impl Ticket {
     }
 
     #[inline]
-    fn marked(&self, marks: usize) -> *mut Node {
+    fn marked(&self, marks: usize) -> *mut MailNode {
         ptr::without_provenance_mut((self.number as usize) << MARK_BITS | marks)
     }
 
@@ -124,7 +124,7 @@ pub(crate) fn is_withdrawn(word: &Word) -> bool {
 }
 
 #[inline]
-fn has_mark(word: *mut Node, mark: usize) -> bool {
+fn has_mark(word: *mut MailNode, mark: usize) -> bool {
     word.addr() & (WANTED | mark) == WANTED | mark
 }
 
@@ -158,32 +158,32 @@ fn mark_as(word: &Word, mark: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn node() -> &'static Node {
-        Box::leak(Box::new(Node::empty()))
+    fn node() -> &'static MailNode {
+        Box::leak(Box::new(MailNode::empty()))
     }
 
     #[test]
     fn a_call_is_open_until_it_is_answered() {
-        let ticket = Ticket::issue(node(), 7);
+        let ticket = CallId::issue(node(), 7);
         assert!(ticket.is_open() && !is_unwanted(ticket.word()));
         ticket.word().store(ptr::null_mut(), Ordering::Relaxed);
         assert!(!ticket.is_open());
         // An abandonment that comes too late changes nothing, nor does one of an earlier call in the same node.
         ticket.abandon();
         assert!(ticket.word().load(Ordering::Relaxed).is_null());
-        let next = Ticket::issue(ticket.node(), 8);
+        let next = CallId::issue(ticket.node(), 8);
         ticket.abandon();
         assert!(next.is_open() && !ticket.is_open());
     }
 
     #[test]
     fn a_kept_call_is_not_open_and_can_be_given_up() {
-        let ticket = Ticket::issue(node(), 7);
+        let ticket = CallId::issue(node(), 7);
         keep(ticket.word());
         assert!(!ticket.is_open() && ticket.is_unanswered() && !is_unwanted(ticket.word()));
         ticket.abandon();
         assert!(!ticket.is_unanswered() && is_unwanted(ticket.word()));
-        let ticket = Ticket::issue(node(), 9);
+        let ticket = CallId::issue(node(), 9);
         ticket.abandon();
         keep(ticket.word());
         assert!(is_unwanted(ticket.word()));
@@ -192,24 +192,24 @@ mod tests {
     #[test]
     fn a_message_is_either_taken_or_withdrawn() {
         for mark in [take, keep] {
-            let ticket = Ticket::issue(node(), 7);
+            let ticket = CallId::issue(node(), 7);
             assert!(mark(ticket.word()) && !ticket.withdraw() && !is_withdrawn(ticket.word()));
             assert!(ticket.is_unanswered() && mark(ticket.word()), "the answer is still to come");
             ticket.abandon();
             assert!(is_unwanted(ticket.word()) && mark(ticket.word()), "it is handled all the same");
-            let ticket = Ticket::issue(ticket.node(), 8);
+            let ticket = CallId::issue(ticket.node(), 8);
             assert!(ticket.withdraw() && !mark(ticket.word()) && is_withdrawn(ticket.word()));
             assert!(!ticket.is_open() && !ticket.is_unanswered() && is_unwanted(ticket.word()) && !ticket.withdraw());
         }
         // One that was given up is not withdrawn: its caller has had its answer.
-        let ticket = Ticket::issue(node(), 9);
+        let ticket = CallId::issue(node(), 9);
         ticket.abandon();
         assert!(!ticket.withdraw() && take(ticket.word()));
     }
 
     #[test]
     fn a_call_that_is_taken_is_open_until_it_is_answered() {
-        let ticket = Ticket::issue(node(), 7);
+        let ticket = CallId::issue(node(), 7);
         assert!(take(ticket.word()) && ticket.is_open());
         ticket.word().store(ptr::null_mut(), Ordering::Relaxed);
         assert!(!ticket.is_open() && !ticket.is_unanswered() && !ticket.withdraw());
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn numbers_beyond_the_bits_that_are_looked_at_still_name_their_calls() {
-        let ticket = Ticket::issue(node(), 5 | 1 << NUMBER_BITS);
+        let ticket = CallId::issue(node(), 5 | 1 << NUMBER_BITS);
         assert!(ticket.is_open() && ticket.number() == 5);
     }
 }

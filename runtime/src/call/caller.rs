@@ -5,14 +5,15 @@
 //!
 //! A caller that gives up cannot reach into the called process, so it marks the node (see [`ticket`](crate::call::call_id)).
 
-use super::call_id::{self, Ticket};
+use super::call_id::{self, CallId};
 use crate::env::clock::Moment;
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
-use crate::mailbox::node::{Content, Kind, Letter, Node, NodeBox};
+use crate::mailbox::node::{Envelope, EnvelopeContent, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
+use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -20,11 +21,11 @@ use std::ptr::{self, NonNull};
 /// A process that calls: its slot, seen from below.
 pub(crate) trait Port: Send + Sync {
     /// Takes the answer for the life `generation`, in the node that was sent with the call.
-    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut Node, result: Result<Payload, CommandError>);
+    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
 }
 
 /// A caller that is no process: a thread, or a task of another executor.
-pub(crate) trait Outside: Send + Sync {
+pub(crate) trait OutsideCaller: Send + Sync {
     /// Takes the answer.
     fn answer(&self, result: Result<Payload, CommandError>);
 
@@ -41,7 +42,7 @@ pub(crate) trait Outside: Send + Sync {
 pub(crate) struct Asker {
     asker: Who,
     /// Of a process.
-    tag: *mut Node,
+    tag: *mut MailNode,
 }
 
 impl Asker {
@@ -85,7 +86,7 @@ impl Seen {
 #[derive(Clone)]
 enum Who {
     Process { port: &'static dyn Port, generation: u64 },
-    Outside(Arc<dyn Outside>),
+    Outside(Arc<dyn OutsideCaller>),
 }
 
 /// Between a process that withdraws another one's call, and looks into its node for who that is, and the called process, which
@@ -93,14 +94,14 @@ enum Who {
 static WITHDRAWING: Mutex<()> = Mutex::new(());
 
 /// Withdraws the message of a call, unless the called process has come to it. Gives who is to be told of that.
-pub(crate) fn withdraw(ticket: Ticket) -> Option<Asker> {
+pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     let _withdrawing = lock(&WITHDRAWING);
     if !ticket.withdraw() {
         return None;
     }
-    let look = |content: &Content| {
+    let look = |content: &EnvelopeContent| {
         // SAFETY: as below; what is in a call is `Sync`.
-        let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<Call>() });
+        let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
         call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
     };
     // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on a letter, and is
@@ -109,12 +110,12 @@ pub(crate) fn withdraw(ticket: Ticket) -> Option<Asker> {
 }
 
 /// What is in the node until the answer is.
-struct Call {
+struct PendingCall {
     asker: Who,
     deadline: Option<Moment>,
 }
 
-const _: () = assert!(size_of::<Call>() <= 32, "held in the node, without a box");
+const _: () = assert!(size_of::<PendingCall>() <= 32, "held in the node, without a box");
 
 /// See the module.
 #[derive(Debug)]
@@ -152,25 +153,26 @@ impl Caller {
         generation: u64,
         tag: u64,
         deadline: Option<Moment>,
-    ) -> (Self, Ticket) {
-        Self::new(Call { asker: Who::Process { port, generation }, deadline }, tag)
+    ) -> (Self, CallId) {
+        Self::new(PendingCall { asker: Who::Process { port, generation }, deadline }, tag)
     }
 
     /// A caller that is no process, or one that blocks.
-    pub(crate) fn outside(outside: Arc<dyn Outside>, deadline: Option<Moment>) -> (Self, Ticket) {
-        Self::new(Call { asker: Who::Outside(outside), deadline }, 0)
+    pub(crate) fn outside(outside: Arc<dyn OutsideCaller>, deadline: Option<Moment>) -> (Self, CallId) {
+        Self::new(PendingCall { asker: Who::Outside(outside), deadline }, 0)
     }
 
-    fn new(call: Call, tag: u64) -> (Self, Ticket) {
+    fn new(call: PendingCall, tag: u64) -> (Self, CallId) {
         let word = ptr::without_provenance_mut(tag as usize);
-        let node = node_pool::node(Letter { kind: Kind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
-        let ticket = Ticket::issue(node.for_ever(), number());
+        let node =
+            node_pool::node(Envelope { kind: NodeKind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
+        let ticket = CallId::issue(node.for_ever(), number());
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
     /// The word of a message that carries this caller.
     #[inline]
-    pub(crate) fn into_word(self) -> *mut Node {
+    pub(crate) fn into_word(self) -> *mut MailNode {
         let this = ManuallyDrop::new(self);
         this.0.as_ptr().as_ptr()
     }
@@ -178,7 +180,7 @@ impl Caller {
     /// # Safety
     /// `word` is null or came from `into_word`, and is turned back once.
     #[inline]
-    pub(crate) unsafe fn from_word(word: *mut Node) -> Option<Self> {
+    pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
         // SAFETY: as the caller promises.
         NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
     }
@@ -215,7 +217,7 @@ impl Caller {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
 
-    fn look<R>(&self, look: impl FnOnce(&Call) -> R) -> R {
+    fn look<R>(&self, look: impl FnOnce(&PendingCall) -> R) -> R {
         self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
@@ -244,7 +246,7 @@ impl Caller {
             return throw_away(node);
         }
         let letter = node.take();
-        let Some(Ok(call)) = letter.payload.map(Payload::take::<Call>) else {
+        let Some(Ok(call)) = letter.payload.map(Payload::take::<PendingCall>) else {
             unreachable!("an unanswered caller's node holds its call")
         };
         match call.asker {
@@ -351,14 +353,8 @@ fn ending() -> Option<ExitReason> {
 
 /// Runs `body`, in which a process is taken apart: whoever it leaves unanswered learns why it ended.
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
-    struct Restore(*const ExitReason);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            let _ = ENDING.try_with(|ending| ending.set(self.0));
-        }
-    }
     // Not there any more in the destructors of a thread's own variables; a start that fails there is taken apart too.
-    let outer = ENDING.try_with(|ending| ending.replace(reason));
-    let _restore = Restore(outer.unwrap_or(ptr::null()));
+    let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());
+    let _restore = defer(|| _ = ENDING.try_with(|ending| ending.set(outer)));
     body()
 }

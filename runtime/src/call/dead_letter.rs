@@ -2,6 +2,7 @@
 
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
+use crate::util::defer::defer;
 use std::cell::Cell;
 use std::fmt;
 
@@ -65,13 +66,8 @@ pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) {
 
 /// Runs `body` with that as the place for this thread's dead letters.
 pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
-    struct Restore(Option<&'static dyn Sink>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            SINK.set(self.0);
-        }
-    }
-    let _restore = Restore(SINK.replace(Some(sink)));
+    let outer = SINK.replace(Some(sink));
+    let _restore = defer(|| SINK.set(outer));
     body();
 }
 

@@ -5,60 +5,60 @@
 
 #[cfg(test)]
 use super::wait_graph::leads_back;
-use super::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
-use crate::call::call_id::Ticket;
+use super::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
+use crate::call::call_id::CallId;
 use crate::call::caller::{self, Asker, number};
 use crate::errors::{CallError, Cycle};
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::slots::directory::TABLE;
-use crate::slots::side_table::Side;
+use crate::slots::side_table::SideTable;
 use crate::slots::slot::Slot;
 use crate::sync::Mutex;
 
-static EDGES: Side<Edge> = Side::new(Edge::unused);
+static EDGES: SideTable<Edge> = SideTable::new(Edge::unused);
 
 /// Taken by those who look again before a call fails or a hold is not made; nobody else.
 static SECOND_LOOK: Mutex<()> = Mutex::new(());
 
 /// The processes of this program.
-struct Here;
+struct LocalProcesses;
 
-impl Places for Here {
+impl Places for LocalProcesses {
     type Caller = Asker;
 
-    fn withdraw(&self, ticket: Ticket) -> Option<Asker> {
+    fn withdraw(&self, ticket: CallId) -> Option<Asker> {
         caller::withdraw(ticket)
     }
 
     #[inline]
-    fn edge(&self, life: Life) -> Option<&Edge> {
+    fn edge(&self, life: Incarnation) -> Option<&Edge> {
         EDGES.get(index_of(life))
     }
 
-    fn is_stuck(&self, life: Life, blocks: bool) -> bool {
+    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool {
         TABLE.slot(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
     }
 }
 
 #[inline]
-fn index_of(life: Life) -> u32 {
+fn index_of(life: Incarnation) -> u32 {
     (life >> GENERATION_BITS) as u32
 }
 
 /// A process of this program in one word.
 #[inline]
-pub(crate) fn life(index: u32, generation: u64) -> Life {
+pub(crate) fn life(index: u32, generation: u64) -> Incarnation {
     u64::from(index) << GENERATION_BITS | generation
 }
 
 /// The process that the word stands for, if no other has come into its slot.
-fn pid_of(life: Life) -> Option<Pid> {
+fn pid_of(life: Incarnation) -> Option<Pid> {
     TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
 }
 
 /// The edge of a process that the calling thread runs.
 #[inline]
-fn own_edge(life: Life) -> Option<&'static Edge> {
+fn own_edge(life: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
         // Tests of this file have processes beyond the table.
         TABLE.slot(index_of(life)).inspect(|slot| slot.owner.check());
@@ -68,9 +68,9 @@ fn own_edge(life: Life) -> Option<&'static Edge> {
 
 /// That a process waits for the answer to the call of that number, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting(&'static Edge, u64);
+pub(crate) struct CallWait(&'static Edge, u64);
 
-impl Drop for Waiting {
+impl Drop for CallWait {
     #[inline]
     fn drop(&mut self) {
         self.0.withdraw_call(self.1);
@@ -85,15 +85,15 @@ impl Drop for Waiting {
 /// already, another call of the ring is failed instead.
 #[inline]
 pub(crate) fn wait(
-    from: Life,
-    on: Life,
+    from: Incarnation,
+    on: Incarnation,
     method: &'static str,
-    ticket: Ticket,
+    ticket: CallId,
     blocks: bool,
-) -> Result<Option<Waiting>, Cycle> {
+) -> Result<Option<CallWait>, Cycle> {
     let Some(edge) = own_edge(from) else { return Ok(None) };
-    let waiting = Waiting(edge, ticket.number());
-    match publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
+    let waiting = CallWait(edge, ticket.number());
+    match publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
         None => Ok(Some(waiting)),
         Some(closed) => closed_by_a_call(closed).map(|()| Some(waiting)),
     }
@@ -101,7 +101,7 @@ pub(crate) fn wait(
 
 #[cold]
 fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
-    let named = |ring: Vec<(Life, &'static str)>| Cycle {
+    let named = |ring: Vec<(Incarnation, &'static str)>| Cycle {
         calls: ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
     };
     match closed {
@@ -130,7 +130,7 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
 pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = own_edge(from) else { return false };
-    publish(&Here, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks }).is_none()
+    publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks }).is_none()
 }
 
 /// The process waits no more. It must be called before it ends, too, if it was held.
@@ -150,7 +150,7 @@ pub(crate) fn is_held(from: Pid) -> bool {
 /// Whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
 #[cfg(test)]
 pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
-    leads_back(&Here, from.life(), to.life())
+    leads_back(&LocalProcesses, from.life(), to.life())
 }
 
 /// Whom a process waits for, and the method that it has called there; no method of one that is held. A glance.
@@ -194,10 +194,10 @@ mod tests {
     fn the_wait_of_one_that_has_the_slot_of_another_closes_no_ring_with_it() {
         let runtime = crate::Runtime::builder().workers(1).build().expect("one worker");
         let [from, to] = [(); 2].map(|()| runtime.spawn_process(Idle).start().expect("it starts"));
-        let holds = |from: Pid, to: Life| {
+        let holds = |from: Pid, to: Incarnation| {
             let edge = EDGES.make(from.slot()).expect("there is room");
             let wait = Wait { on: to, what: What::Hold(number()), blocks: true };
-            publish(&Here, &SECOND_LOOK, from.life(), edge, wait).is_none()
+            publish(&LocalProcesses, &SECOND_LOOK, from.life(), edge, wait).is_none()
         };
         assert!(holds(to, from.life()));
         assert!(!holds(from, to.life()), "a ring");

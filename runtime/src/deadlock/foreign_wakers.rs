@@ -9,19 +9,19 @@
 //! wake, and before the process runs for it, so that it finds none lent. One that is dropped without a wake while its process
 //! waits leaves that wait as it was: unseen.
 
-use super::wait_graph::Life;
+use super::wait_graph::Incarnation;
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};
-use crate::slots::side_table::Side;
+use crate::slots::side_table::SideTable;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Generation, and below it how many wakers of that one are lent; at [`MOST`] it is not known how many, and stays so.
-static LENT: Side<AtomicU64> = Side::new(|| AtomicU64::new(0));
+static LENT: SideTable<AtomicU64> = SideTable::new(|| AtomicU64::new(0));
 
 const COUNT_BITS: u32 = SLOT_BITS;
 const MOST: u64 = (1 << COUNT_BITS) - 1;
 
 /// A waker of that process comes into the hands of others.
-pub(crate) fn lend(life: Life) {
+pub(crate) fn lend(life: Incarnation) {
     if let Some(lent) = LENT.make(index_of(life)) {
         let _of_a_later_life =
             lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| lent_once_more(word, life));
@@ -29,7 +29,7 @@ pub(crate) fn lend(life: Life) {
 }
 
 /// Drops one; returns whether it was the last one.
-pub(crate) fn give_back(life: Life) -> bool {
+pub(crate) fn give_back(life: Incarnation) -> bool {
     let lent = LENT.get(index_of(life));
     let before = lent.and_then(|lent| {
         lent.fetch_update(Ordering::Release, Ordering::Relaxed, |word| lent_once_less(word, life)).ok()
@@ -40,23 +40,23 @@ pub(crate) fn give_back(life: Life) -> bool {
 /// Whether others have wakers of that process, whose code runs on the calling thread, so that no first one is lent
 /// meanwhile.
 #[inline]
-pub(crate) fn is_lent(life: Life) -> bool {
+pub(crate) fn is_lent(life: Incarnation) -> bool {
     LENT.get(index_of(life)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), life))
 }
 
 #[inline]
-fn index_of(life: Life) -> u32 {
+fn index_of(life: Incarnation) -> u32 {
     (life >> GENERATION_BITS) as u32
 }
 
 /// Whether the word counts any of that life.
 #[inline]
-fn counts(word: u64, life: Life) -> bool {
+fn counts(word: u64, life: Incarnation) -> bool {
     word >> COUNT_BITS == life & GENERATION_MASK && word & MOST != 0
 }
 
 /// The word after; `None` if it counts for a later process.
-fn lent_once_more(word: u64, life: Life) -> Option<u64> {
+fn lent_once_more(word: u64, life: Incarnation) -> Option<u64> {
     let (counted, generation) = (word >> COUNT_BITS, life & GENERATION_MASK);
     match counted.cmp(&generation) {
         std::cmp::Ordering::Less => Some(generation << COUNT_BITS | 1),
@@ -66,7 +66,7 @@ fn lent_once_more(word: u64, life: Life) -> Option<u64> {
 }
 
 /// The word after; `None` if none of that life is counted, or too many were.
-fn lent_once_less(word: u64, life: Life) -> Option<u64> {
+fn lent_once_less(word: u64, life: Incarnation) -> Option<u64> {
     (counts(word, life) && word & MOST != MOST).then(|| word - 1)
 }
 
@@ -74,7 +74,7 @@ fn lent_once_less(word: u64, life: Life) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const SLOT: Life = 7 << GENERATION_BITS;
+    const SLOT: Incarnation = 7 << GENERATION_BITS;
 
     #[test]
     fn a_waker_that_is_never_dropped_counts_for_its_own_process_only() {

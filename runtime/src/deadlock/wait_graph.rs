@@ -44,13 +44,13 @@
 //! half as much again); edges that say what they wait for in words of the slot (both of its lines are full); a search now
 //! and then by a thread of its own (a ring would be found late, and which call of it closed it would not be known).
 
-use crate::call::call_id::{NUMBER_BITS, Ticket};
-use crate::mailbox::node::Node;
+use crate::call::call_id::{CallId, NUMBER_BITS};
+use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence, lock};
 use std::ptr;
 
 /// A process in one word: slot, and generation below it.
-pub(crate) type Life = u64;
+pub(crate) type Incarnation = u64;
 
 /// How many edges a walk follows. A longer ring is left to its deadlines.
 const DEPTH: usize = 64;
@@ -70,7 +70,7 @@ pub(crate) struct Edge {
     /// Whom it waits for.
     on: AtomicU64,
     /// The node of the call's ticket; null of a hold.
-    node: AtomicPtr<Node>,
+    node: AtomicPtr<MailNode>,
     /// The text of the method's name.
     method: AtomicPtr<u8>,
 }
@@ -82,7 +82,7 @@ const _: () = assert!(size_of::<Edge>() == 32);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     /// Whom the process waits for.
-    pub(crate) on: Life,
+    pub(crate) on: Incarnation,
     pub(crate) what: What,
     /// Whether it blocks a thread meanwhile, and sees to nothing else before the wait is over.
     pub(crate) blocks: bool,
@@ -92,7 +92,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     /// The answer to a call of that method.
-    Call(Ticket, &'static str),
+    Call(CallId, &'static str),
     /// Room in a mailbox. The number is its own.
     Hold(u64),
 }
@@ -112,14 +112,14 @@ pub(crate) trait Places {
     type Caller;
 
     /// The edge of a process; `None` if it has never had one.
-    fn edge(&self, life: Life) -> Option<&Edge>;
+    fn edge(&self, life: Incarnation) -> Option<&Edge>;
 
     /// Whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then it ends, or
     /// waits for something else, or looks itself.
-    fn is_stuck(&self, life: Life, blocks: bool) -> bool;
+    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool;
 
     /// Withdraws the message of another process's call, unless it is being handled. Gives who is to be told.
-    fn withdraw(&self, ticket: Ticket) -> Option<Self::Caller>;
+    fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
 }
 
 /// A ring that has been closed.
@@ -127,12 +127,12 @@ pub(crate) trait Places {
 pub(crate) enum Closed<C> {
     /// By a call: each of the ring, with the method that it called. The message of the last to come, who is the first here, has
     /// been withdrawn, and its edge taken away.
-    Calls(Vec<(Life, &'static str)>),
+    Calls(Vec<(Incarnation, &'static str)>),
     /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one is to be
     /// told.
-    Another(C, Vec<(Life, &'static str)>),
+    Another(C, Vec<(Incarnation, &'static str)>),
     /// By a call, and these were held in it: they are held no more, and to be woken.
-    Held(Vec<Life>),
+    Held(Vec<Incarnation>),
     /// By a hold, which has been taken away.
     Hold,
 }
@@ -200,9 +200,9 @@ impl Edge {
             return None;
         }
         let number = before >> LOW_BITS;
-        // SAFETY: null, or made of a `&'static Node`.
+        // SAFETY: null, or made of a `&'static MailNode`.
         let what = match unsafe { node.as_ref() } {
-            Some(node) => What::Call(Ticket::of(node, number), text(method, (before & LENGTH) as usize)),
+            Some(node) => What::Call(CallId::of(node, number), text(method, (before & LENGTH) as usize)),
             None => What::Hold(number),
         };
         Some(Wait { on, what, blocks: before & BLOCKS != 0 })
@@ -235,7 +235,7 @@ fn text(method: *mut u8, length: usize) -> &'static str {
 pub(crate) fn publish<P: Places>(
     places: &P,
     second_look: &Mutex<()>,
-    from: Life,
+    from: Incarnation,
     edge: &Edge,
     wait: Wait,
 ) -> Option<Closed<P::Caller>> {
@@ -249,7 +249,7 @@ pub(crate) fn publish<P: Places>(
 
 /// Whether the edges lead from `on` back to `from`: step G3. What they say may be stale.
 #[inline]
-pub(crate) fn leads_back(places: &impl Places, from: Life, on: Life) -> bool {
+pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnation) -> bool {
     let mut next = on;
     for _ in 0..DEPTH {
         if next == from {
@@ -268,7 +268,7 @@ pub(crate) fn leads_back(places: &impl Places, from: Life, on: Life) -> bool {
 fn close<P: Places>(
     places: &P,
     second_look: &Mutex<()>,
-    from: Life,
+    from: Incarnation,
     edge: &Edge,
     wait: Wait,
 ) -> Option<Closed<P::Caller>> {
@@ -282,7 +282,7 @@ fn close<P: Places>(
         What::Hold(hold) => Some((*life, hold)),
         What::Call(..) => None,
     });
-    let held: Vec<(Life, u64)> = holds.collect();
+    let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
         // Of one that is not there any more somebody else has opened the ring.
         let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
@@ -292,20 +292,20 @@ fn close<P: Places>(
         What::Call(ticket, method) => Some((ticket, (life, method))),
         What::Hold(_) => None,
     });
-    let (tickets, mut calls): (Vec<Ticket>, Vec<(Life, &'static str)>) = calls.unzip();
+    let (tickets, mut calls): (Vec<CallId>, Vec<(Incarnation, &'static str)>) = calls.unzip();
     let (own, others) = tickets.split_first()?;
     if own.withdraw() {
         edge.withdraw();
         return Some(Closed::Calls(calls));
     }
-    let another = |(place, ticket): (usize, &Ticket)| Some((place + 1, places.withdraw(*ticket)?));
+    let another = |(place, ticket): (usize, &CallId)| Some((place + 1, places.withdraw(*ticket)?));
     let (place, caller) = others.iter().enumerate().find_map(another)?;
     calls.rotate_left(place);
     Some(Closed::Another(caller, calls))
 }
 
 /// The ring that the edge of `from` closes, if it does. Under the lock: step G4.
-fn ring(places: &impl Places, from: Life, wait: Wait) -> Option<Vec<(Life, Wait)>> {
+fn ring(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Incarnation, Wait)>> {
     let mut ring = vec![(from, wait)];
     let mut next = wait.on;
     while next != from {
@@ -318,7 +318,7 @@ fn ring(places: &impl Places, from: Life, wait: Wait) -> Option<Vec<(Life, Wait)
     }
     // All of them are noted. From here on what each process did before it wrote its edge is seen.
     fence(Ordering::Acquire);
-    let stands = |&(life, noted): &(Life, Wait)| {
+    let stands = |&(life, noted): &(Incarnation, Wait)| {
         let now = places.edge(life).and_then(Edge::stands);
         now.is_some_and(|now| now.what.number() == noted.what.number()) && places.is_stuck(life, noted.blocks)
     };
@@ -333,22 +333,22 @@ mod tests {
     /// Processes 1 to 99, with an edge each.
     struct Crowd {
         edges: Vec<Edge>,
-        dead: Vec<Life>,
+        dead: Vec<Incarnation>,
         second_look: Mutex<()>,
     }
 
     impl Places for Crowd {
-        type Caller = Ticket;
+        type Caller = CallId;
 
-        fn withdraw(&self, ticket: Ticket) -> Option<Ticket> {
+        fn withdraw(&self, ticket: CallId) -> Option<CallId> {
             ticket.withdraw().then_some(ticket)
         }
 
-        fn edge(&self, life: Life) -> Option<&Edge> {
+        fn edge(&self, life: Incarnation) -> Option<&Edge> {
             self.edges.get(life as usize)
         }
 
-        fn is_stuck(&self, life: Life, _blocks: bool) -> bool {
+        fn is_stuck(&self, life: Incarnation, _blocks: bool) -> bool {
             !self.dead.contains(&life)
         }
     }
@@ -359,23 +359,23 @@ mod tests {
             Self { edges, dead: Vec::new(), second_look: Mutex::new(()) }
         }
 
-        fn wait(&self, from: Life, wait: Wait) -> Option<Closed<Ticket>> {
+        fn wait(&self, from: Incarnation, wait: Wait) -> Option<Closed<CallId>> {
             publish(self, &self.second_look, from, &self.edges[from as usize], wait)
         }
 
         /// The process `from` calls `on`, and waits.
-        fn call(&self, from: Life, on: Life) -> (Ticket, Option<Closed<Ticket>>) {
-            let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), from + 1_000);
+        fn call(&self, from: Incarnation, on: Incarnation) -> (CallId, Option<Closed<CallId>>) {
+            let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), from + 1_000);
             (ticket, self.wait(from, Wait { on, what: What::Call(ticket, "Type::method"), blocks: false }))
         }
 
-        fn hold(&self, from: Life, on: Life) -> Option<Closed<Ticket>> {
+        fn hold(&self, from: Incarnation, on: Incarnation) -> Option<Closed<CallId>> {
             self.wait(from, Wait { on, what: What::Hold(from + 2_000), blocks: false })
         }
     }
 
     #[track_caller]
-    fn names(closed: Option<Closed<Ticket>>) -> Vec<Life> {
+    fn names(closed: Option<Closed<CallId>>) -> Vec<Incarnation> {
         match closed {
             Some(Closed::Calls(calls)) => calls.into_iter().map(|(life, _)| life).collect(),
             other => panic!("a ring of calls was closed, and came {other:?}"),
@@ -403,7 +403,7 @@ mod tests {
         // The one that closes the ring is being handled: by 2, which has called 1 from there.
         let crowd = Crowd::new();
         let (second, _) = crowd.call(2, 1);
-        let own = Ticket::issue(Box::leak(Box::new(Node::empty())), 77);
+        let own = CallId::issue(Box::leak(Box::new(MailNode::empty())), 77);
         assert!(take(own.word()));
         let closed = crowd.wait(1, Wait { on: 2, what: What::Call(own, "Type::method"), blocks: false });
         match closed {
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn an_answered_kept_or_abandoned_call_is_no_edge() {
-        let ends: [fn(&Ticket); 3] = [
+        let ends: [fn(&CallId); 3] = [
             |ticket| ticket.word().store(ptr::null_mut(), Ordering::Relaxed),
             |ticket| assert!(keep(ticket.word())),
             |ticket| ticket.abandon(),
@@ -447,8 +447,8 @@ mod tests {
         let crowd = Crowd::new();
         // 10 and 11 wait for each other, as long as neither has looked again.
         for (from, on) in [(10, 11), (11, 10)] {
-            let word = Box::leak(Box::new(Node::empty()));
-            let what = What::Call(Ticket::issue(word, from as u64), "m");
+            let word = Box::leak(Box::new(MailNode::empty()));
+            let what = What::Call(CallId::issue(word, from as u64), "m");
             crowd.edges[from].publish(Wait { on, what, blocks: false });
         }
         assert!(crowd.call(12, 10).1.is_none());
@@ -489,13 +489,13 @@ mod tests {
     }
 
     impl Places for Changes {
-        type Caller = Ticket;
+        type Caller = CallId;
 
-        fn withdraw(&self, ticket: Ticket) -> Option<Ticket> {
+        fn withdraw(&self, ticket: CallId) -> Option<CallId> {
             self.crowd.withdraw(ticket)
         }
 
-        fn edge(&self, life: Life) -> Option<&Edge> {
+        fn edge(&self, life: Incarnation) -> Option<&Edge> {
             let edge = self.crowd.edge(life)?;
             if life == 1 {
                 self.looks.set(self.looks.get() + 1);
@@ -506,19 +506,19 @@ mod tests {
             Some(edge)
         }
 
-        fn is_stuck(&self, _life: Life, _blocks: bool) -> bool {
+        fn is_stuck(&self, _life: Incarnation, _blocks: bool) -> bool {
             true
         }
     }
 
     /// Process 2 calls process 1, which waits for it by `first`, and comes to wait by `then` before that look. Gives what came of
     /// it, and what process 1 waits for.
-    fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<Ticket>>, (Life, u64)) {
+    fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<CallId>>, (Incarnation, u64)) {
         let wait = |on, what| Wait { on, what, blocks: false };
         let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
         assert!(places.crowd.wait(1, wait(2, first)).is_none());
         let Crowd { edges, second_look, .. } = &places.crowd;
-        let own = Ticket::issue(Box::leak(Box::new(Node::empty())), 90);
+        let own = CallId::issue(Box::leak(Box::new(MailNode::empty())), 90);
         let closed = publish(&places, second_look, 2, &edges[2], wait(1, What::Call(own, "Type::method")));
         assert!(places.looks.get() >= at, "it was looked at {} times", places.looks.get());
         let now = edges[1].read().expect("it waits");
@@ -529,7 +529,7 @@ mod tests {
     /// was noted fails a call whose ring is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
-        let call = |number| What::Call(Ticket::issue(Box::leak(Box::new(Node::empty())), number), "Type::method");
+        let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");
         for (first, then) in [
             (call(91), call(92)),
             (call(91), What::Hold(92)),
@@ -548,7 +548,7 @@ mod tests {
     /// another ring could be found then.
     #[test]
     fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
-        let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), 92);
+        let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 92);
         for then in [What::Hold(92), What::Call(ticket, "Type::method")] {
             let (closed, now) = meets_a_change(What::Hold(91), then, 4);
             assert!(matches!(&closed, Some(Closed::Held(held)) if held.is_empty()), "{then:?}: {closed:?}");
@@ -560,7 +560,7 @@ mod tests {
     fn a_long_name_is_cut_between_characters() {
         let edge = Edge::unused();
         let name: &'static str = Box::leak(format!("x{}", "ü".repeat(1_000)).into_boxed_str());
-        let ticket = Ticket::issue(Box::leak(Box::new(Node::empty())), 5);
+        let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 5);
         edge.publish(Wait { on: 1, what: What::Call(ticket, name), blocks: true });
         match edge.read().map(|wait| wait.what) {
             Some(What::Call(_, method)) => assert!(name.starts_with(method) && method.len() > 500),

@@ -43,7 +43,7 @@ impl Moment {
 
     /// Now by the time that is `told`, or by the system's.
     #[inline]
-    pub(crate) fn now_by(told: Told) -> Self {
+    pub(crate) fn now_by(told: ClockOverride) -> Self {
         match told {
             None => Self::from_instant(instant_now()),
             Some(told) => told.load(),
@@ -166,15 +166,15 @@ pub(crate) fn instant_now() -> Instant {
 }
 
 /// A time that is told in the place of the system's, if one is. Never freed, as the hosts that go by it.
-pub(crate) type Told = Option<&'static SharedMoment>;
+pub(crate) type ClockOverride = Option<&'static SharedMoment>;
 
 thread_local! {
-    static TOLD: Cell<Told> = const { Cell::new(None) };
+    static TOLD: Cell<ClockOverride> = const { Cell::new(None) };
 }
 
 /// From here on the calling thread goes by that time. Gives the one before.
 #[inline]
-pub(crate) fn go_by(told: Told) -> Told {
+pub(crate) fn go_by(told: ClockOverride) -> ClockOverride {
     let before = TOLD.replace(told);
     if told.is_some() != before.is_some() {
         // What was read last is of the other time.
@@ -189,14 +189,14 @@ pub(crate) fn is_told() -> bool {
 }
 
 /// Runs `body` by that time.
-pub(crate) fn while_going_by<R>(told: Told, body: impl FnOnce() -> R) -> R {
-    struct Restore(Told);
-    impl Drop for Restore {
+pub(crate) fn while_going_by<R>(told: ClockOverride, body: impl FnOnce() -> R) -> R {
+    struct RestoreClock(ClockOverride);
+    impl Drop for RestoreClock {
         fn drop(&mut self) {
             go_by(self.0);
         }
     }
-    let _restore = Restore(go_by(told));
+    let _restore = RestoreClock(go_by(told));
     body()
 }
 
@@ -255,7 +255,7 @@ pub(crate) trait TimeKeeper: Send + Sync {
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
     /// The time that is told there, if it is not the system's.
-    fn told(&self) -> Told {
+    fn told(&self) -> ClockOverride {
         None
     }
 }

@@ -1,24 +1,24 @@
 //! What one process says to another about what binds them, on its way.
 
-use super::protocol::{Bonds, Cause, Heard, Said};
+use super::protocol::{Cause, LinkEffect, LinkMessage, Links};
 use crate::exit::ExitReason;
-use crate::mailbox::node::Letter;
+use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
 use crate::util::panics::{Site, dispose};
 
 /// Where a process hears such things, seen from below: its slot.
-pub(crate) trait Ear: Resident {
+pub(crate) trait LinkEndpoint: Resident {
     /// Takes what is said to the process `to`; for one that is over, or that was never here, it is dropped.
-    fn tell(&'static self, to: Pid, bond: Bond);
+    fn tell(&'static self, to: Pid, bond: SentLinkMessage);
 
     /// Hears it: the process's own half changes.
     ///
     /// # Safety
     /// The caller holds the token of the slot, and no reference to its extras.
-    unsafe fn hear(&self, bond: Bond) -> Heard<ExitReason>;
+    unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason>;
 
     /// The message that a ticket in the data lane stands for.
-    fn redeem(&'static self, generation: u64) -> Option<Letter>;
+    fn redeem(&'static self, generation: u64) -> Option<Envelope>;
 
     /// What binds the process to others.
     ///
@@ -42,7 +42,7 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    pub(crate) fn of(bonds: &Bonds<Pid>) -> Self {
+    pub(crate) fn of(bonds: &Links<Pid>) -> Self {
         Self {
             links: bonds.links().collect(),
             monitors: bonds.all_watched().collect(),
@@ -58,17 +58,22 @@ impl Bindings {
 }
 
 /// Something said, with who said it. Dropped unheard it is answered for the dead, so that whoever said it always learns.
-pub(crate) struct Bond {
+pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,
     /// Where answers go; what is no question needs none.
-    back: Option<&'static dyn Ear>,
-    said: Option<Said<ExitReason>>,
+    back: Option<&'static dyn LinkEndpoint>,
+    said: Option<LinkMessage<ExitReason>>,
 }
 
-impl Bond {
+impl SentLinkMessage {
     /// Something that `from` says to `to`; answers go to `back`.
-    pub(crate) fn new(from: Pid, to: Pid, back: Option<&'static dyn Ear>, said: Said<ExitReason>) -> Self {
+    pub(crate) fn new(
+        from: Pid,
+        to: Pid,
+        back: Option<&'static dyn LinkEndpoint>,
+        said: LinkMessage<ExitReason>,
+    ) -> Self {
         Self { from, to, back, said: Some(said) }
     }
 
@@ -79,16 +84,16 @@ impl Bond {
 
     /// Whether it is the notice of an end, which keeps its place behind the messages of the dead.
     pub(crate) fn is_notice(&self) -> bool {
-        matches!(self.said, Some(Said::Down(..) | Said::Exit(_)))
+        matches!(self.said, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }
 
     /// What is said, to be heard; with it the way back.
-    pub(crate) fn open(mut self) -> (Pid, Option<&'static dyn Ear>, Option<Said<ExitReason>>) {
+    pub(crate) fn open(mut self) -> (Pid, Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>) {
         (self.from, self.back, self.said.take())
     }
 }
 
-impl Drop for Bond {
+impl Drop for SentLinkMessage {
     fn drop(&mut self) {
         let Some(said) = self.said.take() else { return };
         if let (Some(answer), Some(back)) = (said.answer_for_the_dead(), self.back) {

@@ -1,6 +1,6 @@
 //! Who is bound to whom: links, monitors, and those that own others.
 //!
-//! Each process keeps its own half of each bond in its [`Bonds`](protocol::Bonds), which only the holder of its token touches, so
+//! Each process keeps its own half of each bond in its [`Bonds`](protocol::Links), which only the holder of its token touches, so
 //! there is no lock; the halves agree by what the processes say to each other:
 //!
 //! | said | travels in | means |
@@ -18,7 +18,7 @@
 //! 3. Who ends tells its partners, its watchers, and those that it watches (who would keep its half otherwise), after its state
 //!    has been dropped and its names are free.
 //! 4. A process that is on its way out still hears what is said to it and answers with its end. What reaches nobody is answered
-//!    for the dead by whoever finds it undeliverable: see [`Bond`](message::Bond).
+//!    for the dead by whoever finds it undeliverable: see [`Bond`](message::SentLinkMessage).
 //!
 //! Links are Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of [`protocol`] is in
 //! `tests/exhaustive`.

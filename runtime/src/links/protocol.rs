@@ -13,7 +13,7 @@ pub(crate) trait Cause: Clone {
 
 /// What one process says to another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Said<Why> {
+pub(crate) enum LinkMessage<Why> {
     /// We are linked from here on.
     Link,
     /// We are not any more; answer with this number.
@@ -34,7 +34,7 @@ pub(crate) enum Said<Why> {
     Failed(Why),
 }
 
-impl<Why: Cause> Said<Why> {
+impl<Why: Cause> LinkMessage<Why> {
     /// What is answered for one that has ended and will never hear this.
     pub(crate) fn answer_for_the_dead(&self) -> Option<Self> {
         match self {
@@ -48,10 +48,10 @@ impl<Why: Cause> Said<Why> {
 
 /// What follows from what was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard<Why> {
+pub(crate) enum LinkEffect<Why> {
     Nothing,
     /// The one that said it is to be told this.
-    Answer(Said<Why>),
+    Answer(LinkMessage<Why>),
     /// One that is watched has ended.
     Down(u64, Why),
     /// A partner has failed, and exits are trapped.
@@ -62,7 +62,7 @@ pub(crate) enum Heard<Why> {
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Link {
+enum LinkState {
     Linked,
     /// Unlinked from here, and the other has not answered with this number.
     Unlinking(u64),
@@ -70,8 +70,8 @@ enum Link {
 
 /// One process's half of all its bonds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Bonds<Who: Ord> {
-    links: BTreeMap<Who, Link>,
+pub(crate) struct Links<Who: Ord> {
+    links: BTreeMap<Who, LinkState>,
     /// Whom this process watches, by number.
     watched: BTreeMap<u64, Who>,
     /// Who watches it, with their numbers.
@@ -84,7 +84,7 @@ pub(crate) struct Bonds<Who: Ord> {
     number: u64,
 }
 
-impl<Who: Ord> Default for Bonds<Who> {
+impl<Who: Ord> Default for Links<Who> {
     fn default() -> Self {
         Self {
             links: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl<Who: Ord> Default for Bonds<Who> {
     }
 }
 
-impl<Who: Ord + Copy> Bonds<Who> {
+impl<Who: Ord + Copy> Links<Who> {
     fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
@@ -110,21 +110,21 @@ impl<Who: Ord + Copy> Bonds<Who> {
     }
 
     /// Links with `other`. Gives what is to be said to it.
-    pub(crate) fn link<Why>(&mut self, other: Who) -> Option<Said<Why>> {
-        match self.links.insert(other, Link::Linked) {
-            Some(Link::Linked) => None,
-            None | Some(Link::Unlinking(_)) => Some(Said::Link),
+    pub(crate) fn link<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
+        match self.links.insert(other, LinkState::Linked) {
+            Some(LinkState::Linked) => None,
+            None | Some(LinkState::Unlinking(_)) => Some(LinkMessage::Link),
         }
     }
 
     /// Takes a link with `other` back. Gives what is to be said to it.
-    pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<Said<Why>> {
-        if self.links.get(&other) != Some(&Link::Linked) {
+    pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
+        if self.links.get(&other) != Some(&LinkState::Linked) {
             return None;
         }
         let number = self.next_number();
-        self.links.insert(other, Link::Unlinking(number));
-        Some(Said::Unlink(number))
+        self.links.insert(other, LinkState::Unlinking(number));
+        Some(LinkMessage::Unlink(number))
     }
 
     /// Watches `other`. Gives the number that its end will be told under, which is to be said to it.
@@ -152,8 +152,8 @@ impl<Who: Ord + Copy> Bonds<Who> {
 
     /// Both halves of a link with a process that has not begun, and so hears nothing yet.
     pub(crate) fn link_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
-        self.links.insert(other, Link::Linked);
-        newborn.links.insert(me, Link::Linked);
+        self.links.insert(other, LinkState::Linked);
+        newborn.links.insert(me, LinkState::Linked);
     }
 
     /// The same, for a watch.
@@ -170,74 +170,74 @@ impl<Who: Ord + Copy> Bonds<Who> {
 
     /// Hears what `from` says. What is said stays the caller's, who drops it when nothing of this is borrowed any more: the
     /// last holder of a reason runs its user's drop, which may bind or unbind the very process that hears this.
-    pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: &Said<Why>) -> Heard<Why> {
+    pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: &LinkMessage<Why>) -> LinkEffect<Why> {
         match said {
-            Said::Link => {
-                self.links.entry(from).or_insert(Link::Linked);
-                Heard::Nothing
+            LinkMessage::Link => {
+                self.links.entry(from).or_insert(LinkState::Linked);
+                LinkEffect::Nothing
             }
-            Said::Unlink(number) => {
+            LinkMessage::Unlink(number) => {
                 // Of two that unlink at once each waits for its own answer.
-                if self.links.get(&from) == Some(&Link::Linked) {
+                if self.links.get(&from) == Some(&LinkState::Linked) {
                     self.links.remove(&from);
                 }
-                Heard::Answer(Said::Unlinked(*number))
+                LinkEffect::Answer(LinkMessage::Unlinked(*number))
             }
-            Said::Unlinked(number) => {
-                if self.links.get(&from) == Some(&Link::Unlinking(*number)) {
+            LinkMessage::Unlinked(number) => {
+                if self.links.get(&from) == Some(&LinkState::Unlinking(*number)) {
                     self.links.remove(&from);
                 }
-                Heard::Nothing
+                LinkEffect::Nothing
             }
-            Said::Watch(number) => {
+            LinkMessage::Watch(number) => {
                 self.watchers.insert((from, *number));
-                Heard::Nothing
+                LinkEffect::Nothing
             }
-            Said::Unwatch(number) => {
+            LinkMessage::Unwatch(number) => {
                 self.watchers.remove(&(from, *number));
-                Heard::Nothing
+                LinkEffect::Nothing
             }
-            Said::Disowned => {
+            LinkMessage::Disowned => {
                 self.owned.remove(&from);
-                Heard::Nothing
+                LinkEffect::Nothing
             }
-            Said::Down(number, why) if self.watched.get(number) == Some(&from) => {
+            LinkMessage::Down(number, why) if self.watched.get(number) == Some(&from) => {
                 self.watched.remove(number);
-                Heard::Down(*number, why.clone())
+                LinkEffect::Down(*number, why.clone())
             }
-            Said::Down(..) => Heard::Nothing,
-            Said::Exit(why) => match self.links.remove(&from) {
-                Some(Link::Linked) if why.is_quiet() => Heard::Nothing,
-                Some(Link::Linked) if self.traps => Heard::Exit(why.clone()),
-                Some(Link::Linked) => Heard::End(why.clone()),
-                Some(Link::Unlinking(_)) | None => Heard::Nothing,
+            LinkMessage::Down(..) => LinkEffect::Nothing,
+            LinkMessage::Exit(why) => match self.links.remove(&from) {
+                Some(LinkState::Linked) if why.is_quiet() => LinkEffect::Nothing,
+                Some(LinkState::Linked) if self.traps => LinkEffect::Exit(why.clone()),
+                Some(LinkState::Linked) => LinkEffect::End(why.clone()),
+                Some(LinkState::Unlinking(_)) | None => LinkEffect::Nothing,
             },
             // Its notice follows: if exits are trapped, that is what is heard of.
-            Said::Failed(why) => match self.links.get(&from) {
-                Some(Link::Linked) if !self.traps => Heard::End(why.clone()),
-                _ => Heard::Nothing,
+            LinkMessage::Failed(why) => match self.links.get(&from) {
+                Some(LinkState::Linked) if !self.traps => LinkEffect::End(why.clone()),
+                _ => LinkEffect::Nothing,
             },
         }
     }
 
     /// The process has ended. Gives those that end with it, and what is to be said to whom.
-    pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, Said<Why>)>) {
-        let linked = self.links.iter().filter(|(_, link)| **link == Link::Linked);
+    pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, LinkMessage<Why>)>) {
+        let linked = self.links.iter().filter(|(_, link)| **link == LinkState::Linked);
         let exits = linked.flat_map(|(&other, _)| {
-            let failed = (!why.is_quiet()).then(|| (other, Said::Failed(why.clone())));
+            let failed = (!why.is_quiet()).then(|| (other, LinkMessage::Failed(why.clone())));
             // In this order: who does not trap exits has ended when the notice comes.
-            failed.into_iter().chain([(other, Said::Exit(why.clone()))])
+            failed.into_iter().chain([(other, LinkMessage::Exit(why.clone()))])
         });
-        let downs = self.watchers.iter().map(|&(other, number)| (other, Said::Down(number, why.clone())));
-        let unwatched = self.watched.iter().map(|(&number, &other)| (other, Said::Unwatch(number)));
-        let disowned = self.owner.iter().map(|&owner| (owner, Said::Disowned));
+        let downs = self.watchers.iter().map(|&(other, number)| (other, LinkMessage::Down(number, why.clone())));
+        let unwatched = self.watched.iter().map(|(&number, &other)| (other, LinkMessage::Unwatch(number)));
+        let disowned = self.owner.iter().map(|&owner| (owner, LinkMessage::Disowned));
         let said = exits.chain(downs).chain(unwatched).chain(disowned).collect();
         (self.owned, said)
     }
 
     /// Partners.
     pub(crate) fn links(&self) -> impl Iterator<Item = Who> {
-        self.links.iter().filter(|(_, link)| **link == Link::Linked).map(|(&other, _)| other)
+        self.links.iter().filter(|(_, link)| **link == LinkState::Linked).map(|(&other, _)| other)
     }
 
     /// Those that are watched, as often as they are.

@@ -1,6 +1,6 @@
 //! What ends with a process: its names, its places in groups, its subscriptions.
 //!
-//! Whatever has such members is a [`Society`]. It says here that it has taken one in, and hears here of that one's end. A
+//! Whatever has such members is a [`Registrant`]. It says here that it has taken one in, and hears here of that one's end. A
 //! process that belongs to nothing pays one load for this when it ends, and no line is shared by those that end: how many
 //! memberships there are is counted in cells, by slot, which only those write who take members in or let them go. An end
 //! that finds its cell empty is done. (Two slots that share a cell cost each other a look into the table, and nothing else.)
@@ -39,7 +39,7 @@ const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Something that has members.
-pub(crate) trait Society: Send + Sync {
+pub(crate) trait Registrant: Send + Sync {
     /// A member has ended, or one that was just refused.
     fn ended(&self, pid: Pid, reason: &ExitReason);
 
@@ -54,27 +54,27 @@ pub(crate) trait Society: Send + Sync {
 
 /// A membership, to be given up by.
 #[derive(Debug)]
-pub(crate) struct Seat(usize);
+pub(crate) struct Registration(usize);
 
-type Seats = Slab<Arc<dyn Society>>;
+type Registered = Slab<Arc<dyn Registrant>>;
 
 /// See the module.
-pub(crate) struct Memberships {
+pub(crate) struct Registrations {
     cells: [AtomicU32; CELLS],
-    shards: [CachePadded<Mutex<BTreeMap<Pid, Seats>>>; SHARDS],
+    shards: [CachePadded<Mutex<BTreeMap<Pid, Registered>>>; SHARDS],
 }
 
 /// Those of the program: a name of one host may belong to a process of another.
 #[cfg(not(loom))]
-pub(crate) static MEMBERSHIPS: Memberships = Memberships::new();
+pub(crate) static MEMBERSHIPS: Registrations = Registrations::new();
 
 // Those of one execution of a model.
 #[cfg(loom)]
 loom::lazy_static! {
-    pub(crate) static ref MEMBERSHIPS: Memberships = Memberships::new();
+    pub(crate) static ref MEMBERSHIPS: Registrations = Registrations::new();
 }
 
-impl Memberships {
+impl Registrations {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
@@ -95,15 +95,20 @@ impl Memberships {
         &self.cells[pid.slot() as usize % CELLS]
     }
 
-    fn shard(&self, pid: Pid) -> &Mutex<BTreeMap<Pid, Seats>> {
+    fn shard(&self, pid: Pid) -> &Mutex<BTreeMap<Pid, Registered>> {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
     /// R1 to R4: `pid` is a member of `society` from here on. `None` if it does not live, which `lives` looks up by a
     /// sequentially consistent load.
-    pub(crate) fn add(&self, pid: Pid, society: Arc<dyn Society>, lives: impl FnOnce(Pid) -> bool) -> Option<Seat> {
+    pub(crate) fn add(
+        &self,
+        pid: Pid,
+        society: Arc<dyn Registrant>,
+        lives: impl FnOnce(Pid) -> bool,
+    ) -> Option<Registration> {
         self.cell(pid).fetch_add(1, Ordering::SeqCst);
-        let seat = Seat(lock(self.shard(pid)).entry(pid).or_default().insert(society));
+        let seat = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(society));
         fence_for_models();
         if lives(pid) {
             return Some(seat);
@@ -113,7 +118,7 @@ impl Memberships {
     }
 
     /// `pid` has no such membership any more, whether it had one or not.
-    pub(crate) fn remove(&self, pid: Pid, seat: &Seat) {
+    pub(crate) fn remove(&self, pid: Pid, seat: &Registration) {
         let mut shard = lock(self.shard(pid));
         let Some(seats) = shard.get_mut(&pid) else { return };
         let society = seats.try_remove(seat.0);
@@ -155,7 +160,7 @@ impl Memberships {
 
     /// How many memberships there are of societies in one of `directories`. Looks at all there are.
     pub(crate) fn count(&self, directories: &[usize]) -> usize {
-        let counted = |shard: &BTreeMap<Pid, Seats>| {
+        let counted = |shard: &BTreeMap<Pid, Registered>| {
             let societies = shard.values().flatten().map(|(_, society)| society.directory());
             societies.filter(|directory| directories.contains(directory)).count()
         };

@@ -62,7 +62,7 @@
 //! Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a count of
 //! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
-use super::node::{Letter, Lying, Node, NodeBox, distance, take_in_place};
+use super::node::{Envelope, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
 use super::payload::Payload;
 use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
@@ -95,7 +95,7 @@ pub(crate) enum Claim {
 #[derive(Debug)]
 pub(crate) enum Pop {
     /// A letter, and the node that is free for it, if there was one before.
-    Letter(Letter, Option<NodeBox>),
+    Letter(Envelope, Option<NodeBox>),
     /// Nothing.
     Empty,
     /// Something, but its sender has not finished: look again later.
@@ -105,7 +105,7 @@ pub(crate) enum Pop {
 /// Where a look for the oldest letter came to.
 pub(crate) enum Advance {
     /// To a node, whose content is the holder's; the one before it, if there was one, is free.
-    To(NonNull<Node>, Option<NodeBox>),
+    To(NonNull<MailNode>, Option<NodeBox>),
     /// Nothing is there.
     Empty,
     /// Something is, but its sender has not finished.
@@ -127,32 +127,32 @@ pub(crate) enum Lay {
 /// Everything that was in the control lane, oldest first.
 #[derive(Debug)]
 pub(crate) struct Controls {
-    first: *mut Node,
+    first: *mut MailNode,
     /// The newest; meaningless while `first` is null.
-    last: *mut Node,
+    last: *mut MailNode,
 }
 
 /// The lanes of one mailbox. See the module.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    tail: AtomicPtr<Node>,
-    control: AtomicPtr<Node>,
+    tail: AtomicPtr<MailNode>,
+    control: AtomicPtr<MailNode>,
     /// The first node of the data lane; see the module. Others look at the sequence number of what it points at.
-    head: AtomicPtr<Node>,
+    head: AtomicPtr<MailNode>,
 }
 
 #[inline(always)]
-fn marks(pointer: *mut Node) -> usize {
+fn marks(pointer: *mut MailNode) -> usize {
     pointer.addr() & MARKS
 }
 
 #[inline(always)]
-fn bare(pointer: *mut Node) -> *mut Node {
+fn bare(pointer: *mut MailNode) -> *mut MailNode {
     pointer.map_addr(|address| address & !MARKS)
 }
 
 #[inline(always)]
-fn marked(pointer: *mut Node, mark: usize) -> *mut Node {
+fn marked(pointer: *mut MailNode, mark: usize) -> *mut MailNode {
     pointer.map_addr(|address| address | mark)
 }
 
@@ -255,7 +255,7 @@ impl Lanes {
     }
 
     /// `before` is the control word that the caller has just replaced.
-    fn claim_after_control(&self, before: *mut Node) -> Claim {
+    fn claim_after_control(&self, before: *mut MailNode) -> Claim {
         if marks(before) & WAIT != 0 {
             return Claim::Process;
         }
@@ -280,7 +280,7 @@ impl Lanes {
             return 0;
         }
         // SAFETY: null, or the address of a node; nodes are never freed.
-        unsafe { head.as_ref() }.map_or(0, Node::sequence)
+        unsafe { head.as_ref() }.map_or(0, MailNode::sequence)
     }
 
     /// The sequence number that is `known`, if that is one after the node last consumed; else the number of that node.
@@ -296,7 +296,7 @@ impl Lanes {
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };
-        match last.and_then(Node::sequence_or_soon) {
+        match last.and_then(MailNode::sequence_or_soon) {
             None => 0,
             Some(last) => distance(self.first_sequence(), last),
         }
@@ -305,7 +305,7 @@ impl Lanes {
     /// The sequence number of the letter that came last; zero if it is not known. A glance from anywhere, stale at once.
     pub(crate) fn last_sequence(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
-        unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, Node::sequence)
+        unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
     }
 
     /// Whether the process is idle, and whether it waits for control only. A glance from anywhere, stale at once.
@@ -374,7 +374,7 @@ impl Lanes {
     }
 
     /// The address of the node last consumed, or null.
-    pub(crate) unsafe fn first(&self) -> *mut Node {
+    pub(crate) unsafe fn first(&self) -> *mut MailNode {
         bare(self.head.load(Ordering::Relaxed))
     }
 
@@ -534,7 +534,7 @@ impl<'a> Holder<'a> {
 
     /// The oldest letter of the data lane, where it lies; the node of the one before it goes back to the pool.
     #[inline]
-    pub(crate) fn next_data(&mut self) -> Option<Lying> {
+    pub(crate) fn next_data(&mut self) -> Option<MessageInPlace> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.advance() } {
             Advance::To(node, free) => {
@@ -542,7 +542,7 @@ impl<'a> Holder<'a> {
                     crate::mailbox::node_pool::recycle(free);
                 }
                 // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
-                Some(unsafe { Lying::new(node) })
+                Some(unsafe { MessageInPlace::new(node) })
             }
             Advance::Empty | Advance::Busy => None,
         }
@@ -550,7 +550,7 @@ impl<'a> Holder<'a> {
 
     /// Takes the oldest letter out of the data lane; its node goes back to the pool.
     #[inline]
-    pub(crate) fn pop_data(&mut self) -> Option<Letter> {
+    pub(crate) fn pop_data(&mut self) -> Option<Envelope> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.pop_data() } {
             Pop::Letter(letter, free) => {

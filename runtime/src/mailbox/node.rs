@@ -17,7 +17,7 @@ use std::ptr::{self, NonNull};
 /// What kind of thing a node carries. The first two and the last two travel in the data lane, the others in the control lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// A message; `word` is the caller that waits for its answer, or null.
     Message = 0,
     /// A request to stop once everything before it has been seen.
@@ -39,24 +39,24 @@ pub(crate) enum Kind {
 /// What is in a node. `generation` names the life of the slot that it was sent to: a receiver that finds another one
 /// there was not meant.
 #[derive(Debug)]
-pub(crate) struct Letter {
-    pub(crate) kind: Kind,
+pub(crate) struct Envelope {
+    pub(crate) kind: NodeKind,
     pub(crate) generation: u64,
-    pub(crate) word: *mut Node,
+    pub(crate) word: *mut MailNode,
     pub(crate) payload: Option<Payload>,
 }
 
 // SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this letter alone holds: what is in
 // that is `Send` (see `crate::call::caller`).
-unsafe impl Send for Letter {}
+unsafe impl Send for Envelope {}
 
 /// What a node carries: where a message lies from when it was sent until its method takes it.
-pub(crate) struct Content {
-    pub(crate) word: *mut Node,
+pub(crate) struct EnvelopeContent {
+    pub(crate) word: *mut MailNode,
     pub(crate) payload: Option<Payload>,
 }
 
-impl Content {
+impl EnvelopeContent {
     /// Nothing.
     pub(crate) const fn empty() -> Self {
         Self { word: ptr::null_mut(), payload: None }
@@ -65,22 +65,22 @@ impl Content {
 
 /// See the module.
 #[repr(C, align(64))]
-pub(crate) struct Node {
-    pub(crate) next: AtomicPtr<Node>,
+pub(crate) struct MailNode {
+    pub(crate) next: AtomicPtr<MailNode>,
     /// Generation, the kind above it, and above that the sequence number: zero until it is known.
     mark: AtomicU64,
-    content: OwnedCell<Content>,
+    content: OwnedCell<EnvelopeContent>,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Node>() == 64);
+const _: () = assert!(size_of::<MailNode>() == 64);
 
-impl Node {
+impl MailNode {
     /// How many of its first bytes anyone may look at, also when the node is free or serves another by now: the link and the mark.
     pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
 }
 
-impl std::fmt::Debug for Node {
+impl std::fmt::Debug for MailNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Node")
     }
@@ -88,9 +88,9 @@ impl std::fmt::Debug for Node {
 
 // SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at a
 // time; what it holds is `Send`.
-unsafe impl Send for Node {}
+unsafe impl Send for MailNode {}
 // SAFETY: as above; `next` is atomic.
-unsafe impl Sync for Node {}
+unsafe impl Sync for MailNode {}
 
 const KIND_SHIFT: u32 = crate::pid::GENERATION_BITS;
 const KIND_MASK: u64 = 0xf;
@@ -102,13 +102,13 @@ const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 /// tenth of one if its sender is at work. Models have nobody who comes meanwhile.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
-impl Node {
+impl MailNode {
     /// A node that carries nothing.
     pub(crate) fn empty() -> Self {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
             mark: AtomicU64::new(0),
-            content: OwnedCell::new(Content::empty()),
+            content: OwnedCell::new(EnvelopeContent::empty()),
         }
     }
 
@@ -166,13 +166,13 @@ impl Node {
     /// Whether it is the answer to a yield of that life.
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
-        let Address { kind, generation: other } = self.address();
-        matches!(kind, Kind::Completed | Kind::Failed) && other == generation
+        let NodeHeader { kind, generation: other } = self.address();
+        matches!(kind, NodeKind::Completed | NodeKind::Failed) && other == generation
     }
 
     /// Whether it is something that the runtime says.
     pub(crate) fn is_signal(&self) -> bool {
-        self.address().kind == Kind::Signal
+        self.address().kind == NodeKind::Signal
     }
 
     /// Whether it is a signal whose payload is such.
@@ -187,10 +187,10 @@ impl Node {
     /// # Safety
     /// The caller owns the node's content, which carries nothing.
     #[inline]
-    unsafe fn put(&self, letter: Letter) {
+    unsafe fn put(&self, letter: Envelope) {
         let mark = letter.generation | (letter.kind as u64) << KIND_SHIFT;
         self.mark.store(mark, Ordering::Relaxed);
-        let content = Content { word: letter.word, payload: letter.payload };
+        let content = EnvelopeContent { word: letter.word, payload: letter.payload };
         // SAFETY: owned by the caller; what it overwrites is an empty content, which needs no drop.
         self.content.with_mut(|place| unsafe { place.write(content) });
     }
@@ -198,12 +198,12 @@ impl Node {
     /// # Safety
     /// The caller owns the node's content.
     #[inline]
-    unsafe fn take(&self) -> Letter {
+    unsafe fn take(&self) -> Envelope {
         self.content.with_mut(|place| {
             // SAFETY: owned by the caller, so nobody else reads or writes it now.
             let content = unsafe { &mut *place };
-            let Address { kind, generation } = self.address();
-            Letter { kind, generation, word: content.word, payload: content.payload.take() }
+            let NodeHeader { kind, generation } = self.address();
+            Envelope { kind, generation, word: content.word, payload: content.payload.take() }
         })
     }
 
@@ -211,51 +211,51 @@ impl Node {
     ///
     /// # Safety
     /// No thread changes the content while `look` looks.
-    pub(crate) unsafe fn peek<R>(&self, look: impl FnOnce(&Content) -> R) -> R {
+    pub(crate) unsafe fn peek<R>(&self, look: impl FnOnce(&EnvelopeContent) -> R) -> R {
         // SAFETY: as the caller promises.
         self.content.with_mut(|place| look(unsafe { &*place }))
     }
 
     /// What it is, and for which life.
     #[inline]
-    fn address(&self) -> Address {
+    fn address(&self) -> NodeHeader {
         let mark = self.mark.load(Ordering::Relaxed);
         let kind = match mark >> KIND_SHIFT & KIND_MASK {
-            0 => Kind::Message,
-            1 => Kind::Stop,
-            2 => Kind::Completed,
-            3 => Kind::Failed,
-            4 => Kind::Signal,
-            5 => Kind::Call,
-            6 => Kind::Notice,
-            _ => Kind::Ticket,
+            0 => NodeKind::Message,
+            1 => NodeKind::Stop,
+            2 => NodeKind::Completed,
+            3 => NodeKind::Failed,
+            4 => NodeKind::Signal,
+            5 => NodeKind::Call,
+            6 => NodeKind::Notice,
+            _ => NodeKind::Ticket,
         };
-        Address { kind, generation: mark & crate::pid::GENERATION_MASK }
+        NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
     /// Whether it is a message for that life: the question on the path of a message.
     #[inline]
     fn is_message_for(&self, generation: u64) -> bool {
-        const { assert!(Kind::Message as u64 == 0) };
+        const { assert!(NodeKind::Message as u64 == 0) };
         self.mark.load(Ordering::Relaxed) << (64 - SEQUENCE_SHIFT) == generation << (64 - SEQUENCE_SHIFT)
     }
 }
 
 /// What a letter is, and for which life of the slot.
-struct Address {
-    kind: Kind,
+struct NodeHeader {
+    kind: NodeKind,
     generation: u64,
 }
 
 /// A letter that lies in its node, at the head of its lane, until the next look into the lane.
 #[derive(Debug)]
-pub(crate) struct Lying(NonNull<Node>);
+pub(crate) struct MessageInPlace(NonNull<MailNode>);
 
-impl Lying {
+impl MessageInPlace {
     /// # Safety
     /// `node` is valid and the caller owns its content for as long as this is used.
     #[inline]
-    pub(crate) unsafe fn new(node: NonNull<Node>) -> Self {
+    pub(crate) unsafe fn new(node: NonNull<MailNode>) -> Self {
         Self(node)
     }
 
@@ -268,13 +268,13 @@ impl Lying {
 
     /// Its content; to be read and written while this would be.
     #[inline]
-    pub(crate) fn content(&self) -> *mut Content {
+    pub(crate) fn content(&self) -> *mut EnvelopeContent {
         // SAFETY: nodes are never freed.
         unsafe { self.0.as_ref() }.content.with_mut(|content| content)
     }
 
     /// Takes it out.
-    pub(crate) fn take(self) -> Letter {
+    pub(crate) fn take(self) -> Envelope {
         // SAFETY: by the promise of `new`.
         unsafe { take_in_place(self.0) }
     }
@@ -299,7 +299,7 @@ pub(crate) fn distance(first: u64, last: u64) -> u64 {
 /// A node that belongs to its holder alone and is in no queue.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct NodeBox(NonNull<Node>);
+pub(crate) struct NodeBox(NonNull<MailNode>);
 
 // SAFETY: a node is `Send`, and this is its only owner.
 unsafe impl Send for NodeBox {}
@@ -310,52 +310,52 @@ impl NodeBox {
     /// # Safety
     /// `node` is valid for the rest of the program, in no queue, and owned by nobody else.
     #[inline]
-    pub(crate) unsafe fn from_raw(node: NonNull<Node>) -> Self {
+    pub(crate) unsafe fn from_raw(node: NonNull<MailNode>) -> Self {
         Self(node)
     }
 
     /// Gives up ownership without giving the node back.
     #[inline]
-    pub(crate) fn into_raw(self) -> NonNull<Node> {
+    pub(crate) fn into_raw(self) -> NonNull<MailNode> {
         self.0
     }
 
     /// Where the node is. Only its `next` may be looked at through this.
     #[inline]
-    pub(crate) fn as_ptr(&self) -> NonNull<Node> {
+    pub(crate) fn as_ptr(&self) -> NonNull<MailNode> {
         self.0
     }
 
     /// The word that links nodes in a queue, free for other uses while the node is in none.
     #[inline]
-    pub(crate) fn next(&self) -> &AtomicPtr<Node> {
+    pub(crate) fn next(&self) -> &AtomicPtr<MailNode> {
         // SAFETY: nodes are never freed.
         unsafe { &(*self.0.as_ptr()).next }
     }
 
     /// The node for those who look at its `next` when it is another's by then.
     #[inline]
-    pub(crate) fn for_ever(&self) -> &'static Node {
+    pub(crate) fn for_ever(&self) -> &'static MailNode {
         // SAFETY: nodes are never freed, and what is not atomic in one is in a cell.
         unsafe { &*self.0.as_ptr() }
     }
 
     /// Puts `letter` into a node that carries nothing.
     #[inline]
-    pub(crate) fn put(&mut self, letter: Letter) {
+    pub(crate) fn put(&mut self, letter: Envelope) {
         // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
         unsafe { (*self.0.as_ptr()).put(letter) }
     }
 
     /// Puts a message into a node that carries nothing.
     #[inline]
-    pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut Node) {
+    pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
         // SAFETY: nodes are never freed.
         let node = unsafe { &*self.0.as_ptr() };
-        node.mark.store(generation | (Kind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
+        node.mark.store(generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
             // SAFETY: this is the node's only owner; what is overwritten is an empty content, which needs no drop.
-            unsafe { place.write(Content { word, payload: Some(Payload::new(message)) }) };
+            unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(message)) }) };
         });
     }
 
@@ -370,7 +370,7 @@ impl NodeBox {
 
     /// Takes out what the node carries.
     #[inline]
-    pub(crate) fn take(&mut self) -> Letter {
+    pub(crate) fn take(&mut self) -> Envelope {
         // SAFETY: this is the node's only owner.
         unsafe { (*self.0.as_ptr()).take() }
     }
@@ -379,7 +379,7 @@ impl NodeBox {
 /// # Safety
 /// `node` is valid and the caller owns its content, though not the node (it stays in a queue as its first, empty one).
 #[inline]
-pub(crate) unsafe fn take_in_place(node: NonNull<Node>) -> Letter {
+pub(crate) unsafe fn take_in_place(node: NonNull<MailNode>) -> Envelope {
     // SAFETY: as the caller promises.
     unsafe { (*node.as_ptr()).take() }
 }

@@ -6,9 +6,9 @@
 //! The memory of nodes is never returned (senders, and callers that gave up, may look at a node long after): it stays at
 //! its high-water mark.
 
-use super::node::{Letter, Node, NodeBox};
+use super::node::{Envelope, MailNode, NodeBox};
 use crate::mem::arena::permanent;
-use crate::mem::magazine::{Depot, Link, Shelf, link};
+use crate::mem::magazine::{Depot, FreeLink, ThreadCache, link};
 use crate::mem::poison;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -20,8 +20,8 @@ const CHAIN: usize = 256;
 static DEPOT: Depot = Depot::new(CHAIN, slab, || FAREWELL.try_with(|_| ()).is_ok());
 
 /// What a thread keeps.
-struct Stock {
-    shelf: Shelf,
+struct NodeCache {
+    shelf: ThreadCache,
     /// How many nodes this thread has drawn, and what else has been counted, for the budget of a turn.
     spent: u64,
     /// The address of a mailbox that is marked as too full and that the process whose turn this thread runs need not ask any
@@ -30,22 +30,22 @@ struct Stock {
 }
 
 thread_local! {
-    static STOCK: UnsafeCell<Stock> = const { UnsafeCell::new(Stock { shelf: Shelf::EMPTY, spent: 0, pressing: 0 }) };
+    static STOCK: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { shelf: ThreadCache::EMPTY, spent: 0, pressing: 0 }) };
     /// Gives the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no destructor
     /// and stays usable in the destructors of others.
-    static FAREWELL: Farewell = const { Farewell };
+    static FAREWELL: FlushNodes = const { FlushNodes };
 }
 
-struct Farewell;
+struct FlushNodes;
 
-impl Drop for Farewell {
+impl Drop for FlushNodes {
     fn drop(&mut self) {
         with_stock(|stock| stock.shelf.leave(&DEPOT));
     }
 }
 
 #[inline]
-fn with_stock<R>(body: impl FnOnce(&mut Stock) -> R) -> R {
+fn with_stock<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
     // SAFETY: the stock is this thread's alone, `with` runs `body` on this thread, and no body below calls out to code
     // that could come back here.
     STOCK.with(|stock| body(unsafe { &mut *stock.get() }))
@@ -53,23 +53,23 @@ fn with_stock<R>(body: impl FnOnce(&mut Stock) -> R) -> R {
 
 /// A free node with `letter` in it.
 #[inline]
-pub(crate) fn node(letter: Letter) -> NodeBox {
-    let mut node = with_stock(Stock::take);
+pub(crate) fn node(letter: Envelope) -> NodeBox {
+    let mut node = with_stock(NodeCache::take);
     node.put(letter);
     node
 }
 
 /// A free node with a message in it; `word` is the caller that waits for its answer, or null.
 #[inline]
-pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut Node) -> NodeBox {
-    let mut node = with_stock(Stock::take);
+pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
+    let mut node = with_stock(NodeCache::take);
     node.put_message(generation, message, word);
     node
 }
 
 /// A free node that carries nothing.
 pub(crate) fn empty() -> NodeBox {
-    with_stock(Stock::take)
+    with_stock(NodeCache::take)
 }
 
 /// Gives back a node that carries nothing.
@@ -77,7 +77,7 @@ pub(crate) fn empty() -> NodeBox {
 pub(crate) fn recycle(node: NodeBox) {
     let node = node.into_raw();
     // Before another thread can take it.
-    poison::given_back(node.cast(), Node::ALWAYS_READABLE, size_of::<Node>());
+    poison::given_back(node.cast(), MailNode::ALWAYS_READABLE, size_of::<MailNode>());
     // SAFETY: it was taken from this depot, and carries nothing.
     with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.cast()) });
 }
@@ -115,27 +115,27 @@ pub(crate) fn set_pressing(address: usize) -> usize {
     with_stock(|stock| std::mem::replace(&mut stock.pressing, address))
 }
 
-impl Stock {
+impl NodeCache {
     #[inline]
     fn take(&mut self) -> NodeBox {
         self.spent += 1;
         let node = self.shelf.take(&DEPOT).cast();
-        poison::taken(node.cast(), size_of::<Node>());
+        poison::taken(node.cast(), size_of::<MailNode>());
         // SAFETY: the pieces of this depot are nodes, and it leaves the shelf here, so it has one owner.
         unsafe { NodeBox::from_raw(node) }
     }
 }
 
 /// A new chain.
-fn slab(count: usize) -> NonNull<Link> {
-    const { assert!(std::mem::offset_of!(Node, next) == 0) };
-    let memory = permanent(count * size_of::<Node>());
+fn slab(count: usize) -> NonNull<FreeLink> {
+    const { assert!(std::mem::offset_of!(MailNode, next) == 0) };
+    let memory = permanent(count * size_of::<MailNode>());
     for index in 0..count {
         // SAFETY: within the memory, which is aligned to cache lines as nodes are.
-        unsafe { memory.cast::<Node>().add(index).write(Node::empty()) };
+        unsafe { memory.cast::<MailNode>().add(index).write(MailNode::empty()) };
     }
     // SAFETY: as many nodes, which begin with their link.
-    unsafe { link(memory, count, size_of::<Node>()) }
+    unsafe { link(memory, count, size_of::<MailNode>()) }
 }
 
 #[cfg(test)]

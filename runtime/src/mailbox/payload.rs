@@ -9,6 +9,7 @@
 
 use crate::mem::size_classes;
 use crate::sync::{AtomicPtr, Ordering};
+use crate::util::defer::defer;
 use crate::util::panics::{Site, ignore};
 use std::alloc::Layout;
 use std::any::TypeId;
@@ -22,7 +23,7 @@ const INLINE_BYTES: usize = 4 * size_of::<usize>();
 type Data = MaybeUninit<[usize; 4]>;
 
 /// What is known of the type of a value.
-struct Table {
+struct TypeTable {
     type_id: TypeId,
     type_name: fn() -> &'static str,
     /// Ends the value in the data, wherever it is kept.
@@ -67,15 +68,10 @@ impl<T> Large<T> {
 
 impl<T> Drop for Large<T> {
     fn drop(&mut self) {
-        struct GiveBack<T>(NonNull<T>);
-        impl<T> Drop for GiveBack<T> {
-            fn drop(&mut self) {
-                // SAFETY: taken with this layout; what was there has been dropped.
-                unsafe { size_classes::give_back(self.0.cast(), Layout::new::<T>()) };
-            }
-        }
         // Also if the drop of the value panics.
-        let _give_back = GiveBack(self.0);
+        let block = self.0.cast();
+        // SAFETY: taken with this layout; what was there has been dropped.
+        let _give_back = defer(|| unsafe { size_classes::give_back(block, Layout::new::<T>()) });
         // SAFETY: owned by this, and not used after this.
         unsafe { self.0.drop_in_place() };
     }
@@ -85,8 +81,8 @@ struct TableOf<T>(T);
 
 impl<T: Send + 'static> TableOf<T> {
     const IN_PLACE: bool = size_of::<T>() <= INLINE_BYTES && align_of::<T>() <= align_of::<Data>();
-    const TABLE: &'static Table =
-        &Table { type_id: TypeId::of::<T>(), type_name: std::any::type_name::<T>, drop: Self::drop_value };
+    const TABLE: &'static TypeTable =
+        &TypeTable { type_id: TypeId::of::<T>(), type_name: std::any::type_name::<T>, drop: Self::drop_value };
 
     /// # Safety
     /// `data` holds a valid `T`, which is not used afterwards.
@@ -102,7 +98,7 @@ impl<T: Send + 'static> TableOf<T> {
 }
 
 /// Of what type some value was, in a word that other threads read. Nothing but the name may be made of it.
-pub(crate) struct TypeMark(AtomicPtr<Table>);
+pub(crate) struct TypeMark(AtomicPtr<TypeTable>);
 
 impl TypeMark {
     /// Of none.
@@ -128,7 +124,7 @@ impl TypeMark {
 
     pub(crate) fn name(&self) -> Option<&'static str> {
         // SAFETY: only addresses of tables are stored, which are constants of the program, and nobody writes to one.
-        unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static Table| (table.type_name)())
+        unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static TypeTable| (table.type_name)())
     }
 }
 
@@ -145,7 +141,7 @@ impl TypeMark {
 /// assert_eq!(payload.take::<i64>().ok(), Some(7));
 /// ```
 pub struct Payload {
-    table: &'static Table,
+    table: &'static TypeTable,
     data: Data,
 }
 

@@ -18,9 +18,9 @@ use std::ptr::{self, NonNull};
 /// The first word of a free piece: the next free one. Atomic, because those who hold a stale pointer to a piece may look at
 /// its first word at any time (see `mailbox::node`).
 #[repr(transparent)]
-pub(crate) struct Link(AtomicPtr<Link>);
+pub(crate) struct FreeLink(AtomicPtr<FreeLink>);
 
-impl Link {
+impl FreeLink {
     pub(crate) const fn new(next: *mut Self) -> Self {
         Self(AtomicPtr::new(next))
     }
@@ -30,45 +30,45 @@ impl Link {
 const SPARES: usize = 4;
 
 /// Free pieces, linked.
-struct Chain(NonNull<Link>);
+struct Magazine(NonNull<FreeLink>);
 
 // SAFETY: a chain owns its pieces.
-unsafe impl Send for Chain {}
+unsafe impl Send for Magazine {}
 
 /// What the program keeps of one size.
 pub(crate) struct Depot {
-    chains: SegQueue<Chain>,
+    chains: SegQueue<Magazine>,
     /// How many pieces a chain has.
     length: usize,
     /// Makes a new chain.
-    slab: fn(usize) -> NonNull<Link>,
-    /// Sees to it that [`Shelf::leave`] is called when the calling thread ends; gives whether that is still to come.
+    slab: fn(usize) -> NonNull<FreeLink>,
+    /// Sees to it that [`ThreadCache::leave`] is called when the calling thread ends; gives whether that is still to come.
     register: fn() -> bool,
 }
 
 impl Depot {
-    pub(crate) const fn new(length: usize, slab: fn(usize) -> NonNull<Link>, register: fn() -> bool) -> Self {
+    pub(crate) const fn new(length: usize, slab: fn(usize) -> NonNull<FreeLink>, register: fn() -> bool) -> Self {
         Self { chains: SegQueue::new(), length, slab, register }
     }
 }
 
 /// What a thread keeps of one size.
-pub(crate) struct Shelf {
+pub(crate) struct ThreadCache {
     /// The chain that is drawn from and added to.
-    hand: *mut Link,
+    hand: *mut FreeLink,
     count: usize,
     /// Full chains; the last was put there last.
-    spares: [*mut Link; SPARES],
+    spares: [*mut FreeLink; SPARES],
     spare: usize,
 }
 
-impl Shelf {
+impl ThreadCache {
     pub(crate) const EMPTY: Self =
         Self { hand: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
     /// A free piece.
     #[inline]
-    pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<Link> {
+    pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<FreeLink> {
         let piece = NonNull::new(self.hand).unwrap_or_else(|| self.refill(depot));
         // SAFETY: the pieces of a shelf are owned by it.
         self.hand = unsafe { piece.as_ref() }.0.load(Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Shelf {
     /// # Safety
     /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first word.
     #[inline]
-    pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<Link>) {
+    pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
         if self.hand.is_null() || self.count == depot.length {
             return self.add_first(depot, piece);
         }
@@ -93,12 +93,12 @@ impl Shelf {
 
     /// The hand is empty, or full: then it becomes a spare chain, or goes to the depot if there are enough.
     #[cold]
-    fn add_first(&mut self, depot: &Depot, piece: NonNull<Link>) {
+    fn add_first(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
         // SAFETY: the caller gives it up.
         unsafe { piece.as_ref() }.0.store(ptr::null_mut(), Ordering::Relaxed);
         if !(depot.register)() {
             // Nobody would empty this shelf any more.
-            return depot.chains.push(Chain(piece));
+            return depot.chains.push(Magazine(piece));
         }
         if let Some(full) = NonNull::new(std::mem::replace(&mut self.hand, piece.as_ptr())) {
             match self.spares.get_mut(self.spare) {
@@ -106,21 +106,21 @@ impl Shelf {
                     *place = full.as_ptr();
                     self.spare += 1;
                 }
-                None => depot.chains.push(Chain(full)),
+                None => depot.chains.push(Magazine(full)),
             }
         }
         self.count = 1;
     }
 
     /// The last of the spare chains.
-    fn take_spare(&mut self) -> Option<NonNull<Link>> {
+    fn take_spare(&mut self) -> Option<NonNull<FreeLink>> {
         self.spare = self.spare.checked_sub(1)?;
         NonNull::new(self.spares[self.spare])
     }
 
     /// The hand is empty: takes a spare chain, one of the program's, or new memory.
     #[cold]
-    fn refill(&mut self, depot: &Depot) -> NonNull<Link> {
+    fn refill(&mut self, depot: &Depot) -> NonNull<FreeLink> {
         let chain = self.take_spare();
         let chain = chain.or_else(|| depot.chains.pop().map(|chain| chain.0));
         let chain = chain.unwrap_or_else(|| (depot.slab)(depot.length));
@@ -131,7 +131,7 @@ impl Shelf {
             // Nobody would empty this shelf any more: it keeps one piece, and the rest goes back.
             // SAFETY: a chain owns its pieces.
             let rest = unsafe { chain.as_ref() }.0.swap(ptr::null_mut(), Ordering::Relaxed);
-            NonNull::new(rest).into_iter().for_each(|rest| depot.chains.push(Chain(rest)));
+            NonNull::new(rest).into_iter().for_each(|rest| depot.chains.push(Magazine(rest)));
         }
         chain
     }
@@ -141,7 +141,7 @@ impl Shelf {
         let hand = NonNull::new(std::mem::replace(&mut self.hand, ptr::null_mut()));
         self.count = 0;
         for chain in hand.into_iter().chain(std::iter::from_fn(|| self.take_spare())) {
-            depot.chains.push(Chain(chain));
+            depot.chains.push(Magazine(chain));
         }
     }
 }
@@ -149,14 +149,14 @@ impl Shelf {
 /// Links the `count` pieces of `size` bytes that begin at `memory`.
 ///
 /// # Safety
-/// The memory is there, aligned for a [`Link`] at every piece, and is the caller's.
-pub(crate) unsafe fn link(memory: NonNull<u8>, count: usize, size: usize) -> NonNull<Link> {
+/// The memory is there, aligned for a [`FreeLink`] at every piece, and is the caller's.
+pub(crate) unsafe fn link(memory: NonNull<u8>, count: usize, size: usize) -> NonNull<FreeLink> {
     let mut next = ptr::null_mut();
     for index in (0..count).rev() {
         // SAFETY: within the memory, by the caller's promise.
-        let piece = unsafe { memory.add(index * size) }.cast::<Link>();
+        let piece = unsafe { memory.add(index * size) }.cast::<FreeLink>();
         // SAFETY: as above, and aligned.
-        unsafe { piece.write(Link::new(next)) };
+        unsafe { piece.write(FreeLink::new(next)) };
         next = piece.as_ptr();
     }
     memory.cast()

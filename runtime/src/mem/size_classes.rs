@@ -6,7 +6,7 @@
 //! Memory of blocks stays at its high-water mark, hence the bound on their size.
 
 use super::arena::permanent;
-use super::magazine::{Depot, Link, Shelf, link};
+use super::magazine::{Depot, FreeLink, ThreadCache, link};
 use super::poison;
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::cell::UnsafeCell;
@@ -28,15 +28,15 @@ const fn depot<const SIZE: usize>() -> Depot {
 }
 
 thread_local! {
-    static SHELVES: UnsafeCell<[Shelf; SIZES.len()]> = const { UnsafeCell::new([const { Shelf::EMPTY }; SIZES.len()]) };
+    static SHELVES: UnsafeCell<[ThreadCache; SIZES.len()]> = const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
     /// Gives the shelves' blocks to the program when the thread ends. Apart from the shelves, so that these need no
     /// destructor and stay usable in the destructors of others.
-    static FAREWELL: Farewell = const { Farewell };
+    static FAREWELL: FlushBlocks = const { FlushBlocks };
 }
 
-struct Farewell;
+struct FlushBlocks;
 
-impl Drop for Farewell {
+impl Drop for FlushBlocks {
     fn drop(&mut self) {
         for (class, depot) in DEPOTS.iter().enumerate() {
             with_shelf(class, |shelf| shelf.leave(depot));
@@ -45,7 +45,7 @@ impl Drop for Farewell {
 }
 
 #[inline]
-fn with_shelf<R>(class: usize, body: impl FnOnce(&mut Shelf) -> R) -> R {
+fn with_shelf<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
     // SAFETY: the shelves are this thread's alone, `with` runs `body` on this thread, and no body here calls out to code
     // that could come back here.
     SHELVES.with(|shelves| body(unsafe { &mut (*shelves.get())[class] }))
@@ -87,7 +87,7 @@ pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
         Some(class) => {
             // Before another thread can take it.
-            poison::given_back(memory, size_of::<Link>(), SIZES[class]);
+            poison::given_back(memory, size_of::<FreeLink>(), SIZES[class]);
             // SAFETY: as the caller promises.
             with_shelf(class, |shelf| unsafe { shelf.add(&DEPOTS[class], memory.cast()) });
         }
@@ -112,7 +112,7 @@ fn layout_of(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap_or_else(|_| unreachable!("small, and aligned to a power of two"))
 }
 
-fn slab<const SIZE: usize>(count: usize) -> NonNull<Link> {
+fn slab<const SIZE: usize>(count: usize) -> NonNull<FreeLink> {
     let memory = permanent(count * SIZE);
     // SAFETY: just taken, for as many pieces of that size.
     unsafe { link(memory, count, SIZE) }

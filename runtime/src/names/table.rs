@@ -15,9 +15,9 @@ use super::name::Name;
 use crate::call::package::{Package, Refused};
 use crate::errors::{NameError, SendFailure};
 use crate::exit::ExitReason;
-use crate::links::registrations::{MEMBERSHIPS, Seat, Society};
+use crate::links::registrations::{MEMBERSHIPS, Registrant, Registration};
 use crate::pid::Pid;
-use crate::routing::alias::{Behind, Pointer, lives};
+use crate::routing::alias::{Alias, AliasTarget, lives};
 use crate::slots::ProcessKind;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
 use std::collections::{BTreeMap, HashMap};
@@ -39,11 +39,11 @@ pub(crate) struct Names {
     fallen: AtomicU64,
 }
 
-type Shard = HashMap<Name, Entry>;
+type Shard = HashMap<Name, NameEntry>;
 
 /// What is kept of a name: one of the two, or both.
 #[derive(Default)]
-struct Entry {
+struct NameEntry {
     holding: Option<Holding>,
     pointed: Option<Pointed>,
 }
@@ -51,29 +51,29 @@ struct Entry {
 /// That a process holds the name.
 struct Holding {
     holder: Pid,
-    seat: Seat,
+    seat: Registration,
 }
 
 /// That there is an address that goes by the name.
 struct Pointed {
-    pointer: Pointer,
+    pointer: Alias,
     /// Its number among the free.
     free: Option<u64>,
 }
 
 /// One name, as its holder's membership.
-struct Held {
+struct NameRegistration {
     names: &'static Names,
     name: Name,
 }
 
 /// One name, as what is behind an address.
-struct ByName {
+struct NameAlias {
     names: &'static Names,
     name: Name,
 }
 
-impl Society for Held {
+impl Registrant for NameRegistration {
     fn ended(&self, pid: Pid, _reason: &ExitReason) {
         let mut shard = self.names.write(self.name.text());
         // It may have gone to another meanwhile.
@@ -97,7 +97,7 @@ impl Society for Held {
     }
 }
 
-impl Behind for ByName {
+impl AliasTarget for NameAlias {
     fn now(&self) -> Option<Pid> {
         self.names.whereis(self.name.text())
     }
@@ -119,7 +119,7 @@ impl Behind for ByName {
     }
 }
 
-impl Entry {
+impl NameEntry {
     fn holder(&self) -> Option<Pid> {
         self.holding.as_ref().map(|holding| holding.holder)
     }
@@ -152,14 +152,14 @@ impl Names {
     pub(crate) fn register(&'static self, name: &Name, pid: Pid) -> Result<(), NameError> {
         let gone = || NameError::Gone { name: name.text().to_string(), pid };
         let mut shard = self.write(name.text());
-        match shard.get(name).and_then(Entry::holder) {
+        match shard.get(name).and_then(NameEntry::holder) {
             Some(holder) if holder == pid => return if lives(pid) { Ok(()) } else { Err(gone()) },
             Some(holder) if lives(holder) => {
                 return Err(NameError::Taken { name: name.text().to_string(), holder });
             }
             _ => {}
         }
-        let held = Arc::new(Held { names: self, name: name.clone() });
+        let held = Arc::new(NameRegistration { names: self, name: name.clone() });
         let seat = MEMBERSHIPS.add(pid, held, lives).ok_or_else(gone)?;
         let entry = shard.entry(name.clone()).or_default();
         entry.holding = Some(Holding { holder: pid, seat });
@@ -195,7 +195,7 @@ impl Names {
         if let Some(pointed) = &entry.pointed {
             return pointed.pointer.pid();
         }
-        let pointer = Pointer::new(Arc::new(ByName { names: self, name: name.clone() }));
+        let pointer = Alias::new(Arc::new(NameAlias { names: self, name: name.clone() }));
         let pid = pointer.pid();
         entry.pointed = Some(Pointed { pointer, free: None });
         let retired = if entry.holding.is_none() { self.fall_free(&mut shard, name) } else { None };
@@ -223,7 +223,7 @@ impl Names {
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
         let mut shard = self.write(name.text());
-        let is_free = |entry: &Entry| entry.pointed.as_ref().is_some_and(|pointed| pointed.free == Some(number));
+        let is_free = |entry: &NameEntry| entry.pointed.as_ref().is_some_and(|pointed| pointed.free == Some(number));
         let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
         drop(shard);
         // Without the lock: names that were given to the pointer are free now.

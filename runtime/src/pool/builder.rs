@@ -1,19 +1,19 @@
 //! What a user writes: what a pool is to be like, and what is to be known of one that runs.
 
-use super::keys::{self, Keys, Known};
-use super::plan::{Choice, Plan, Rules, Standing};
-use super::process::{Factory, Keeper};
+use super::keys::{self, KeyRef, Keys};
+use super::plan::{Balancing, PoolPlan, PoolRules, Standing};
+use super::process::{MemberFactory, PoolProcess};
 use super::route::Routes;
-use super::router::{Front, Key, Totals};
+use super::router::{LaneKey, PoolRouter, Totals};
 use crate::actor::definition::actor::Actor;
 use crate::actor::handle::address::Address;
-use crate::api::child_spawn::{ChildSpawn, Kind, KnownType, Spawned};
+use crate::api::child_spawn::{ChildSpawn, KnownKind, KnownType, Spawned};
 use crate::api::runtime::Host;
 use crate::env::chance::{Random, entropy};
 use crate::errors::SpawnError;
 use crate::mailbox::bound::Bound;
 use crate::pid::Pid;
-use crate::routing::alias::Pointer;
+use crate::routing::alias::Alias;
 use crate::supervision::Backoff;
 use crate::supervision::place::SpawnPlace;
 use crate::supervision::plan::intensity::{self, Intensity};
@@ -72,7 +72,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// ```
 #[must_use = "nothing runs until `.spawn(…)`"]
 pub struct Pool {
-    rules: Rules,
+    rules: PoolRules,
     /// How many lanes with a member of their own, where the message decides.
     lanes: Option<usize>,
     routes: Routes<usize>,
@@ -80,9 +80,9 @@ pub struct Pool {
 
 impl Pool {
     fn of(least: usize, most: usize, idle: Option<Duration>) -> Self {
-        let (choice, at_once, queue, patience) = (Choice::LeastLoaded, 1, QUEUE, None);
+        let (choice, at_once, queue, patience) = (Balancing::LeastLoaded, 1, QUEUE, None);
         let (backoff, intensity) = (Backoff::default(), intensity::DEFAULT);
-        let rules = Rules { choice, at_once, queue, patience, idle, least, most, backoff, intensity };
+        let rules = PoolRules { choice, at_once, queue, patience, idle, least, most, backoff, intensity };
         Self { rules, lanes: None, routes: Routes::new(Some(0)) }
     }
 
@@ -103,20 +103,20 @@ impl Pool {
     pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
-        let rules = Rules { least: 0, most: 1, ..Self::of(0, 1, Some(IDLE)).rules };
+        let rules = PoolRules { least: 0, most: 1, ..Self::of(0, 1, Some(IDLE)).rules };
         KeyedPool { rules, routes: Routes::new(None), keys: Arc::new(Keys::new()) }.key(key)
     }
 
     /// Of the members that have room, each gets a message in turn.
     pub fn round_robin(mut self) -> Self {
-        self.rules.choice = Choice::RoundRobin;
+        self.rules.choice = Balancing::RoundRobin;
         self
     }
 
     /// Of the members that have room, the one with the fewest messages gets the next; of several, the one that has been there
     /// longest, so that the others of an elastic pool may go. This is how it is if nothing is said.
     pub fn least_loaded(mut self) -> Self {
-        self.rules.choice = Choice::LeastLoaded;
+        self.rules.choice = Balancing::LeastLoaded;
         self
     }
 
@@ -262,8 +262,8 @@ impl Pool {
 /// ```
 #[must_use = "nothing runs until `.spawn(…)`"]
 pub struct KeyedPool<K> {
-    rules: Rules,
-    routes: Routes<Known<K>>,
+    rules: PoolRules,
+    routes: Routes<KeyRef<K>>,
     keys: Arc<Keys<K>>,
 }
 
@@ -292,34 +292,37 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     ) -> Result<RunningPool<S::Process>, SpawnError> {
         let plan = plan(self.rules, [])?;
         let factory =
-            Box::new(move |spawn: ChildSpawn, known: &Known<K>| member(spawn, known.key()).map(|member| member.pid()));
+            Box::new(move |spawn: ChildSpawn, known: &KeyRef<K>| member(spawn, known.key()).map(|member| member.pid()));
         start::<S, _>(place.door().host(), plan, self.routes, factory)
     }
 }
 
 /// The plan of a pool with these rules, if they make sense.
-fn plan<K: Key>(rules: Rules, lasting: impl IntoIterator<Item = K>) -> Result<Plan<K, crate::Package>, SpawnError> {
+fn plan<K: LaneKey>(
+    rules: PoolRules,
+    lasting: impl IntoIterator<Item = K>,
+) -> Result<PoolPlan<K, crate::Package>, SpawnError> {
     let (restarts, within) = rules.intensity;
     if !Intensity::counts(restarts, within) {
         return Err(SpawnError::Window { restarts });
     }
-    Ok(Plan::new(rules, lasting, Random::new(entropy(), 0)))
+    Ok(PoolPlan::new(rules, lasting, Random::new(entropy(), 0)))
 }
 
-fn start<S: Spawned, K: Key>(
+fn start<S: Spawned, K: LaneKey>(
     host: Host,
-    plan: Plan<K, crate::Package>,
+    plan: PoolPlan<K, crate::Package>,
     routes: Routes<K>,
-    factory: Factory<K>,
+    factory: MemberFactory<K>,
 ) -> Result<RunningPool<S::Process>, SpawnError> {
-    let front = Front::new(plan, routes, host.scheduler());
+    let front = PoolRouter::new(plan, routes, host.scheduler());
     if let Some(kind) = S::kind() {
         let _first = front.kind.set(kind.0);
     }
     let error = Arc::new(Mutex::new(None));
-    let pointer = Pointer::new(front.clone());
+    let pointer = Alias::new(front.clone());
     let pid = pointer.pid();
-    let keeper = Keeper::new(front.clone(), pointer, host, factory, error.clone());
+    let keeper = PoolProcess::new(front.clone(), pointer, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
     match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
@@ -335,7 +338,7 @@ fn start<S: Spawned, K: Key>(
 /// [`info`](Pid::info) mean the process that keeps it, which ends when the last member has.
 pub struct RunningPool<P> {
     pid: Pid,
-    front: Arc<dyn Watched>,
+    front: Arc<dyn PoolView>,
     process: PhantomData<fn() -> P>,
 }
 
@@ -398,13 +401,13 @@ pub struct PoolStatistics {
 }
 
 /// What is to be known of a pool, whatever tells its lanes apart.
-trait Watched: Send + Sync {
+trait PoolView: Send + Sync {
     fn drain(&self);
     fn members(&self) -> Vec<Pid>;
     fn standing(&self) -> (Standing, Totals);
 }
 
-impl<K: Key> Watched for Front<K> {
+impl<K: LaneKey> PoolView for PoolRouter<K> {
     fn drain(&self) {
         self.tell(|plan, now| plan.drain(now));
     }
@@ -431,7 +434,7 @@ impl<P: KnownType> Spawned for RunningPool<P> {
         self.pid
     }
 
-    fn kind() -> Option<Kind> {
+    fn kind() -> Option<KnownKind> {
         P::kind()
     }
 }

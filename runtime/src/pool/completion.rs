@@ -1,6 +1,6 @@
 //! A message in the hands of a member: how the pool hears that it has been handled, before its caller does.
 
-use crate::call::caller::{Caller, Outside};
+use crate::call::caller::{Caller, OutsideCaller};
 use crate::errors::CommandError;
 use crate::mailbox::payload::Payload;
 use crate::sync::{Arc, Mutex, lock};
@@ -12,7 +12,7 @@ pub(crate) trait Hears: Send + Sync {
 
 /// Stands where the message's caller would: the answer, or that there is none, passes through here. A message that was sent
 /// and not called has one too, which only hears.
-pub(crate) struct Handed {
+pub(crate) struct MemberCaller {
     pool: Arc<dyn Hears>,
     member: u64,
     /// `None` when it has been heard; inside, whoever called.
@@ -20,7 +20,7 @@ pub(crate) struct Handed {
     was_sent: bool,
 }
 
-impl Handed {
+impl MemberCaller {
     /// For a message that `member` is given, and the caller that it is given with.
     pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_ref().and_then(Caller::deadline);
@@ -36,7 +36,7 @@ impl Handed {
     }
 }
 
-impl Outside for Handed {
+impl OutsideCaller for MemberCaller {
     fn answer(&self, result: Result<Payload, CommandError>) {
         let Some(caller) = lock(&self.caller).take() else { return };
         // First the pool: who calls again when it has its answer finds the member free.
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    impl Outside for Heard {
+    impl OutsideCaller for Heard {
         fn answer(&self, result: Result<Payload, CommandError>) {
             let text = match result {
                 Ok(value) => format!("answer {}", value.take::<u32>().unwrap_or_default()),
@@ -89,9 +89,9 @@ mod tests {
         }
     }
 
-    fn handed(heard: &Arc<Heard>, called: bool) -> (Arc<Handed>, Caller) {
+    fn handed(heard: &Arc<Heard>, called: bool) -> (Arc<MemberCaller>, Caller) {
         let caller = called.then(|| Caller::outside(heard.clone(), None).0);
-        Handed::new(heard.clone(), 7, caller)
+        MemberCaller::new(heard.clone(), 7, caller)
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(*lock(&heard.0), ["7 is done"]);
         // Also through a pool in a pool.
         let (_, outer) = handed(&heard, false);
-        let (_, inner) = Handed::new(heard.clone(), 8, Some(outer));
+        let (_, inner) = MemberCaller::new(heard.clone(), 8, Some(outer));
         assert!(inner.was_sent());
         let (_, called) = handed(&heard, true);
         assert!(!called.was_sent() && !called.is_abandoned());

@@ -23,9 +23,9 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::ManuallyDrop;
 
 /// A key, known by its number.
-pub(crate) struct Known<K>(Arc<Entry<K>>);
+pub(crate) struct KeyRef<K>(Arc<KeyEntry<K>>);
 
-struct Entry<K> {
+struct KeyEntry<K> {
     number: u64,
     key: ManuallyDrop<K>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Keys<K> {
 
 struct List<K> {
     /// By their hashes; those of one hash in the order of their numbers.
-    known: HashMap<u64, Vec<Known<K>>>,
+    known: HashMap<u64, Vec<KeyRef<K>>>,
     count: usize,
     /// At how many it is looked which of them can be let go.
     bound: usize,
@@ -74,11 +74,11 @@ impl<K: Hash + Eq> Keys<K> {
     ///
     /// # Errors
     /// The panic of the key's own code; then nothing has changed.
-    pub(crate) fn know(&self, key: K) -> Result<Known<K>, Panic> {
+    pub(crate) fn know(&self, key: K) -> Result<KeyRef<K>, Panic> {
         let (hash, key) = hashed(&self.hasher, key)?;
         let mut compared = 0;
         loop {
-            let candidates: Vec<Known<K>> = {
+            let candidates: Vec<KeyRef<K>> = {
                 let list = lock(&self.list);
                 let alike = list.known.get(&hash).map_or(&[][..], Vec::as_slice);
                 alike.iter().filter(|known| known.0.number > compared).cloned().collect()
@@ -105,10 +105,10 @@ impl<K: Hash + Eq> Keys<K> {
 
 impl<K> List<K> {
     /// Enters a key. Gives those that have been let go for it, to be dropped without the lock.
-    fn enter(&mut self, hash: u64, key: K) -> (Known<K>, Vec<Known<K>>) {
+    fn enter(&mut self, hash: u64, key: K) -> (KeyRef<K>, Vec<KeyRef<K>>) {
         let unused = if self.count >= self.bound { self.sweep() } else { Vec::new() };
         self.last += 1;
-        let known = Known(Arc::new(Entry { number: self.last, key: ManuallyDrop::new(key) }));
+        let known = KeyRef(Arc::new(KeyEntry { number: self.last, key: ManuallyDrop::new(key) }));
         self.known.entry(hash).or_default().push(known.clone());
         self.count += 1;
         (known, unused)
@@ -116,7 +116,7 @@ impl<K> List<K> {
 
     /// Lets those go that nobody else refers to. A new reference to one of them comes only by the list, whose lock is held.
     #[cold]
-    fn sweep(&mut self) -> Vec<Known<K>> {
+    fn sweep(&mut self) -> Vec<KeyRef<K>> {
         let mut unused = Vec::new();
         self.known.retain(|_, alike| {
             unused.extend(alike.extract_if(.., |known| Arc::strong_count(&known.0) == 1));
@@ -128,34 +128,34 @@ impl<K> List<K> {
     }
 }
 
-impl<K> Known<K> {
+impl<K> KeyRef<K> {
     pub(crate) fn key(&self) -> &K {
         &self.0.key
     }
 }
 
-impl<K> Drop for Entry<K> {
+impl<K> Drop for KeyEntry<K> {
     fn drop(&mut self) {
         // SAFETY: taken once, as this is its end.
         dispose(Site::PoolKey, unsafe { ManuallyDrop::take(&mut self.key) });
     }
 }
 
-impl<K> Clone for Known<K> {
+impl<K> Clone for KeyRef<K> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<K> PartialEq for Known<K> {
+impl<K> PartialEq for KeyRef<K> {
     fn eq(&self, other: &Self) -> bool {
         self.0.number == other.0.number
     }
 }
 
-impl<K> Eq for Known<K> {}
+impl<K> Eq for KeyRef<K> {}
 
-impl<K> Hash for Known<K> {
+impl<K> Hash for KeyRef<K> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.number.hash(state);
     }

@@ -1,7 +1,7 @@
 //! The process that keeps a pool: it starts the members, hears of their ends, and is what the life of the pool's PID means.
 
-use super::plan::{Action, Unstarted};
-use super::router::{Front, Key, Note};
+use super::plan::{PoolAction, Unstarted};
+use super::router::{LaneKey, Note, PoolRouter};
 use crate::actor::send::links::monitor_newborn;
 use crate::api::child_spawn::ChildSpawn;
 use crate::api::runtime::Host;
@@ -9,23 +9,23 @@ use crate::call::dead_letter::{DeadLetterReason, Internal};
 use crate::errors::{CallError, InitError, ProcessError, SpawnError};
 use crate::exit::{ExitReason, Signal};
 use crate::pid::Pid;
-use crate::process::output::Status;
+use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
-use crate::routing::alias::Pointer;
+use crate::routing::alias::Alias;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
 use std::collections::HashMap;
 
 /// How its user makes a member.
-pub(crate) type Factory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
+pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
 
 /// See the module.
-pub(crate) struct Keeper<K: Key> {
-    front: Arc<Front<K>>,
+pub(crate) struct PoolProcess<K: LaneKey> {
+    front: Arc<PoolRouter<K>>,
     /// Dropped when the pool is over: from then on its PID answers to nothing.
-    pointer: Option<Pointer>,
+    pointer: Option<Alias>,
     host: Host,
-    factory: Factory<K>,
+    factory: MemberFactory<K>,
     /// Why the first members could not be started, for whoever starts the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
     /// Members whose PIDs point on, by those of the processes that answer for them.
@@ -34,12 +34,12 @@ pub(crate) struct Keeper<K: Key> {
     reason: ExitReason,
 }
 
-impl<K: Key> Keeper<K> {
+impl<K: LaneKey> PoolProcess<K> {
     pub(crate) fn new(
-        front: Arc<Front<K>>,
-        pointer: Pointer,
+        front: Arc<PoolRouter<K>>,
+        pointer: Alias,
         host: Host,
-        factory: Factory<K>,
+        factory: MemberFactory<K>,
         error: Arc<Mutex<Option<SpawnError>>>,
     ) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl<K: Key> Keeper<K> {
     }
 }
 
-impl<K: Key> Process for Keeper<K> {
+impl<K: LaneKey> Process for PoolProcess<K> {
     fn init(&mut self, ctx: &mut InitContext<'_>, _: &str, _: crate::Payloads) -> Result<(), InitError> {
         if let Some(pid) = ctx.pid() {
             let _first = self.front.keeper.set(pid);
@@ -120,7 +120,7 @@ impl<K: Key> Process for Keeper<K> {
             std::iter::from_fn(|| plan.action()).collect::<Vec<_>>()
         });
         for action in first {
-            if let Action::Start(key) = action
+            if let PoolAction::Start(key) = action
                 && let Err(error) = self.start(&key)
             {
                 let text = error.to_string();
@@ -152,7 +152,7 @@ impl<K: Key> Process for Keeper<K> {
                             crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too often: it gives up");
                             self.reason = reason;
                         }
-                        Ok(Ok(Note::Over)) => out.set(Status::Ended(self.reason.clone(), None)),
+                        Ok(Ok(Note::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
                         Ok(Err(_)) => {}
                         // Sent to the keeper's own PID: it understands nothing.
                         Err(package) => drop(package),

@@ -5,20 +5,20 @@
 //! its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what others add. So two
 //! messages of one sender for one member stay in order, and an answer that comes while the pool acts deadlocks nobody.
 
-use super::completion::{Handed, Hears};
-use super::plan::{Action, Member, Plan, Refusal, Waiting};
+use super::completion::{Hears, MemberCaller};
+use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::call::package::{Package, Refused};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
-use crate::routing::alias::Behind;
+use crate::routing::alias::AliasTarget;
 use crate::routing::router::{deliver, send};
 use crate::slots::ProcessKind;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
@@ -28,9 +28,9 @@ use std::hash::Hash;
 use std::sync::Weak;
 
 /// What tells the lanes of a pool apart.
-pub(crate) trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
+pub(crate) trait LaneKey: Clone + Eq + Hash + Send + Sync + 'static {}
 
-impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
+impl<K: Clone + Eq + Hash + Send + Sync + 'static> LaneKey for K {}
 
 /// What a pool's keeper is told to do.
 pub(crate) enum Note<K> {
@@ -43,10 +43,10 @@ pub(crate) enum Note<K> {
 }
 
 /// See the module.
-pub(crate) struct Front<K: Key> {
-    state: Mutex<State<K>>,
+pub(crate) struct PoolRouter<K: LaneKey> {
+    state: Mutex<RouterState<K>>,
     routes: Routes<K>,
-    host: &'static Host,
+    host: &'static Scheduler,
     /// The process that keeps the pool, when it has started.
     pub(crate) keeper: OnceLock<Pid>,
     /// The type that addresses of the pool are checked by.
@@ -54,8 +54,8 @@ pub(crate) struct Front<K: Key> {
     itself: Weak<Self>,
 }
 
-struct State<K> {
-    plan: Plan<K, Package>,
+struct RouterState<K> {
+    plan: PoolPlan<K, Package>,
     /// Whether a thread carries out what the plan says.
     acting: bool,
     /// The timer that is set.
@@ -68,7 +68,7 @@ struct State<K> {
     rooms: Vec<Arc<Oneshot<()>>>,
 }
 
-impl<K> State<K> {
+impl<K> RouterState<K> {
     /// That time, or the latest that the plan has been told.
     fn no_earlier(&mut self, now: Moment) -> Moment {
         *self.latest.insert(self.latest.map_or(now, |latest| latest.max(now)))
@@ -84,10 +84,16 @@ pub(crate) struct Totals {
     pub(crate) started: u64,
 }
 
-impl<K: Key> Front<K> {
-    pub(crate) fn new(plan: Plan<K, Package>, routes: Routes<K>, host: &'static Host) -> Arc<Self> {
-        let state =
-            State { plan, acting: false, alarm: None, totals: Totals::default(), latest: None, rooms: Vec::new() };
+impl<K: LaneKey> PoolRouter<K> {
+    pub(crate) fn new(plan: PoolPlan<K, Package>, routes: Routes<K>, host: &'static Scheduler) -> Arc<Self> {
+        let state = RouterState {
+            plan,
+            acting: false,
+            alarm: None,
+            totals: Totals::default(),
+            latest: None,
+            rooms: Vec::new(),
+        };
         let front = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
@@ -101,7 +107,7 @@ impl<K: Key> Front<K> {
     }
 
     /// Tells the plan something, and carries out what it says.
-    pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut Plan<K, Package>, Moment) -> R) -> R {
+    pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut PoolPlan<K, Package>, Moment) -> R) -> R {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
         let told = what(&mut state.plan, now);
@@ -125,7 +131,7 @@ impl<K: Key> Front<K> {
     }
 
     /// Looks at the plan.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Plan<K, Package>, Totals) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut PoolPlan<K, Package>, Totals) -> R) -> R {
         let mut state = lock(&self.state);
         let totals = state.totals;
         look(&mut state.plan, totals)
@@ -153,14 +159,14 @@ impl<K: Key> Front<K> {
     }
 
     /// Carries out what the plan says, unless another thread is at it.
-    fn act<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) {
+    fn act<'a>(&'a self, mut state: MutexGuard<'a, RouterState<K>>) {
         // Also where another thread acts, which may take its time.
         self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
         }
         while let Some(action) = state.plan.action() {
-            if matches!(action, Action::Expire(_)) {
+            if matches!(action, PoolAction::Expire(_)) {
                 state.totals.expired += 1;
             }
             drop(state);
@@ -176,10 +182,10 @@ impl<K: Key> Front<K> {
         rooms.into_iter().for_each(|room| _ = room.put(()));
     }
 
-    fn carry_out(&self, action: Action<K, Package>) {
+    fn carry_out(&self, action: PoolAction<K, Package>) {
         match action {
-            Action::Give(member, waiting) => self.give(member, waiting),
-            Action::Copy(member, package) => {
+            PoolAction::Give(member, waiting) => self.give(member, waiting),
+            PoolAction::Copy(member, package) => {
                 let (to, payload, caller) = package.into_parts();
                 if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
                     let (_, payload, caller) = refused.package.into_parts();
@@ -190,20 +196,20 @@ impl<K: Key> Front<K> {
                     self.fail(Package::from_parts(to, payload, caller), reason, refused.reason.into());
                 }
             }
-            Action::Start(key) => self.note(Note::Start(key)),
-            Action::GiveUp(reason) => self.note(Note::GaveUp(reason)),
-            Action::Over => self.note(Note::Over),
-            Action::Stop(member) => {
+            PoolAction::Start(key) => self.note(Note::Start(key)),
+            PoolAction::GiveUp(reason) => self.note(Note::GaveUp(reason)),
+            PoolAction::Over => self.note(Note::Over),
+            PoolAction::Stop(member) => {
                 member.stop();
             }
-            Action::Cancel(member) => {
+            PoolAction::Cancel(member) => {
                 member.cancel(ExitReason::Shutdown);
             }
-            Action::Kill(member) => {
+            PoolAction::Kill(member) => {
                 member.kill();
             }
-            Action::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
-            Action::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),
+            PoolAction::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
+            PoolAction::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),
         }
     }
 
@@ -215,11 +221,11 @@ impl<K: Key> Front<K> {
     }
 
     /// Gives a message to a member, with someone who hears when it has been handled.
-    fn give(&self, member: Member, waiting: Waiting<K, Package>) {
+    fn give(&self, member: MemberId, waiting: QueuedMessage<K, Package>) {
         let Some(itself) = self.itself.upgrade() else { return };
         let (package, waiting) = waiting.split();
         let (to, payload, caller) = package.into_parts();
-        let (handed, caller) = Handed::new(itself, member.number, caller);
+        let (handed, caller) = MemberCaller::new(itself, member.number, caller);
         // Whoever sent to the pool, or answers, is not held for the member.
         let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
         // It has ended, and its end will be told, or others have filled its mailbox; the message waits for another.
@@ -230,7 +236,7 @@ impl<K: Key> Front<K> {
     }
 
     /// Has the plan told when it has something to do by then.
-    fn set_alarm(&self, state: &mut State<K>) {
+    fn set_alarm(&self, state: &mut RouterState<K>) {
         let Some(due) = state.plan.due() else { return };
         if let Some((set, key)) = state.alarm {
             if set <= due {
@@ -270,7 +276,7 @@ impl<K: Key> Front<K> {
     }
 }
 
-impl<K: Key> Backlog for Front<K> {
+impl<K: LaneKey> Backlog for PoolRouter<K> {
     fn is_empty(&self) -> bool {
         let state = lock(&self.state);
         // A thread that acts may have one in hand.
@@ -278,13 +284,13 @@ impl<K: Key> Backlog for Front<K> {
     }
 }
 
-impl<K: Key> Hears for Front<K> {
+impl<K: LaneKey> Hears for PoolRouter<K> {
     fn handled(&self, member: u64) {
         self.tell(|plan, now| plan.done(now, member));
     }
 }
 
-impl<K: Key> Behind for Front<K> {
+impl<K: LaneKey> AliasTarget for PoolRouter<K> {
     /// Never one process at a time: what is sent waits for the next that has room.
     fn now(&self) -> Option<Pid> {
         None
@@ -304,8 +310,8 @@ impl<K: Key> Behind for Front<K> {
         };
         refused.map_err(|(package, refusal)| {
             let reason = match refusal {
-                Refusal::Full => SendFailure::Full(to),
-                Refusal::Draining => SendFailure::Gone(to),
+                PoolRefusal::Full => SendFailure::Full(to),
+                PoolRefusal::Draining => SendFailure::Gone(to),
             };
             Refused { package, reason }
         })
@@ -335,8 +341,8 @@ impl<K: Key> Behind for Front<K> {
     }
 }
 
-impl<K: Key> Front<K> {
-    fn arrive(&self, key: K, package: Package) -> Result<(), (Package, Refusal)> {
+impl<K: LaneKey> PoolRouter<K> {
+    fn arrive(&self, key: K, package: Package) -> Result<(), (Package, PoolRefusal)> {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
         let arrived = state.plan.arrive(now, key, package);
@@ -350,11 +356,15 @@ impl<K: Key> Front<K> {
 
     /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told what was
     /// sent, and a call fails.
-    fn spread(&self, package: Package, copy: fn(&mut Payload) -> Option<Payload>) -> Result<(), (Package, Refusal)> {
+    fn spread(
+        &self,
+        package: Package,
+        copy: fn(&mut Payload) -> Option<Payload>,
+    ) -> Result<(), (Package, PoolRefusal)> {
         let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
         if draining {
             self.count(|totals| totals.refused += 1);
-            return Err((package, Refusal::Draining));
+            return Err((package, PoolRefusal::Draining));
         }
         let (to, mut payload, caller) = package.into_parts();
         // Copied without the lock: that is its user's code.

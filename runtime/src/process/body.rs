@@ -2,6 +2,7 @@
 
 use super::Process;
 use crate::mem::size_classes;
+use crate::util::defer::defer;
 use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -23,17 +24,12 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        struct GiveBack(NonNull<u8>, Layout);
-        impl Drop for GiveBack {
-            fn drop(&mut self) {
-                // SAFETY: taken with this layout by `new`; what was there has been dropped.
-                unsafe { size_classes::give_back(self.0, self.1) };
-            }
-        }
         // SAFETY: it is valid until it is dropped below.
         let layout = Layout::for_value(unsafe { self.0.as_ref() });
         // Also if the drop of the process panics.
-        let _give_back = GiveBack(self.0.cast(), layout);
+        let block = self.0.cast();
+        // SAFETY: taken with this layout by `new`; what was there has been dropped.
+        let _give_back = defer(|| unsafe { size_classes::give_back(block, layout) });
         // SAFETY: owned by this, and not used after this.
         unsafe { self.0.drop_in_place() };
     }

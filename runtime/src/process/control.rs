@@ -2,7 +2,7 @@
 
 use super::handover::Upgrade;
 use crate::exit::ExitReason;
-use crate::links::message::{Bindings, Bond};
+use crate::links::message::{Bindings, SentLinkMessage};
 use crate::mailbox::payload::Payload;
 use crate::util::oneshot::Oneshot;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) enum Control {
     /// Tell this one when you end.
     Join(Join),
     /// Something about what binds this process to another.
-    Bond(Box<Bond>),
+    Bond(Box<SentLinkMessage>),
     /// Tell this one what binds you.
     Inspect(Inspect),
     /// Hand your state to another definition.

@@ -3,14 +3,14 @@
 use super::control::{Control, Join};
 use super::handover::Upgrade;
 use super::mail::Mail;
-use super::slice::Turn;
+use super::slice::TimeSlice;
 use crate::call::package::Package;
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
-use crate::links::message::{Bond, Ear};
-use crate::links::protocol::Heard;
+use crate::links::message::{LinkEndpoint, SentLinkMessage};
+use crate::links::protocol::LinkEffect;
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
-use crate::mailbox::node::{Content, Kind, Letter, Lying};
+use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::util::panics::{Site, dispose};
@@ -38,30 +38,30 @@ pub enum Event {
 ///
 /// What a step does not take stays for the next one.
 #[derive(Debug)]
-pub struct Events<'a>(Source<'a>);
+pub struct Events<'a>(EventSource<'a>);
 
 #[derive(Debug)]
-enum Source<'a> {
-    Lanes(&'a mut Feed),
+enum EventSource<'a> {
+    Lanes(&'a mut StepInput),
     Queue(VecDeque<Event>),
 }
 
 impl<'a> Events<'a> {
     /// Events for a process that is driven by hand.
     pub fn of(events: impl IntoIterator<Item = Event>) -> Events<'static> {
-        Events(Source::Queue(events.into_iter().collect()))
+        Events(EventSource::Queue(events.into_iter().collect()))
     }
 
-    pub(crate) fn feed(feed: &'a mut Feed) -> Self {
-        Self(Source::Lanes(feed))
+    pub(crate) fn feed(feed: &'a mut StepInput) -> Self {
+        Self(EventSource::Lanes(feed))
     }
 
     /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with them.
     #[inline]
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
-            Source::Lanes(feed) => feed.next_control(),
-            Source::Queue(events) => {
+            EventSource::Lanes(feed) => feed.next_control(),
+            EventSource::Queue(events) => {
                 let in_line = |event: &Event| {
                     matches!(event, Event::Message(_) | Event::Signal(Signal::Down(_) | Signal::Exit(_)))
                 };
@@ -75,7 +75,7 @@ impl<'a> Events<'a> {
     /// cancel signal whose reason is [`ExitReason::Normal`]. For processes of the runtime that have others to stop first; they
     /// say it at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
-        if let Source::Lanes(feed) = &mut self.0 {
+        if let EventSource::Lanes(feed) = &mut self.0 {
             feed.rare().holds_stop = true;
         }
     }
@@ -83,31 +83,31 @@ impl<'a> Events<'a> {
     /// Whether a message is left that `next` has not given.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
-            Source::Lanes(feed) => !feed.is_data_empty(),
-            Source::Queue(events) => events.iter().any(|event| matches!(event, Event::Message(_))),
+            EventSource::Lanes(feed) => !feed.is_data_empty(),
+            EventSource::Queue(events) => events.iter().any(|event| matches!(event, Event::Message(_))),
         }
     }
 
     /// Whether it is still the one that the step was given.
     #[inline]
     pub(crate) fn is_feed(&self) -> bool {
-        matches!(self.0, Source::Lanes(_))
+        matches!(self.0, EventSource::Lanes(_))
     }
 
-    /// The feed, if nothing but messages has come: then [`mail`](Feed::mail) gives all there is.
+    /// The feed, if nothing but messages has come: then [`mail`](StepInput::mail) gives all there is.
     #[inline(always)]
-    pub(crate) fn mail_only(&mut self) -> Option<&mut Feed> {
+    pub(crate) fn mail_only(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
-            Source::Lanes(feed) if !feed.controlled => Some(feed),
+            EventSource::Lanes(feed) if !feed.controlled => Some(feed),
             _ => None,
         }
     }
 
     /// The feed, if this is one: for messages, when the controls have been taken.
-    pub(crate) fn feed_mut(&mut self) -> Option<&mut Feed> {
+    pub(crate) fn feed_mut(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
-            Source::Lanes(feed) => Some(feed),
-            Source::Queue(_) => None,
+            EventSource::Lanes(feed) => Some(feed),
+            EventSource::Queue(_) => None,
         }
     }
 
@@ -131,25 +131,25 @@ impl<'a> Events<'a> {
     #[inline]
     pub(crate) fn next_for_machine(&mut self) -> Option<Event> {
         match &mut self.0 {
-            Source::Lanes(feed) => feed.next(),
-            Source::Queue(events) => events.pop_front(),
+            EventSource::Lanes(feed) => feed.next(),
+            EventSource::Queue(events) => events.pop_front(),
         }
     }
 }
 
 /// The lanes of a running process, as its step sees them: made once for a thread, and used by one step after the other.
-pub(crate) struct Feed {
+pub(crate) struct StepInput {
     /// Of the process that has begun a step last.
     holder: Holder<'static>,
     /// Who the process is.
-    whose: Option<&'static dyn Ear>,
+    whose: Option<&'static dyn LinkEndpoint>,
     generation: u64,
     /// Controls taken out of the lane and not yet seen.
     controls: Controls,
     /// The thread's count of what was spent when the turn began.
     began: u64,
     /// How much may be spent: nothing once the process is to end, or when the turn has taken too long.
-    turn: &'static Turn,
+    turn: &'static TimeSlice,
     /// Whether there was something in the control lane when the step began. What comes into an empty one during the step is
     /// left to the next step, which then begins at once.
     controlled: bool,
@@ -166,7 +166,7 @@ pub(crate) struct Feed {
     /// What few steps meet with.
     pub(crate) rare: Option<Box<Rare>>,
     /// A message that came by a ticket.
-    redeemed: Content,
+    redeemed: EnvelopeContent,
 }
 
 /// What something in the data lane was that is no plain message.
@@ -182,7 +182,7 @@ enum Met {
 #[derive(Default)]
 pub(crate) struct Rare {
     /// Letters that were meant for an earlier process in the slot.
-    pub(crate) strangers: Vec<Letter>,
+    pub(crate) strangers: Vec<Envelope>,
     /// Who asked to be told of the end.
     pub(crate) joins: Vec<Join>,
     /// What the process was asked to upgrade to.
@@ -191,7 +191,7 @@ pub(crate) struct Rare {
     /// Controls that the step left alone.
     pub(crate) left: Controls,
     /// Notices of ends, in their order among the messages, that have not been heard.
-    pub(crate) notices: VecDeque<Box<Bond>>,
+    pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
     /// Why the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// Whether the step is to be told of a request to stop, which else ends the process.
@@ -200,12 +200,12 @@ pub(crate) struct Rare {
     stop: bool,
 }
 
-impl Feed {
+impl StepInput {
     /// A feed for a thread whose turns are that one; before its first step, from lanes where nothing comes.
     ///
     /// # Safety
     /// The calling thread holds the token of `nowhere`, and uses it through nothing else than its feed.
-    pub(crate) unsafe fn new(turn: &'static Turn, nowhere: &'static Lanes) -> Self {
+    pub(crate) unsafe fn new(turn: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
         Self {
             // SAFETY: as the caller promises.
             holder: unsafe { Holder::new(nowhere) },
@@ -221,7 +221,7 @@ impl Feed {
             messages: 0,
             completions: 0,
             rare: None,
-            redeemed: Content::empty(),
+            redeemed: EnvelopeContent::empty(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Feed {
     /// # Safety
     /// The caller holds the token of `lanes`, and uses it through nothing else until the step is over.
     #[inline]
-    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn Ear, generation: u64) {
+    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn LinkEndpoint, generation: u64) {
         // SAFETY: as the caller promises.
         self.holder = unsafe { Holder::new(lanes) };
         self.whose = Some(whose);
@@ -272,7 +272,7 @@ impl Feed {
         let mut controls = std::mem::take(&mut self.controls);
         while let Some(mut node) = controls.pop() {
             let letter = node.take();
-            let is_cancel = letter.kind == Kind::Signal;
+            let is_cancel = letter.kind == NodeKind::Signal;
             if handles || !is_cancel {
                 node.put(letter);
                 self.controls.push(node);
@@ -353,7 +353,7 @@ impl Feed {
     }
 
     /// Notices that the last step took and did not hear. They come before what is in the data lane.
-    pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<Bond>>) {
+    pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<SentLinkMessage>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
             self.attend();
@@ -415,7 +415,7 @@ impl Feed {
             node_pool::spend(1);
             if letter.is_message_for(self.generation) {
                 self.messages += 1;
-                let content: *mut Content = letter.content();
+                let content: *mut EnvelopeContent = letter.content();
                 // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
                 let content = unsafe { &mut *content };
                 return Some(Mail::new(content, turn));
@@ -430,27 +430,27 @@ impl Feed {
 
     /// Meets what is no message for this process, or a ticket for one.
     #[cold]
-    fn meet(&mut self, letter: Lying) -> Met {
+    fn meet(&mut self, letter: MessageInPlace) -> Met {
         let letter = letter.take();
         if letter.generation != self.generation {
             self.rare().strangers.push(letter);
             return Met::Nothing;
         }
-        if letter.kind == Kind::Ticket {
+        if letter.kind == NodeKind::Ticket {
             let redeemed = self.whose.and_then(|whose| whose.redeem(letter.generation));
-            let Some(Letter { word, payload, .. }) = redeemed else { return Met::Nothing };
+            let Some(Envelope { word, payload, .. }) = redeemed else { return Met::Nothing };
             self.messages += 1;
-            self.redeemed = Content { word, payload };
+            self.redeemed = EnvelopeContent { word, payload };
             return Met::Message;
         }
         self.others += 1;
         match (letter.kind, letter.payload) {
-            (Kind::Stop, _) if self.rare.as_ref().is_some_and(|rare| rare.holds_stop) => {
+            (NodeKind::Stop, _) if self.rare.as_ref().is_some_and(|rare| rare.holds_stop) => {
                 self.controlled = true;
                 self.rare().stop = true;
             }
-            (Kind::Stop, _) => self.end(ExitReason::Normal),
-            (Kind::Notice, Some(payload)) => {
+            (NodeKind::Stop, _) => self.end(ExitReason::Normal),
+            (NodeKind::Notice, Some(payload)) => {
                 if let Ok(Control::Bond(bond)) = payload.take() {
                     self.controlled = true;
                     self.rare().notices.push_back(bond);
@@ -488,10 +488,10 @@ impl Feed {
             let bond = self.rare.as_mut()?.notices.pop_front()?;
             let from = bond.from();
             match self.hear(*bond) {
-                Heard::Down(number, reason) => {
+                LinkEffect::Down(number, reason) => {
                     return Some(Event::Signal(Signal::Down(Down::new(from, reason, number))));
                 }
-                Heard::Exit(reason) => return Some(Event::Signal(Signal::Exit(Exit { pid: from, reason }))),
+                LinkEffect::Exit(reason) => return Some(Event::Signal(Signal::Exit(Exit { pid: from, reason }))),
                 _ => {}
             }
         }
@@ -499,13 +499,13 @@ impl Feed {
     }
 
     /// Hears what another process says about what binds it to this one.
-    fn hear(&mut self, bond: Bond) -> Heard<ExitReason> {
-        let (from, Some(whose)) = (bond.from(), self.whose) else { return Heard::Nothing };
+    fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
+        let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
         // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the extras.
         let heard = unsafe { whose.hear(bond) };
-        if let Heard::End(reason) = heard {
+        if let LinkEffect::End(reason) = heard {
             self.end(ExitReason::linked(from, reason));
-            return Heard::Nothing;
+            return LinkEffect::Nothing;
         }
         heard
     }
@@ -521,9 +521,9 @@ impl Feed {
                 continue;
             }
             let control = match letter.payload {
-                Some(payload) if letter.kind == Kind::Signal => payload.take::<Control>(),
+                Some(payload) if letter.kind == NodeKind::Signal => payload.take::<Control>(),
                 payload => {
-                    node.put(Letter { payload, ..letter });
+                    node.put(Envelope { payload, ..letter });
                     self.controls.push(node);
                     continue;
                 }
@@ -532,7 +532,7 @@ impl Feed {
                 Ok(Control::Cancel(reason)) => {
                     self.cancelled = true;
                     let payload = Some(Payload::new(Control::Cancel(reason)));
-                    node.put(Letter { payload, ..letter });
+                    node.put(Envelope { payload, ..letter });
                     self.controls.push(node);
                     continue;
                 }
@@ -569,8 +569,8 @@ impl Feed {
         node_pool::recycle(node);
         let payload = letter.payload?;
         match letter.kind {
-            Kind::Completed => Some(self.completed(letter.word.addr(), Ok(payload))),
-            Kind::Failed => {
+            NodeKind::Completed => Some(self.completed(letter.word.addr(), Ok(payload))),
+            NodeKind::Failed => {
                 let error = match payload.take().unwrap_or(CommandError::Dropped) {
                     CommandError::Call(CallError::Dropped) => CommandError::Dropped,
                     error => error,
@@ -597,7 +597,7 @@ impl Feed {
 }
 
 /// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the letters.
-impl Drop for Feed {
+impl Drop for StepInput {
     fn drop(&mut self) {
         while let Some(mut node) = self.controls.pop() {
             let letter = node.take();
@@ -607,7 +607,7 @@ impl Drop for Feed {
     }
 }
 
-impl fmt::Debug for Feed {
+impl fmt::Debug for StepInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed")
             .field("generation", &self.generation)

@@ -3,6 +3,7 @@
 use crate::call::package::Package;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
+use crate::util::defer::defer;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -34,16 +35,11 @@ thread_local! {
 
 /// Runs `body`, in which a process is taken apart that `heir` looks after.
 pub(crate) fn while_leaving<R>(heir: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Arc<dyn Guardian>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            replace(self.0.take());
-        }
-    }
     if heir.is_none() {
         return body();
     }
-    let _restore = Restore(replace(heir));
+    let mut outer = replace(heir);
+    let _restore = defer(|| _ = replace(outer.take()));
     body()
 }
 

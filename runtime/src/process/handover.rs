@@ -8,12 +8,12 @@ use std::fmt;
 
 /// A wish that a process hands its state to another definition. The process answers it, or refuses; one that is dropped
 /// was never heard by a living process.
-pub struct Upgrade(Box<dyn Request>);
+pub struct Upgrade(Box<dyn UpgradeRequest>);
 
 /// The wish in terms of types.
-pub(crate) trait Request: Send {
+pub(crate) trait UpgradeRequest: Send {
     /// Says why not.
-    fn refuse(self: Box<Self>, refusal: Refusal);
+    fn refuse(self: Box<Self>, refusal: UpgradeRefusal);
     /// The wish as what it is.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
     /// The same, to look at it.
@@ -22,7 +22,7 @@ pub(crate) trait Request: Send {
 
 /// Why a process does not do as it was asked.
 #[derive(Clone, Copy)]
-pub(crate) enum Refusal {
+pub(crate) enum UpgradeRefusal {
     /// It is of this type.
     Type(&'static str),
     /// It runs this async entry.
@@ -30,21 +30,21 @@ pub(crate) enum Refusal {
 }
 
 impl Upgrade {
-    pub(crate) fn new(request: impl Request + 'static) -> Self {
+    pub(crate) fn new(request: impl UpgradeRequest + 'static) -> Self {
         Self(Box::new(request))
     }
 
-    pub(crate) fn refuse(self, refusal: Refusal) {
+    pub(crate) fn refuse(self, refusal: UpgradeRefusal) {
         self.0.refuse(refusal);
     }
 
     /// Whether it is an `R`.
-    pub(crate) fn is<R: Request + 'static>(&self) -> bool {
+    pub(crate) fn is<R: UpgradeRequest + 'static>(&self) -> bool {
         self.0.as_any().is::<R>()
     }
 
     /// The wish, if it is an `R`.
-    pub(crate) fn open<R: Request + 'static>(self) -> Result<Box<R>, Self> {
+    pub(crate) fn open<R: UpgradeRequest + 'static>(self) -> Result<Box<R>, Self> {
         if !self.is::<R>() {
             return Err(self);
         }

@@ -2,10 +2,10 @@
 //!
 //! A message is written into its node by its sender and read out of it by its method: nothing on the way moves it.
 
-use super::slice::Turn;
+use super::slice::TimeSlice;
 use crate::call::caller::Caller;
 use crate::call::package::Package;
-use crate::mailbox::node::Content;
+use crate::mailbox::node::EnvelopeContent;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use std::{fmt, ptr};
@@ -14,22 +14,22 @@ use std::{fmt, ptr};
 ///
 /// What its process leaves unopened is to be turned into a [`Package`], and so becomes a dead letter.
 pub struct Mail<'a> {
-    content: &'a mut Content,
+    content: &'a mut EnvelopeContent,
     /// The turn in which it was taken out of the mailbox, if that is not known there yet.
-    turn: Option<&'static Turn>,
+    turn: Option<&'static TimeSlice>,
 }
 
 impl<'a> Mail<'a> {
     /// The message in `content`, whose word is its caller's or null, for a process in that turn.
     #[inline(always)]
-    pub(crate) fn new(content: &'a mut Content, turn: &'static Turn) -> Self {
+    pub(crate) fn new(content: &'a mut EnvelopeContent, turn: &'static TimeSlice) -> Self {
         Self { content, turn: Some(turn) }
     }
 
     /// The message of a package, put into `content`.
-    pub(crate) fn of(package: Package, content: &'a mut Content) -> Self {
+    pub(crate) fn of(package: Package, content: &'a mut EnvelopeContent) -> Self {
         let (_, payload, caller) = package.into_parts();
-        *content = Content { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
+        *content = EnvelopeContent { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
         Self { content, turn: None }
     }
 

@@ -23,8 +23,8 @@ pub(crate) mod slice;
 pub use event::{Event, Events};
 pub use output::StepOutput;
 
-use handover::{Refusal, Successor, Upgrade};
-use output::Status;
+use handover::{Successor, Upgrade, UpgradeRefusal};
+use output::StepStatus;
 
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::mailbox::payload::Payloads;
@@ -90,7 +90,7 @@ pub trait Process: 'static {
     /// decides itself, by [`StepOutput::upgrade`].
     #[doc(hidden)]
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
-        upgrade.refuse(Refusal::Type(std::any::type_name::<Self>()));
+        upgrade.refuse(UpgradeRefusal::Type(std::any::type_name::<Self>()));
     }
 }
 
@@ -99,7 +99,7 @@ impl StepOutput<'_> {
     /// outstanding tags. The old one is closed and dropped, the new one is not initialised: it takes its next step. From
     /// then on `info` and [`Host::address`](crate::Host::address) know the process by its new type.
     pub fn upgrade(&mut self, process: impl Process + Send) {
-        self.set(Status::Upgrade(Box::new(Successor::by_hand(process))));
+        self.set(StepStatus::Upgrade(Box::new(Successor::by_hand(process))));
     }
 }
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Yield {
     pub(crate) tag: u64,
-    pub(crate) request: Request,
+    pub(crate) request: StepRequest,
 }
 
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum StepRequest {
     Command(Payload),
     Call(Pid, Payload),
     Timer(Duration),
@@ -24,7 +24,7 @@ pub(crate) enum Request {
 
 /// What a process wants to be after a step.
 #[derive(Default)]
-pub(crate) enum Status {
+pub(crate) enum StepStatus {
     /// Woken by whatever arrives.
     #[default]
     Idle,
@@ -49,7 +49,7 @@ enum Finality {
     Over,
 }
 
-impl Status {
+impl StepStatus {
     fn finality(&self) -> Finality {
         match self {
             Self::Idle | Self::Continue | Self::Waiting | Self::Suspended => Finality::Open,
@@ -81,7 +81,7 @@ pub(crate) struct Contradiction {
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) yields: Vec<Yield>,
-    pub(crate) status: Status,
+    pub(crate) status: StepStatus,
     /// Only beside a status that is final.
     pub(crate) contradiction: Option<Contradiction>,
 }
@@ -96,9 +96,9 @@ impl Written {
 
     /// Writes a status; see [`StepOutput`] for which one holds.
     #[inline]
-    fn set(&mut self, status: Status) {
+    fn set(&mut self, status: StepStatus) {
         // Mostly nothing was written before, which needs no drop.
-        if matches!(self.status, Status::Idle) {
+        if matches!(self.status, StepStatus::Idle) {
             let before = std::mem::replace(&mut self.status, status);
             std::mem::forget(before);
         } else {
@@ -107,16 +107,16 @@ impl Written {
     }
 
     #[cold]
-    fn set_again(&mut self, status: Status) {
+    fn set_again(&mut self, status: StepStatus) {
         if status.finality() < self.status.finality() {
             // `idle` is what a step says that says nothing.
-            if !matches!(status, Status::Idle) {
+            if !matches!(status, StepStatus::Idle) {
                 self.contradiction = Some(Contradiction { holds: self.status.word(), ignored: status.word() });
             }
             return;
         }
         match (&self.status, &status) {
-            (Status::Done(Some(_)), Status::Done(None)) => {}
+            (StepStatus::Done(Some(_)), StepStatus::Done(None)) => {}
             _ => self.status = status,
         }
     }
@@ -124,7 +124,7 @@ impl Written {
     /// Whether nothing was written but, perhaps, that the process is idle.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.status, Status::Idle) && self.yields.is_empty()
+        matches!(self.status, StepStatus::Idle) && self.yields.is_empty()
     }
 }
 
@@ -147,9 +147,9 @@ impl Written {
 /// assert!(out.is_done());
 /// assert_eq!(out.take_result(), Some(7));
 /// ```
-pub struct StepOutput<'a>(Place<'a>);
+pub struct StepOutput<'a>(OutputStore<'a>);
 
-enum Place<'a> {
+enum OutputStore<'a> {
     /// What the thread keeps for its steps.
     Kept(&'a mut Written),
     Own(Box<Written>),
@@ -165,92 +165,92 @@ impl<'a> StepOutput<'a> {
     /// One that writes there.
     #[inline]
     pub(crate) fn on(written: &'a mut Written) -> Self {
-        Self(Place::Kept(written))
+        Self(OutputStore::Kept(written))
     }
 }
 
 impl StepOutput<'_> {
     /// An empty one, for a process that is driven by hand.
     pub fn new() -> Self {
-        Self(Place::Own(Box::default()))
+        Self(OutputStore::Own(Box::default()))
     }
 
     /// What was written, if it is not the one that the step was given.
     pub(crate) fn into_own(self) -> Option<Written> {
         match self.0 {
-            Place::Kept(_) => None,
-            Place::Own(written) => Some(*written),
+            OutputStore::Kept(_) => None,
+            OutputStore::Own(written) => Some(*written),
         }
     }
 
     /// Whether it is still the one that the step was given.
     #[inline]
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.0, Place::Kept(_))
+        matches!(self.0, OutputStore::Kept(_))
     }
 
     #[inline]
     fn written(&mut self) -> &mut Written {
         match &mut self.0 {
-            Place::Kept(written) => written,
-            Place::Own(written) => written,
+            OutputStore::Kept(written) => written,
+            OutputStore::Own(written) => written,
         }
     }
 
     fn read(&self) -> &Written {
         match &self.0 {
-            Place::Kept(written) => written,
-            Place::Own(written) => written,
+            OutputStore::Kept(written) => written,
+            OutputStore::Own(written) => written,
         }
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, status: Status) {
+    pub(crate) fn set(&mut self, status: StepStatus) {
         self.written().set(status);
     }
 
     /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this `tag`,
     /// which the process chooses.
     pub fn perform<C: Command>(&mut self, command: C, tag: u64) {
-        self.written().yields.push(Yield { tag, request: Request::Command(Payload::new(command)) });
+        self.written().yields.push(Yield { tag, request: StepRequest::Command(Payload::new(command)) });
     }
 
     /// Sends `message` to `pid` and gets the answer as [`Event::Completed`](super::Event::Completed) with this `tag`: a
     /// payload that holds `Result<T, E>`, where a method that returns no `Result` has `std::convert::Infallible` as `E`.
     pub fn call<M: Send + 'static>(&mut self, pid: Pid, message: M, tag: u64) {
-        self.written().yields.push(Yield { tag, request: Request::Call(pid, Payload::new(message)) });
+        self.written().yields.push(Yield { tag, request: StepRequest::Call(pid, Payload::new(message)) });
     }
 
     /// Completes with `()` after `duration`: at once if that is zero, never if it is `Duration::MAX`.
     pub fn after(&mut self, duration: Duration, tag: u64) {
-        self.written().yields.push(Yield { tag, request: Request::Timer(duration) });
+        self.written().yields.push(Yield { tag, request: StepRequest::Timer(duration) });
     }
 
     /// The process wants to run again, when others have had their turn. Ignored after [`done`](Self::done) and
     /// [`upgrade`](Self::upgrade).
     pub fn go_on(&mut self) {
-        self.set(Status::Continue);
+        self.set(StepStatus::Continue);
     }
 
     /// The process has nothing to do until something arrives.
     pub fn idle(&mut self) {
-        self.set(Status::Idle);
+        self.set(StepStatus::Idle);
     }
 
     /// The process waits for its yields: messages do not wake it, they queue. To wait without an outstanding yield is an
     /// error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
-        self.set(Status::Waiting);
+        self.set(StepStatus::Waiting);
     }
 
     /// The process is done, whatever else this step writes. A result that was written before is kept.
     pub fn done(&mut self) {
-        self.set(Status::Done(None));
+        self.set(StepStatus::Done(None));
     }
 
     /// The process is done, whatever else this step writes, and this is its result.
     pub fn done_with<T: Send + 'static>(&mut self, result: T) {
-        self.set(Status::Done(Some(Payload::new(result))));
+        self.set(StepStatus::Done(Some(Payload::new(result))));
     }
 
     /// How many yields were written.
@@ -260,13 +260,13 @@ impl StepOutput<'_> {
 
     /// Whether the process is done.
     pub fn is_done(&self) -> bool {
-        matches!(self.read().status, Status::Done(_) | Status::Ended(..))
+        matches!(self.read().status, StepStatus::Done(_) | StepStatus::Ended(..))
     }
 
     /// The result that the process is done with, if it is and if that is a `T`.
     pub fn take_result<T: Send + 'static>(&mut self) -> Option<T> {
         match &mut self.written().status {
-            Status::Done(result) | Status::Ended(_, result) => match result.take()?.take() {
+            StepStatus::Done(result) | StepStatus::Ended(_, result) => match result.take()?.take() {
                 Ok(value) => Some(value),
                 Err(other) => {
                     *result = Some(other);
@@ -281,12 +281,12 @@ impl StepOutput<'_> {
 impl fmt::Debug for StepOutput<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = match &self.read().status {
-            Status::Idle => "idle",
-            Status::Continue => "continue",
-            Status::Waiting => "waiting",
-            Status::Suspended => "suspended",
-            Status::Done(_) | Status::Ended(..) => "done",
-            Status::Upgrade(_) => "upgrade",
+            StepStatus::Idle => "idle",
+            StepStatus::Continue => "continue",
+            StepStatus::Waiting => "waiting",
+            StepStatus::Suspended => "suspended",
+            StepStatus::Done(_) | StepStatus::Ended(..) => "done",
+            StepStatus::Upgrade(_) => "upgrade",
         };
         f.debug_struct("StepOutput").field("status", &status).field("yields", &self.read().yields).finish()
     }
@@ -347,7 +347,7 @@ mod tests {
                 out.idle()
             })
             .status,
-            Status::Idle
+            StepStatus::Idle
         ));
         assert!(matches!(
             written(|out| {
@@ -355,7 +355,7 @@ mod tests {
                 out.go_on()
             })
             .status,
-            Status::Continue
+            StepStatus::Continue
         ));
     }
 
@@ -375,7 +375,7 @@ mod tests {
     fn an_output_that_a_step_put_in_the_place_of_its_own_takes_nothing_back() {
         let mut kept = written(|out| out.done_with(1));
         kept.add(written(|out| out.go_on()));
-        assert!(matches!(kept.status, Status::Done(Some(_))));
+        assert!(matches!(kept.status, StepStatus::Done(Some(_))));
         assert_eq!(kept.contradiction, Some(Contradiction { holds: "done", ignored: "go_on" }));
     }
 }

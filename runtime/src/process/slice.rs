@@ -26,13 +26,13 @@ use crate::mailbox::payload::{Payload, TypeMark};
 use crate::sync::{AtomicU64, Ordering};
 
 /// See the module.
-pub(crate) struct Turn {
+pub(crate) struct TimeSlice {
     /// Where the thread's count of what was spent ends the turn.
     end: AtomicU64,
     message: TypeMark,
 }
 
-impl Turn {
+impl TimeSlice {
     /// A turn that has nothing to spend.
     pub(crate) fn new() -> Self {
         Self { end: AtomicU64::new(0), message: TypeMark::new() }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_turn_is_over_when_it_has_spent_its_budget() {
         for began in [0, 7, 1 << 40] {
-            let turn = Turn::new();
+            let turn = TimeSlice::new();
             turn.begin(began, 128);
             assert!(!turn.is_over(began) && !turn.is_over(began + 126) && turn.is_over(began + 128));
         }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_second_tick_of_a_turn_ends_it() {
-        let turn = Turn::new();
+        let turn = TimeSlice::new();
         turn.begin(7, 128);
         turn.tick();
         assert!(!turn.is_over(7 + 125), "one tick may have come just after the turn began");
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_turn_does_not_answer_for_the_ticks_of_the_one_before() {
-        let turn = Turn::new();
+        let turn = TimeSlice::new();
         for began in 0..10 {
             turn.begin(began, 128);
             turn.tick();
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_was_ended_stays_so() {
-        let turn = Turn::new();
+        let turn = TimeSlice::new();
         turn.begin(7, 128);
         turn.tick();
         turn.end();
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_type_of_the_last_message_is_known_until_the_turn_is_over() {
-        let turn = Turn::new();
+        let turn = TimeSlice::new();
         turn.begin(0, 128);
         assert_eq!(turn.message(), None);
         turn.note_message(&Payload::new(7_i64));

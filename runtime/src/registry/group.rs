@@ -1,7 +1,7 @@
 //! Groups: names for many processes at once.
 
 use super::group_event::GroupEvent;
-use super::group_table::{Key, Rooms, key, spread};
+use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::actor::send::target::SendTo;
 use crate::errors::{BadName, JoinError};
 use crate::pid::Pid;
@@ -31,14 +31,14 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct Group {
-    rooms: &'static Rooms,
+    rooms: &'static GroupTable,
     name: Arc<str>,
     /// What it is found by, if it has a name that can be one.
-    key: Result<Key, BadName>,
+    key: Result<GroupKey, BadName>,
 }
 
 impl Group {
-    pub(crate) fn new(rooms: &'static Rooms, name: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(rooms: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         let key = key(None, name.clone());
         Self { rooms, name, key }

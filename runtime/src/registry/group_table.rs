@@ -13,7 +13,7 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::errors::{BadName, JoinError, SendFailure};
 use crate::exit::ExitReason;
-use crate::links::registrations::{MEMBERSHIPS, Seat, Society};
+use crate::links::registrations::{MEMBERSHIPS, Registrant, Registration};
 use crate::mailbox::payload::Payload;
 use crate::names::name::Name;
 use crate::pid::Pid;
@@ -29,22 +29,22 @@ const SHARDS: usize = 64;
 
 /// What a room is found by: a name, a type, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct GroupKey {
     pub(crate) event: Option<TypeId>,
     pub(crate) name: Option<Name>,
 }
 
 /// The rooms of a host.
-pub(crate) struct Rooms {
+pub(crate) struct GroupTable {
     hasher: RandomState,
-    shards: [Mutex<HashMap<Key, Room>>; SHARDS],
+    shards: [Mutex<HashMap<GroupKey, Membership>>; SHARDS],
 }
 
-struct Room {
+struct Membership {
     people: BTreeMap<Pid, Person>,
     watchers: BTreeSet<Pid>,
     /// The room, as a membership of those who are in it.
-    society: Arc<dyn Society>,
+    society: Arc<dyn Registrant>,
     /// The members, if they have been asked for since the last change.
     list: Option<Arc<[Pid]>>,
 }
@@ -53,25 +53,25 @@ struct Room {
 struct Person {
     /// How often it has joined without leaving.
     joins: u32,
-    seat: Seat,
+    seat: Registration,
 }
 
 /// A room, as a membership.
-struct Place {
-    rooms: &'static Rooms,
-    key: Key,
+struct GroupRegistration {
+    rooms: &'static GroupTable,
+    key: GroupKey,
 }
 
 /// What is to be done when the lock is free, having told the watchers.
 #[derive(Default)]
 #[must_use = "the tokens of processes"]
-struct Told {
+struct Notices {
     woken: Vec<Token>,
     /// Those whose mailboxes may be too full.
     crowded: Vec<&'static Slot>,
 }
 
-impl Told {
+impl Notices {
     /// Wakes the watchers.
     fn wake(self) {
         self.woken.into_iter().for_each(Token::wake);
@@ -92,7 +92,7 @@ pub(crate) struct Counts {
     pub(crate) watchers: usize,
 }
 
-impl Society for Place {
+impl Registrant for GroupRegistration {
     fn ended(&self, pid: Pid, reason: &ExitReason) {
         self.rooms.lose(&self.key, pid, reason);
     }
@@ -102,21 +102,25 @@ impl Society for Place {
     }
 }
 
-impl Default for Rooms {
+impl Default for GroupTable {
     fn default() -> Self {
         Self { hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 
-impl Rooms {
-    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Room>> {
+impl GroupTable {
+    fn shard(&self, key: &GroupKey) -> MutexGuard<'_, HashMap<GroupKey, Membership>> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
     /// Changes a room that is there, and clears it away if nobody is in it then.
-    fn change<R>(&self, key: &Key, change: impl FnOnce(&mut Room, &mut Told) -> R) -> Option<(R, Told)> {
+    fn change<R>(
+        &self,
+        key: &GroupKey,
+        change: impl FnOnce(&mut Membership, &mut Notices) -> R,
+    ) -> Option<(R, Notices)> {
         let mut shard = self.shard(key);
-        let mut told = Told::default();
+        let mut told = Notices::default();
         let room = shard.get_mut(key)?;
         let result = change(room, &mut told);
         if room.people.is_empty() {
@@ -129,13 +133,15 @@ impl Rooms {
     /// Brings `pid` into the room, which is made if it is not there, and changes it.
     fn come<R>(
         &'static self,
-        key: &Key,
+        key: &GroupKey,
         pid: Pid,
-        change: impl FnOnce(&mut Room, &mut Told) -> R,
+        change: impl FnOnce(&mut Membership, &mut Notices) -> R,
     ) -> Result<R, JoinError> {
         let mut shard = self.shard(key);
-        let room = shard.entry(key.clone()).or_insert_with(|| Room::new(Place { rooms: self, key: key.clone() }));
-        let mut told = Told::default();
+        let room = shard
+            .entry(key.clone())
+            .or_insert_with(|| Membership::new(GroupRegistration { rooms: self, key: key.clone() }));
+        let mut told = Notices::default();
         let result = room.take_in(pid).map(|()| change(room, &mut told));
         if room.people.is_empty() {
             shard.remove(key);
@@ -146,7 +152,7 @@ impl Rooms {
     }
 
     /// `pid` is a member once more. Gives whether it was none before.
-    pub(crate) fn join(&'static self, key: &Key, pid: Pid) -> Result<bool, JoinError> {
+    pub(crate) fn join(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
         self.come(key, pid, |room, told| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
             person.joins = person.joins.saturating_add(1);
@@ -159,7 +165,7 @@ impl Rooms {
     }
 
     /// `pid` is a member, however often this is said. Gives whether it was none before.
-    pub(crate) fn join_once(&'static self, key: &Key, pid: Pid) -> Result<bool, JoinError> {
+    pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
         self.come(key, pid, |room, _| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
             room.list = None;
@@ -168,7 +174,7 @@ impl Rooms {
     }
 
     /// `pid` has left as often as it is said. Gives whether it was a member.
-    pub(crate) fn leave(&self, key: &Key, pid: Pid) -> bool {
+    pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
         let left = self.change(key, |room, told| {
             let Some(person) = room.people.get_mut(&pid).filter(|person| person.joins > 0) else { return false };
             person.joins -= 1;
@@ -185,7 +191,7 @@ impl Rooms {
     }
 
     /// `watcher` hears of each change from here on. Gives the members.
-    pub(crate) fn watch(&'static self, key: &Key, watcher: Pid) -> Result<Arc<[Pid]>, JoinError> {
+    pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, JoinError> {
         self.come(key, watcher, |room, _| {
             room.watchers.insert(watcher);
             room.members()
@@ -193,7 +199,7 @@ impl Rooms {
     }
 
     /// `watcher` hears of no change any more. Gives whether it did.
-    pub(crate) fn unwatch(&self, key: &Key, watcher: Pid) -> bool {
+    pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
         let watched = self.change(key, |room, _| {
             let watched = room.watchers.remove(&watcher);
             room.let_go(watcher);
@@ -203,7 +209,7 @@ impl Rooms {
     }
 
     /// `pid` has ended.
-    fn lose(&self, key: &Key, pid: Pid, reason: &ExitReason) {
+    fn lose(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
         let lost = self.change(key, |room, told| {
             room.watchers.remove(&pid);
             if room.people.remove(&pid).is_some_and(|person| person.joins > 0) {
@@ -217,12 +223,12 @@ impl Rooms {
     }
 
     /// The members, in the order of their PIDs.
-    pub(crate) fn members(&self, key: &Key) -> Arc<[Pid]> {
-        self.shard(key).get_mut(key).map(Room::members).unwrap_or_default()
+    pub(crate) fn members(&self, key: &GroupKey) -> Arc<[Pid]> {
+        self.shard(key).get_mut(key).map(Membership::members).unwrap_or_default()
     }
 
     /// Whether `pid` is a member.
-    pub(crate) fn contains(&self, key: &Key, pid: Pid) -> bool {
+    pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
         self.shard(key).get(key).and_then(|room| room.people.get(&pid)).is_some_and(|person| person.joins > 0)
     }
 
@@ -250,8 +256,8 @@ impl Rooms {
     }
 }
 
-impl Room {
-    fn new(place: Place) -> Self {
+impl Membership {
+    fn new(place: GroupRegistration) -> Self {
         Self { people: BTreeMap::new(), watchers: BTreeSet::new(), society: Arc::new(place), list: None }
     }
 
@@ -276,7 +282,7 @@ impl Room {
     }
 
     /// The members have changed: the watchers are told.
-    fn changed(&mut self, told: &mut Told, event: impl Fn(Arc<str>) -> GroupEvent, key: &Key) {
+    fn changed(&mut self, told: &mut Notices, event: impl Fn(Arc<str>) -> GroupEvent, key: &GroupKey) {
         self.list = None;
         let Some(name) = &key.name else { return };
         for watcher in &self.watchers {
@@ -321,6 +327,6 @@ fn reach<M: Send + 'static>(pid: Pid, message: M) -> bool {
 }
 
 /// A room of that name, for events of that type.
-pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<Key, BadName> {
-    Ok(Key { event, name: Some(Name::new(name)?) })
+pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<GroupKey, BadName> {
+    Ok(GroupKey { event, name: Some(Name::new(name)?) })
 }

@@ -1,6 +1,6 @@
 //! Topics: who publishes an event does not know who hears of it.
 
-use super::group_table::{Key, Rooms, key, spread};
+use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::actor::send::target::SendTo;
 use crate::errors::{BadName, JoinError};
 use crate::pid::Pid;
@@ -31,21 +31,21 @@ use std::marker::PhantomData;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Topic<E> {
-    rooms: &'static Rooms,
+    rooms: &'static GroupTable,
     /// What it is found by, if its name can be one.
-    key: Result<Key, BadName>,
+    key: Result<GroupKey, BadName>,
     event: PhantomData<fn(E)>,
 }
 
 impl<E: Send + 'static> Topic<E> {
     /// The topic of that name.
-    pub(crate) fn named(rooms: &'static Rooms, name: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn named(rooms: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
         Self { rooms, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
     /// That of all events of the type that go to no topic with a name.
-    pub(crate) fn of_type(rooms: &'static Rooms) -> Self {
-        let key = Ok(Key { event: Some(TypeId::of::<E>()), name: None });
+    pub(crate) fn of_type(rooms: &'static GroupTable) -> Self {
+        let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
         Self { rooms, key, event: PhantomData }
     }
 

@@ -3,7 +3,7 @@
 use crate::actor::definition::actor::Actor;
 use crate::actor::definition::inputs::Inputs;
 use crate::actor::definition::named_message::{Outgoing, message_of};
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::errors::{MessageError, SpawnError, StartError};
 use crate::pid::Pid;
 use crate::sync::{Arc, PoisonError, RwLock};
@@ -12,16 +12,17 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-type Factory = dyn Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+type TypeFactory =
+    dyn Fn(&'static Scheduler, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
-type MessageOf = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
+type MessageMaker = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Registry {
-    types: RwLock<BTreeMap<String, Arc<Factory>>>,
+    types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
     /// By the types themselves: a process is asked for its messages, however it was started.
-    messages: RwLock<BTreeMap<TypeId, MessageOf>>,
+    messages: RwLock<BTreeMap<TypeId, MessageMaker>>,
 }
 
 impl Registry {
@@ -29,7 +30,7 @@ impl Registry {
     pub(crate) fn add<P: Actor>(
         &self,
         name: String,
-        factory: impl Fn(&'static Host, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        factory: impl Fn(&'static Scheduler, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
         + Send
         + Sync
         + 'static,
@@ -46,7 +47,7 @@ impl Registry {
 
     pub(crate) fn start(
         &self,
-        host: &'static Host,
+        host: &'static Scheduler,
         place: &'static Location<'static>,
         name: &str,
         entry: &str,
@@ -68,7 +69,7 @@ impl Registry {
     }
 
     /// The function that makes the messages of processes of that type.
-    pub(crate) fn messages(&self, of: TypeId) -> Option<MessageOf> {
+    pub(crate) fn messages(&self, of: TypeId) -> Option<MessageMaker> {
         self.messages.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied()
     }
 }

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 /// Why a registered upgrade could not make the new state.
-pub(crate) type Cause = Box<dyn Error + Send + Sync>;
+pub(crate) type UpgradeFailure = Box<dyn Error + Send + Sync>;
 
-type Ask = dyn Fn(Pid) -> Upgrading<Pid, Cause> + Send + Sync;
+type Ask = dyn Fn(Pid) -> Upgrading<Pid, UpgradeFailure> + Send + Sync;
 
 /// See the module: from the old type and the new one's name.
 #[derive(Default)]
@@ -23,12 +23,12 @@ impl Upgrades {
     /// Adds one; one that was there between the same types is no longer known.
     pub(crate) fn add<Old: Actor, S>(&self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
-        S: Successive<Error: Into<Cause>>,
+        S: Successive<Error: Into<UpgradeFailure>>,
     {
         let make = Arc::new(make);
         let ask = move |pid: Pid| {
             let make = make.clone();
-            pid.upgrade(move |old: Old| make(old).into_result().map_err(Into::<Cause>::into)).untyped()
+            pid.upgrade(move |old: Old| make(old).into_result().map_err(Into::<UpgradeFailure>::into)).untyped()
         };
         let key = (TypeId::of::<Old>(), <S::Process as Declared>::NAME);
         let before = self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(ask));
@@ -37,7 +37,7 @@ impl Upgrades {
     }
 
     /// Asks for the upgrade to the type of that name.
-    pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, Cause> {
+    pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         let process = pid.resolve();
         let Some(kind) = process.and_then(alias::kind) else {
             return Upgrading::refused(pid, UpgradeError::Gone(pid));

@@ -6,7 +6,7 @@
 //!
 //! The pointers have a table of their own, in chunks that double, never moved and never freed. An entry counts the pointers
 //! that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock, held for
-//! as long as it takes to copy a reference: what is [`Behind`] a pointer runs, and is dropped, without it.
+//! as long as it takes to copy a reference: what is [`AliasTarget`] a pointer runs, and is dropped, without it.
 
 use crate::call::package::{Package, Refused};
 use crate::env::program::{HOSTLESS, this_node};
@@ -24,9 +24,9 @@ pub(crate) const DEPTH: usize = 8;
 
 /// Who serves behind a PID that points on.
 ///
-/// All of it is called on the thread that sends or asks, without a lock. Only [`take`](Behind::take) may run code of users, and
+/// All of it is called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run code of users, and
 /// take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and wakers.
-pub(crate) trait Behind: Send + Sync {
+pub(crate) trait AliasTarget: Send + Sync {
     /// The process that what is sent goes to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
 
@@ -61,12 +61,12 @@ pub(crate) trait Behind: Send + Sync {
 
 /// Owns a pointing PID; dropping it retires the PID, unless that was done before: see [`retire`].
 ///
-/// Whoever is [`Behind`] it must not own it.
-pub(crate) struct Pointer(Pid);
+/// Whoever is [`AliasTarget`] it must not own it.
+pub(crate) struct Alias(Pid);
 
-impl Pointer {
+impl Alias {
     /// A PID that points on to `behind`.
-    pub(crate) fn new(behind: Arc<dyn Behind>) -> Self {
+    pub(crate) fn new(behind: Arc<dyn AliasTarget>) -> Self {
         let Some((index, place)) = take_place() else {
             // All 2^28 places are taken: a PID that was never given out, and that nothing answers to.
             return Self(Pid::pointing(this_node(), HOSTLESS, 0, 0));
@@ -84,7 +84,7 @@ impl Pointer {
     }
 }
 
-impl Drop for Pointer {
+impl Drop for Alias {
     fn drop(&mut self) {
         retire(self.0, &ExitReason::Gone);
     }
@@ -111,14 +111,14 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     drop(behind);
 }
 
-impl fmt::Debug for Pointer {
+impl fmt::Debug for Alias {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pointer{}", self.0)
     }
 }
 
 /// Who is behind a PID that points on; `None` if it has been retired, is another node's or was never given out.
-pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn Behind>> {
+pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     // A pointer's PID names no host: one that does, in a text, was never given out.
     if !points_on_here(pid) || pid.host() != HOSTLESS {
         return None;
@@ -213,21 +213,21 @@ impl Pid {
 }
 
 /// What is kept of a pointer.
-struct Entry {
+struct AliasEntry {
     /// How many pointers have been kept here.
     number: u64,
     /// The host that the last of them belongs, or belonged, to.
     owner: u16,
-    behind: Option<Arc<dyn Behind>>,
+    behind: Option<Arc<dyn AliasTarget>>,
 }
 
-type Place = RwLock<Entry>;
+type AliasPlace = RwLock<AliasEntry>;
 
 /// How many places the first chunk has, as a power of two; each further one has twice those of the one before.
 const FIRST_BITS: u32 = 6;
 const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
 
-static PLACES: [OnceLock<Box<[Place]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static PLACES: [OnceLock<Box<[AliasPlace]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 /// How many places have been handed out at least once.
 static USED: AtomicU32 = AtomicU32::new(0);
 /// Places that carry no pointer.
@@ -240,7 +240,7 @@ fn coordinates(index: u32) -> (usize, usize) {
     (chunk as usize, (shifted - (1 << (chunk + FIRST_BITS))) as usize)
 }
 
-fn place(index: u32) -> Option<&'static Place> {
+fn place(index: u32) -> Option<&'static AliasPlace> {
     let (chunk, offset) = coordinates(index);
     PLACES.get(chunk)?.get()?.get(offset)
 }
@@ -251,7 +251,7 @@ pub(crate) fn count() -> usize {
 }
 
 /// A place that carries no pointer; `None` when all 2^28 are taken.
-fn take_place() -> Option<(u32, &'static Place)> {
+fn take_place() -> Option<(u32, &'static AliasPlace)> {
     let used = || {
         let more = |used| (used < 1 << SLOT_BITS).then_some(used + 1);
         USED.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).ok()
@@ -260,7 +260,7 @@ fn take_place() -> Option<(u32, &'static Place)> {
     let (chunk, offset) = coordinates(index);
     let places = PLACES.get(chunk)?.get_or_init(|| {
         let count = 1_usize << (chunk as u32 + FIRST_BITS);
-        (0..count).map(|_| RwLock::new(Entry { number: 0, owner: HOSTLESS, behind: None })).collect()
+        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, behind: None })).collect()
     });
     Some((index, places.get(offset)?))
 }

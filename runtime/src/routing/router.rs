@@ -13,10 +13,10 @@ use crate::call::caller::Caller;
 use crate::call::package::{Package, Refused};
 pub(crate) use crate::env::program::this_node;
 use crate::errors::SendFailure;
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::NodeKind;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
-use crate::slots::{Refusal, Slot, TABLE, Why};
+use crate::slots::{RefusalReason, SendRefusal, Slot, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::collections::HashMap;
 use std::ptr;
@@ -56,18 +56,18 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
 /// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it is of
 /// this node.
 #[inline]
-fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Why)> {
+fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
         Some(slot) => slot.send(pid, message),
-        None => Err((message, Why::Gone)),
+        None => Err((message, RefusalReason::Gone)),
     }
 }
 
 /// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to whom it
 /// points on; or gives it back.
 #[cold]
-fn send_on<M: Send + 'static>(pid: Pid, message: M, why: Why) -> Result<(), (M, SendFailure)> {
-    if why == Why::Full {
+fn send_on<M: Send + 'static>(pid: Pid, message: M, why: RefusalReason) -> Result<(), (M, SendFailure)> {
+    if why == RefusalReason::Full {
         return Err((message, SendFailure::Full(pid)));
     }
     if pid.node() != this_node() {
@@ -90,17 +90,22 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
 
 /// Calls a process of this program, if it lives.
 #[inline]
-fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, Why)> {
+fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
         Some(slot) => slot.call(pid, message, caller),
-        None => Err((message, Some(caller), Why::Gone)),
+        None => Err((message, Some(caller), RefusalReason::Gone)),
     }
 }
 
 /// Calls where a PID leads that no process here has, which is `why` the message came back; or gives it back.
 #[cold]
-fn call_on<M: Send + 'static>(pid: Pid, message: M, caller: Option<Caller>, why: Why) -> Result<(), (M, SendFailure)> {
-    if why == Why::Full {
+fn call_on<M: Send + 'static>(
+    pid: Pid,
+    message: M,
+    caller: Option<Caller>,
+    why: RefusalReason,
+) -> Result<(), (M, SendFailure)> {
+    if why == RefusalReason::Full {
         return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
     }
     if pid.node() != this_node() {
@@ -141,13 +146,13 @@ pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Res
 
 /// Brings a message to a process of this program, if it lives.
 #[inline]
-fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, Why)> {
+fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, RefusalReason)> {
     let Some(slot) = TABLE.slot(pid.slot()) else {
-        return Err((Package::from_parts(pid, payload, caller), Why::Gone));
+        return Err((Package::from_parts(pid, payload, caller), RefusalReason::Gone));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post(Kind::Message, pid, word, Some(payload)).map_err(|refusal| {
-        let Refusal(letter, why) = *refusal;
+    slot.post(NodeKind::Message, pid, word, Some(payload)).map_err(|refusal| {
+        let SendRefusal(letter, why) = *refusal;
         // SAFETY: the word is what was made of the caller above, and the letter came back whole.
         let caller = unsafe { Caller::from_word(letter.word) };
         (Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller), why)
@@ -173,17 +178,17 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
 
 /// Brings a package to whom a PID points on to that no process has, which is `why` it came back; or gives it back.
 #[cold]
-fn deliver_on(pid: Pid, package: Package, why: Why) -> Result<(), Refused> {
-    if why == Why::Full {
+fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Refused> {
+    if why == RefusalReason::Full {
         return Err(Refused { package, reason: SendFailure::Full(pid) });
     }
     follow(pid, package).map_err(|(package, reason)| Refused { package: package.into_package(pid), reason })
 }
 
-fn failure(pid: Pid, why: Why) -> SendFailure {
+fn failure(pid: Pid, why: RefusalReason) -> SendFailure {
     match why {
-        Why::Gone => SendFailure::Gone(pid),
-        Why::Full => SendFailure::Full(pid),
+        RefusalReason::Gone => SendFailure::Gone(pid),
+        RefusalReason::Full => SendFailure::Full(pid),
     }
 }
 
@@ -192,7 +197,7 @@ fn failure(pid: Pid, why: Why) -> SendFailure {
 const TRIES: usize = 4;
 
 /// What goes where a PID points on to: a message of its own type, or a package.
-trait Cargo: Sized {
+trait Routable: Sized {
     /// Brings it to a process.
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)>;
     fn into_package(self, to: Pid) -> Package;
@@ -207,7 +212,7 @@ trait Cargo: Sized {
 /// A message as it was sent, with whoever waits for its answer.
 struct Typed<M>(M, Option<Caller>);
 
-impl<M: Send + 'static> Cargo for Typed<M> {
+impl<M: Send + 'static> Routable for Typed<M> {
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
         if to.node() != this_node() {
             return self.abroad(to);
@@ -231,7 +236,7 @@ impl<M: Send + 'static> Cargo for Typed<M> {
     }
 }
 
-impl Cargo for Package {
+impl Routable for Package {
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
         if to.node() != this_node() {
             return self.abroad(to);
@@ -252,12 +257,12 @@ impl Cargo for Package {
 
 /// While one lives, this thread sends to whom a PID points on to now.
 struct Visit<'a> {
-    behind: &'a dyn alias::Behind,
+    behind: &'a dyn alias::AliasTarget,
     target: Pid,
 }
 
 impl<'a> Visit<'a> {
-    fn begin(behind: &'a dyn alias::Behind) -> Option<Self> {
+    fn begin(behind: &'a dyn alias::AliasTarget) -> Option<Self> {
         behind.enter().map(|target| Self { behind, target })
     }
 }
@@ -276,7 +281,7 @@ pub(crate) fn gone(pid: Pid) -> SendFailure {
 
 /// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
 /// the sender knows.
-fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
+fn follow<C: Routable>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
     follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
         (SendFailure::Gone(_), gone) => (cargo, gone),
         (SendFailure::UnknownName | SendFailure::Restarting(_), shutdown @ SendFailure::Shutdown(_)) => {
@@ -286,7 +291,7 @@ fn follow<C: Cargo>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
     })
 }
 
-fn follow_from<C: Cargo>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
+fn follow_from<C: Routable>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
     let Some(behind) = alias::behind(pid).filter(|_| depth < alias::DEPTH) else {
         return Err((cargo, SendFailure::Gone(pid)));
     };

@@ -26,7 +26,7 @@ const BATCH: usize = 128;
 const SKIPS: usize = 8;
 
 /// All slots of the program.
-pub(crate) struct Table {
+pub(crate) struct SlotTable {
     chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
     /// How many slots have been handed out at least once.
     used: AtomicU32,
@@ -36,16 +36,16 @@ pub(crate) struct Table {
 }
 
 /// The program's table. Addresses outlive runtimes, so it is the program's and not a runtime's.
-pub(crate) static TABLE: Table = Table::new();
+pub(crate) static TABLE: SlotTable = SlotTable::new();
 
 thread_local! {
-    static HAND: RefCell<Hand> = const { RefCell::new(Hand(Vec::new())) };
+    static HAND: RefCell<LocalIndices> = const { RefCell::new(LocalIndices(Vec::new())) };
 }
 
 /// The free indices that a thread keeps. They go to the program's list when it ends.
-struct Hand(Vec<u32>);
+struct LocalIndices(Vec<u32>);
 
-impl Drop for Hand {
+impl Drop for LocalIndices {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             TABLE.free.push(std::mem::take(&mut self.0));
@@ -53,7 +53,7 @@ impl Drop for Hand {
     }
 }
 
-impl Table {
+impl SlotTable {
     const fn new() -> Self {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],

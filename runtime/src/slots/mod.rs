@@ -16,5 +16,5 @@ pub(crate) mod side_table;
 pub(crate) mod slot;
 
 pub(crate) use directory::TABLE;
-pub(crate) use slot::cold_state::{Extras, ProcessKind};
-pub(crate) use slot::{Admission, Home, Keeper, Refusal, Slot, Token, Why};
+pub(crate) use slot::cold_state::{ColdState, ProcessKind};
+pub(crate) use slot::{Admission, RefusalReason, Schedule, SendRefusal, Slot, SlotOwner, Token};

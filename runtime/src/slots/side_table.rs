@@ -11,14 +11,14 @@ const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
 /// See the module. Entries are shared: what is in them is atomic, or locked.
-pub(crate) struct Side<T> {
+pub(crate) struct SideTable<T> {
     chunks: [AtomicPtr<[T; CHUNK]>; CHUNKS],
     /// Taken by whoever makes a chunk.
     growth: Mutex<()>,
     unused: fn() -> T,
 }
 
-impl<T: Sync> Side<T> {
+impl<T: Sync> SideTable<T> {
     /// Entries begin as what `unused` makes.
     pub(crate) const fn new(unused: fn() -> T) -> Self {
         // Aligned to a cache line at most. They are never dropped, as the program's other tables.
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_there_once_it_was_made_and_stays_where_it_is() {
-        static SIDE: Side<AtomicU32> = Side::new(|| AtomicU32::new(7));
+        static SIDE: SideTable<AtomicU32> = SideTable::new(|| AtomicU32::new(7));
         assert!(SIDE.get(5).is_none());
         let made = SIDE.make(5).expect("a slot of the table");
         made.store(8, Ordering::Relaxed);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn two_threads_that_make_an_entry_get_the_same_one() {
-        static SIDE: Side<AtomicU32> = Side::new(|| AtomicU32::new(0));
+        static SIDE: SideTable<AtomicU32> = SideTable::new(|| AtomicU32::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

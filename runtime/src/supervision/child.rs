@@ -1,7 +1,7 @@
 //! What is said of a child before it is started.
 
 use super::child_slot::KEEPS;
-use super::plan::{Restart, Rules};
+use super::plan::{ChildRules, Restart};
 use crate::api::child_spawn::{ChildSpawn, Spawned};
 use crate::pid::Pid;
 use crate::slots::ProcessKind;
@@ -55,17 +55,17 @@ pub struct Child<S> {
 /// A child, whatever its type.
 pub(super) struct Spec {
     pub(super) name: Arc<str>,
-    pub(super) rules: Rules,
+    pub(super) rules: ChildRules,
     pub(super) keeps: Option<usize>,
     pub(super) kind: Option<&'static ProcessKind>,
     pub(super) is_tree: bool,
-    pub(super) start: Box<Start>,
+    pub(super) start: Box<StartChild>,
 }
 
-pub(super) type Start = dyn FnMut(ChildSpawn) -> Result<Begun, Box<dyn Error + Send + Sync>> + Send;
+pub(super) type StartChild = dyn FnMut(ChildSpawn) -> Result<StartedChild, Box<dyn Error + Send + Sync>> + Send;
 
 /// What a closure gave.
-pub(super) struct Begun {
+pub(super) struct StartedChild {
     pub(super) pid: Pid,
     pub(super) estate: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -76,9 +76,9 @@ pub(super) struct Begun {
 struct OneLife;
 
 /// What is known of what a closure gives.
-struct KindOf<S>(PhantomData<S>);
+struct KindOfSpawned<S>(PhantomData<S>);
 
-impl<S: Spawned<Process: 'static>> KindOf<S> {
+impl<S: Spawned<Process: 'static>> KindOfSpawned<S> {
     const KIND: &'static ProcessKind = &ProcessKind {
         name: std::any::type_name::<S::Process>,
         type_id: TypeId::of::<S::Process>(),
@@ -95,16 +95,16 @@ impl<S: Spawned<Process: 'static>> Child<S> {
     {
         let start = move |spawn: ChildSpawn| {
             let started = start(spawn).map_err(Into::into)?;
-            Ok(Begun { pid: started.pid(), estate: started.estate() })
+            Ok(StartedChild { pid: started.pid(), estate: started.estate() })
         };
         let is_tree = S::HAS_ESTATE;
         let is_known = TypeId::of::<S::Process>() != TypeId::of::<()>();
         let stop_within = if is_tree { Duration::MAX } else { STOP_WITHIN };
         let spec = Spec {
             name: name.into(),
-            rules: Rules { restart: Restart::Permanent, stop_within },
+            rules: ChildRules { restart: Restart::Permanent, stop_within },
             keeps: None,
-            kind: S::kind().map(|kind| kind.0).or_else(|| is_known.then_some(KindOf::<S>::KIND)),
+            kind: S::kind().map(|kind| kind.0).or_else(|| is_known.then_some(KindOfSpawned::<S>::KIND)),
             is_tree,
             start: Box::new(start),
         };

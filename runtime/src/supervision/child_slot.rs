@@ -10,19 +10,19 @@
 //!
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
-use super::status::Status;
+use super::status::ChildStatus;
 use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::call::package::{Package, Refused};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
 use crate::env::clock::instant_now;
 use crate::errors::{CallError, SendFailure};
 use crate::exit::ExitReason;
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
-use crate::routing::alias::{self, Behind};
+use crate::routing::alias::{self, AliasTarget};
 use crate::routing::router::{deliver, deliver_anyway};
 use crate::slots::ProcessKind;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
@@ -43,7 +43,7 @@ pub(crate) const KEEPS: usize = 1_024;
 const HURRY: Duration = Duration::from_secs(10);
 
 /// Of a child that is a supervisor: what is known of its children.
-pub(super) trait Estate: Send + Sync {
+pub(super) trait Subtree: Send + Sync {
     /// There is no supervisor of them any more, and none will come by itself.
     fn shut(&self, reason: &ExitReason);
 
@@ -60,7 +60,7 @@ const GLANCES: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// See the module.
-pub(crate) struct Post {
+pub(crate) struct ChildSlot {
     pub(crate) name: Arc<str>,
     /// The type of process, if the closure says so that its supervisor was built with.
     pub(crate) kind: Option<&'static ProcessKind>,
@@ -68,7 +68,7 @@ pub(crate) struct Post {
     next_kind: Mutex<Option<&'static ProcessKind>>,
     /// How many messages wait while the child is down; `None`: they come back to their senders.
     pub(crate) keeps: Option<usize>,
-    host: &'static Host,
+    host: &'static Scheduler,
     /// The PID of the process that serves, in two words. The second, slot and generation, is zero if none does.
     place: AtomicU64,
     life: AtomicU64,
@@ -76,13 +76,13 @@ pub(crate) struct Post {
     inside: AtomicUsize,
     door: Mutex<Door>,
     /// What is told of the child.
-    pub(super) status: Mutex<Status>,
+    pub(super) status: Mutex<ChildStatus>,
     /// Of a child that is a supervisor: what is known of its children.
-    pub(super) estate: Mutex<Option<Arc<dyn Estate>>>,
+    pub(super) estate: Mutex<Option<Arc<dyn Subtree>>>,
 }
 
 struct Door {
-    state: State,
+    state: SlotState,
     /// The process that serves, or is ending.
     process: Option<Pid>,
     /// What waits, in this order: what the process that is ending leaves (which is complete when it has ended), what the ones
@@ -95,7 +95,7 @@ struct Door {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SlotState {
     /// Not started yet: what is sent waits, whatever is kept later.
     New,
     Up,
@@ -104,16 +104,16 @@ enum State {
     Shut,
 }
 
-impl Post {
+impl ChildSlot {
     pub(super) fn new(
         name: Arc<str>,
         kind: Option<&'static ProcessKind>,
         keeps: Option<usize>,
-        host: &'static Host,
-        estate: Option<Arc<dyn Estate>>,
+        host: &'static Scheduler,
+        estate: Option<Arc<dyn Subtree>>,
     ) -> Self {
         let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
-        let door = Door { state: State::New, process: None, left, older, kept, rooms: Vec::new() };
+        let door = Door { state: SlotState::New, process: None, left, older, kept, rooms: Vec::new() };
         Self {
             name,
             kind,
@@ -158,13 +158,13 @@ impl Post {
             let mut door = lock(&self.door);
             door.process = Some(pid);
             if door.older.is_empty() && door.kept.is_empty() {
-                door.state = State::Up;
+                door.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
                 self.life.store(word(pid), Ordering::SeqCst);
                 return tell(door);
             }
-            if door.state == State::Shut {
-                door.state = State::Down;
+            if door.state == SlotState::Shut {
+                door.state = SlotState::Down;
             }
             // Sent without the lock, since that may bury what others have sent, which shows it to a user's hook.
             let mut waiting = std::mem::take(&mut door.older);
@@ -208,7 +208,7 @@ impl Post {
     /// Takes what the process that served has not handled.
     pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
         let mut door = lock(&self.door);
-        if self.keeps.is_none() || door.state == State::Shut {
+        if self.keeps.is_none() || door.state == SlotState::Shut {
             return Err(package);
         }
         door.left.push_back(package);
@@ -220,10 +220,10 @@ impl Post {
         self.life.store(0, Ordering::SeqCst);
         let mut door = lock(&self.door);
         door.process = None;
-        if door.state == State::Shut {
+        if door.state == SlotState::Shut {
             return;
         }
-        door.state = State::Down;
+        door.state = SlotState::Down;
         if self.keeps.is_some() {
             let mut older = std::mem::take(&mut door.left);
             older.append(&mut door.older);
@@ -239,7 +239,7 @@ impl Post {
     pub(crate) fn shut(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
         let mut door = lock(&self.door);
-        door.state = State::Shut;
+        door.state = SlotState::Shut;
         tell(door);
         self.empty(reason);
         let estate = lock(&self.estate).clone();
@@ -279,17 +279,17 @@ impl Post {
         let pid = package.to();
         let mut door = lock(&self.door);
         let life = self.life.load(Ordering::SeqCst);
-        if door.state == State::Up && life != 0 && life != ended {
+        if door.state == SlotState::Up && life != 0 && life != ended {
             drop(door);
             return Err((package, None));
         }
         let most = match (door.state, self.keeps) {
-            (State::Shut, _) => None,
-            (State::New, keeps) => Some(keeps.unwrap_or(KEEPS)),
+            (SlotState::Shut, _) => None,
+            (SlotState::New, keeps) => Some(keeps.unwrap_or(KEEPS)),
             (_, keeps) => keeps,
         };
         match most {
-            None if door.state == State::Shut => Err((package, Some(SendFailure::Gone(pid)))),
+            None if door.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
             // Also from when its process has ended until its supervisor has decided what follows from that.
             None => Err((package, Some(SendFailure::Restarting(pid)))),
             Some(most) if door.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
@@ -319,14 +319,14 @@ impl Door {
     }
 }
 
-impl Backlog for Post {
+impl Backlog for ChildSlot {
     fn is_empty(&self) -> bool {
         let door = lock(&self.door);
         door.left.is_empty() && door.older.is_empty() && door.kept.is_empty()
     }
 }
 
-impl Behind for Post {
+impl AliasTarget for ChildSlot {
     fn now(&self) -> Option<Pid> {
         let life = self.life.load(Ordering::SeqCst);
         let place = NonZeroU64::new(self.place.load(Ordering::Relaxed)).filter(|_| life != 0)?;
@@ -396,7 +396,7 @@ impl Behind for Post {
     /// Room is when a process serves again, or when it is known that none will.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         let mut door = lock(&self.door);
-        let is_settled = door.state == State::Shut || self.life.load(Ordering::SeqCst) != 0;
+        let is_settled = door.state == SlotState::Shut || self.life.load(Ordering::SeqCst) != 0;
         if is_settled {
             return None;
         }
@@ -427,7 +427,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 }
 
 /// Nobody is left who could start another.
-impl Drop for Post {
+impl Drop for ChildSlot {
     fn drop(&mut self) {
         tell(lock(&self.door));
         self.empty(&ExitReason::Gone);

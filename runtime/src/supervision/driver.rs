@@ -2,12 +2,12 @@
 
 mod start;
 
-use super::child::{Spec, Start};
-use super::child_slot::{Estate, Post};
+use super::child::{Spec, StartChild};
+use super::child_slot::{ChildSlot, Subtree};
 use super::errors::GaveUp;
-use super::incarnation::{ENDED, Ear, Ended};
-use super::plan::{Action, End, Event as Happened, Id, Plan, Rules, TimerOf};
-use super::registry::Roll;
+use super::incarnation::{ChildEnded, ENDED, ExitListener};
+use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
+use super::registry::ChildRegistry;
 use super::status::{ChildState, LastEnd};
 use crate::api::runtime::Host;
 use crate::call::package::Package;
@@ -17,11 +17,11 @@ use crate::errors::{EntryError, InitError, ProcessError};
 use crate::exit::{Cancel, Exit, ExitReason, Signal};
 use crate::mailbox::payload::Payloads;
 use crate::pid::Pid;
-use crate::process::output::Status;
+use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::lock;
-use crate::time::timers::Action as Alarm;
+use crate::time::timers::TimerAction;
 use crate::util::panics::{Shown, Site, dispose};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,60 +32,66 @@ const IN_ONE_GO: usize = 64;
 
 /// A child to be added.
 pub(super) struct Add {
-    pub(super) post: Arc<Post>,
-    pub(super) rules: Rules,
-    pub(super) start: Box<Start>,
+    pub(super) post: Arc<ChildSlot>,
+    pub(super) rules: ChildRules,
+    pub(super) start: Box<StartChild>,
 }
 
 /// Another closure is to start a child from here on.
 pub(super) struct Redefine {
-    pub(super) post: Arc<Post>,
+    pub(super) post: Arc<ChildSlot>,
     pub(super) kind: Option<&'static ProcessKind>,
-    pub(super) start: Box<Start>,
+    pub(super) start: Box<StartChild>,
 }
 
 /// What someone wants of a child.
-pub(super) enum Wish {
-    Stop(Arc<Post>),
-    Restart(Arc<Post>),
+pub(super) enum ChildRequest {
+    Stop(Arc<ChildSlot>),
+    Restart(Arc<ChildSlot>),
 }
 
 /// A child, as its supervisor has it.
-struct Member {
-    post: Arc<Post>,
-    start: Box<Start>,
+struct SupervisedChild {
+    post: Arc<ChildSlot>,
+    start: Box<StartChild>,
     /// The process that it is now.
     pid: Option<Pid>,
 }
 
 /// See the module.
-pub(super) struct Driver {
-    roll: Arc<Roll>,
-    plan: Plan,
+pub(super) struct SupervisorProcess {
+    roll: Arc<ChildRegistry>,
+    plan: SupervisorPlan,
     host: Host,
     /// Until the start: those to begin with.
-    first: Vec<(Arc<Post>, Spec)>,
-    members: BTreeMap<Id, Member>,
+    first: Vec<(Arc<ChildSlot>, Spec)>,
+    members: BTreeMap<Id, SupervisedChild>,
     names: HashMap<Arc<str>, Id>,
     timers: HashMap<TimerOf, (u64, TimerKey)>,
     /// What the timers of these numbers are for.
     numbers: HashMap<u64, TimerOf>,
     /// What has happened and was not told to the plan.
-    happened: VecDeque<Happened>,
+    happened: VecDeque<SupervisorEvent>,
     random: Random,
     /// Who it is itself, once it has been started.
-    own: Option<(Pid, Ear)>,
+    own: Option<(Pid, ExitListener)>,
     /// Whether somebody looks after it.
     is_child: bool,
-    end: Option<End>,
+    end: Option<SupervisorEnd>,
     /// Whether it was killed: then its children are.
     killed: bool,
     /// The name of the child that failed too often, with the message in which it did.
     culprit: Option<(Arc<str>, Option<&'static str>)>,
 }
 
-impl Driver {
-    pub(super) fn new(roll: Arc<Roll>, plan: Plan, host: Host, first: Vec<(Arc<Post>, Spec)>, is_child: bool) -> Self {
+impl SupervisorProcess {
+    pub(super) fn new(
+        roll: Arc<ChildRegistry>,
+        plan: SupervisorPlan,
+        host: Host,
+        first: Vec<(Arc<ChildSlot>, Spec)>,
+        is_child: bool,
+    ) -> Self {
         Self {
             roll,
             plan,
@@ -111,14 +117,18 @@ impl Driver {
             let Some(event) = self.happened.pop_front() else { return };
             let (now, chance) = (Moment::now(), self.random.next());
             let about = match &event {
-                Happened::Started(id) | Happened::StartFailed(id, _) | Happened::Ended(id, _) => Some(*id),
-                Happened::StopChild(id) | Happened::RestartChild(id) | Happened::Due(TimerOf::Child(id), _) => {
+                SupervisorEvent::Started(id) | SupervisorEvent::StartFailed(id, _) | SupervisorEvent::Ended(id, _) => {
                     Some(*id)
                 }
+                SupervisorEvent::StopChild(id)
+                | SupervisorEvent::RestartChild(id)
+                | SupervisorEvent::Due(TimerOf::Child(id), _) => Some(*id),
                 _ => None,
             };
             let failure = match &event {
-                Happened::StartFailed(id, reason) | Happened::Ended(id, reason) => Some((*id, reason.clone())),
+                SupervisorEvent::StartFailed(id, reason) | SupervisorEvent::Ended(id, reason) => {
+                    Some((*id, reason.clone()))
+                }
                 _ => None,
             };
             let before = failure.as_ref().map_or(0, |(id, _)| self.plan.restarts(*id));
@@ -139,7 +149,7 @@ impl Driver {
     }
 
     /// Says of a failure what follows from it, once.
-    fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[Action]) {
+    fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[SupervisorAction]) {
         let Some(member) = self.members.get(&id) else { return };
         let (child, message_type) =
             (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
@@ -147,7 +157,9 @@ impl Driver {
         let restarts = self.plan.restarts(id);
         if restarts > before {
             let delay = actions.iter().find_map(|action| match action {
-                Action::Set { of, after, .. } if [TimerOf::Group, TimerOf::Child(id)].contains(of) => Some(*after),
+                SupervisorAction::Set { of, after, .. } if [TimerOf::Group, TimerOf::Child(id)].contains(of) => {
+                    Some(*after)
+                }
                 _ => None,
             });
             let delay = delay.unwrap_or_default();
@@ -164,38 +176,38 @@ impl Driver {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: SupervisorAction) {
         match action {
-            Action::Start(id) => {
+            SupervisorAction::Start(id) => {
                 self.show(id);
                 self.start(id);
             }
-            Action::Ask(id) => {
+            SupervisorAction::Ask(id) => {
                 let pid = self.pid_of(id);
                 pid.map(|pid| if self.killed { pid.kill() } else { pid.cancel(ExitReason::Shutdown) });
             }
-            Action::Kill(id) => {
+            SupervisorAction::Kill(id) => {
                 self.pid_of(id).map(Pid::kill);
             }
-            Action::Set { of, number, after } => {
+            SupervisorAction::Set { of, number, after } => {
                 self.unset(of);
                 let due = Moment::now().after(after);
-                if let Some((_, Ear { slot, generation })) = self.own
+                if let Some((_, ExitListener { slot, generation })) = self.own
                     && due < Moment::NEVER
                 {
-                    let alarm = Alarm::Complete { slot, generation, tag: number };
+                    let alarm = TimerAction::Complete { slot, generation, tag: number };
                     match self.host.scheduler().set_timer(due, alarm) {
                         Some(key) => {
                             self.numbers.insert(number, of);
                             self.timers.insert(of, (number, key));
                         }
                         // Too many timers are pending: rather at once than never.
-                        None => self.happened.push_back(Happened::Due(of, number)),
+                        None => self.happened.push_back(SupervisorEvent::Due(of, number)),
                     }
                 }
             }
-            Action::Unset(of) => self.unset(of),
-            Action::Over(id) => {
+            SupervisorAction::Unset(of) => self.unset(of),
+            SupervisorAction::Over(id) => {
                 self.show(id);
                 // One that is stopped because somebody above wants it may have a successor, for which messages wait.
                 let may_return = self.is_child && self.plan.is_ending() && self.plan.gave_up_on().is_none();
@@ -203,7 +215,7 @@ impl Driver {
                     self.shut(id);
                 }
             }
-            Action::Forgotten(id) => {
+            SupervisorAction::Forgotten(id) => {
                 self.shut(id);
                 if let Some(member) = self.members.remove(&id) {
                     self.names.remove(&member.post.name);
@@ -212,7 +224,7 @@ impl Driver {
                     dispose(Site::ChildDrop, member);
                 }
             }
-            Action::Finished(end) => self.end = Some(end),
+            SupervisorAction::Finished(end) => self.end = Some(end),
         }
     }
 
@@ -223,10 +235,10 @@ impl Driver {
         self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
     }
 
-    fn add(&mut self, post: Arc<Post>, rules: Rules, start: Box<Start>) {
+    fn add(&mut self, post: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
         let id = self.plan.add(rules);
         self.names.insert(post.name.clone(), id);
-        self.members.insert(id, Member { post, start, pid: None });
+        self.members.insert(id, SupervisedChild { post, start, pid: None });
     }
 
     fn pid_of(&self, id: Id) -> Option<Pid> {
@@ -242,7 +254,7 @@ impl Driver {
 
     /// The child does not come back by itself: what waits for it will not be handled.
     fn shut(&self, id: Id) {
-        if let Some(Member { post, .. }) = self.members.get(&id) {
+        if let Some(SupervisedChild { post, .. }) = self.members.get(&id) {
             let reason = lock(&post.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
             post.shut(&reason);
         }
@@ -250,20 +262,20 @@ impl Driver {
 
     /// Shows in which state a child is.
     fn show(&self, id: Id) {
-        if let Some(Member { post, .. }) = self.members.get(&id) {
+        if let Some(SupervisedChild { post, .. }) = self.members.get(&id) {
             let mut status = lock(&post.status);
             status.state = ChildState::of(self.plan.phase(id));
             status.restarts = self.plan.restarts(id);
         }
     }
 
-    fn ended(&mut self, ended: Ended) {
-        let Ended { id, pid, reason, handling } = ended;
+    fn ended(&mut self, ended: ChildEnded) {
+        let ChildEnded { id, pid, reason, handling } = ended;
         let Some(member) = self.members.get_mut(&id).filter(|member| member.pid == Some(pid)) else { return };
         member.pid = None;
         lock(&member.post.status).last = Some(LastEnd { reason: reason.clone(), handling });
         member.post.down(&reason);
-        self.happened.push_back(Happened::Ended(id, reason));
+        self.happened.push_back(SupervisorEvent::Ended(id, reason));
     }
 
     fn asked(&mut self, package: Package) {
@@ -275,7 +287,7 @@ impl Driver {
                     return;
                 }
                 self.add(post, rules, start);
-                return self.happened.push_back(Happened::Begin);
+                return self.happened.push_back(SupervisorEvent::Begin);
             }
             Err(package) => package,
         };
@@ -284,12 +296,12 @@ impl Driver {
             Err(package) => package,
         };
         // Of another type it is a dead letter.
-        if let Ok(wish) = package.take::<Wish>() {
-            let (Wish::Stop(post) | Wish::Restart(post)) = &wish;
+        if let Ok(wish) = package.take::<ChildRequest>() {
+            let (ChildRequest::Stop(post) | ChildRequest::Restart(post)) = &wish;
             let id = self.id_of(post);
             self.happened.extend(id.map(|id| match wish {
-                Wish::Stop(_) => Happened::StopChild(id),
-                Wish::Restart(_) => Happened::RestartChild(id),
+                ChildRequest::Stop(_) => SupervisorEvent::StopChild(id),
+                ChildRequest::Restart(_) => SupervisorEvent::RestartChild(id),
             }));
         }
     }
@@ -305,16 +317,16 @@ impl Driver {
     }
 
     /// The child whose post that is, if it is known still.
-    fn id_of(&self, post: &Arc<Post>) -> Option<Id> {
+    fn id_of(&self, post: &Arc<ChildSlot>) -> Option<Id> {
         self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied()
     }
 
     /// The reason that the supervisor ends with.
-    fn reason(&self, end: End) -> ExitReason {
+    fn reason(&self, end: SupervisorEnd) -> ExitReason {
         match end {
             _ if self.killed => ExitReason::Killed,
-            End::Asked(reason) => reason,
-            End::GaveUp { restarts, reason, .. } => {
+            SupervisorEnd::Asked(reason) => reason,
+            SupervisorEnd::GaveUp { restarts, reason, .. } => {
                 let (child, handling) = self.culprit.clone().unwrap_or_else(|| ("?".into(), None));
                 let (most, within) = self.plan.limits();
                 ExitReason::error(GaveUp { child, restarts, most, within, reason, handling })
@@ -323,7 +335,7 @@ impl Driver {
     }
 }
 
-impl Process for Driver {
+impl Process for SupervisorProcess {
     fn entries(&self) -> &'static [&'static str] {
         &["supervise"]
     }
@@ -334,14 +346,14 @@ impl Process for Driver {
             let process = "Supervisor".to_string();
             return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
         };
-        self.own = Some((pid, Ear { slot, generation: pid.generation() }));
+        self.own = Some((pid, ExitListener { slot, generation: pid.generation() }));
         // Its children are to be stopped in order whoever it falls with.
         crate::actor::send::links::trap_exits(true);
         self.roll.begun(pid);
         for (post, spec) in std::mem::take(&mut self.first) {
             self.add(post, spec.rules, spec.start);
         }
-        self.happened.push_back(Happened::Begin);
+        self.happened.push_back(SupervisorEvent::Begin);
         self.go_on();
         Ok(())
     }
@@ -350,7 +362,7 @@ impl Process for Driver {
         loop {
             self.go_on();
             if let Some(end) = self.end.clone() {
-                out.set(Status::Ended(self.reason(end), None));
+                out.set(StepStatus::Ended(self.reason(end), None));
                 return Ok(());
             }
             if !self.happened.is_empty() {
@@ -366,7 +378,7 @@ impl Process for Driver {
                     // One that was taken back may be on its way.
                     if let Some(of) = self.numbers.remove(&tag) {
                         self.timers.remove(&of);
-                        self.happened.push_back(Happened::Due(of, tag));
+                        self.happened.push_back(SupervisorEvent::Due(of, tag));
                     }
                 }
                 Some(Event::Message(package)) => self.asked(package),
@@ -374,10 +386,10 @@ impl Process for Driver {
                     if let ExitReason::Killed = reason {
                         self.kill();
                     }
-                    self.happened.push_back(Happened::StopAll(reason));
+                    self.happened.push_back(SupervisorEvent::StopAll(reason));
                 }
                 Some(Event::Signal(Signal::Exit(Exit { pid, reason, .. }))) => {
-                    self.happened.push_back(Happened::StopAll(ExitReason::linked(pid, reason)));
+                    self.happened.push_back(SupervisorEvent::StopAll(ExitReason::linked(pid, reason)));
                 }
                 Some(Event::Signal(_)) => {}
                 None => return Ok(()),

@@ -1,10 +1,10 @@
 //! One life of a child, as its end is told to its supervisor.
 
-use super::child_slot::Post;
+use super::child_slot::ChildSlot;
 use super::plan::Id;
 use crate::call::package::Package;
 use crate::exit::ExitReason;
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) const ENDED: u64 = u64::MAX;
 
 /// A child has ended.
-pub(super) struct Ended {
+pub(super) struct ChildEnded {
     pub(super) id: Id,
     pub(super) pid: Pid,
     pub(super) reason: ExitReason,
@@ -28,31 +28,31 @@ pub(super) struct Ended {
 
 /// The supervisor's process: where ends of children are told.
 #[derive(Clone, Copy)]
-pub(super) struct Ear {
+pub(super) struct ExitListener {
     pub(super) slot: &'static Slot,
     pub(super) generation: u64,
 }
 
-impl Ear {
-    fn tell(self, ended: Ended) {
+impl ExitListener {
+    fn tell(self, ended: ChildEnded) {
         let tag = ptr::without_provenance_mut(ENDED as usize);
         let payload = Some(Payload::new(ended));
-        self.slot.post_control(node_pool::empty(), Kind::Completed, self.generation, tag, payload);
+        self.slot.post_control(node_pool::empty(), NodeKind::Completed, self.generation, tag, payload);
     }
 }
 
 /// See the module.
-pub(super) struct Life {
+pub(super) struct ChildRun {
     id: Id,
-    post: Arc<Post>,
-    ear: Ear,
+    post: Arc<ChildSlot>,
+    ear: ExitListener,
     born: OnceLock<Pid>,
     /// Whether it turned out that the process is not the child.
     disowned: AtomicBool,
 }
 
-impl Life {
-    pub(super) fn new(id: Id, post: Arc<Post>, ear: Ear) -> Arc<Self> {
+impl ChildRun {
+    pub(super) fn new(id: Id, post: Arc<ChildSlot>, ear: ExitListener) -> Arc<Self> {
         Arc::new(Self { id, post, ear, born: OnceLock::new(), disowned: AtomicBool::new(false) })
     }
 
@@ -71,7 +71,7 @@ impl Life {
     }
 }
 
-impl Guardian for Life {
+impl Guardian for ChildRun {
     fn born(&self, pid: Pid) {
         let _first = self.born.set(pid);
     }
@@ -93,20 +93,20 @@ impl Guardian for Life {
     }
 
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
-        self.ear.tell(Ended { id: self.id, pid, reason: reason.clone(), handling });
+        self.ear.tell(ChildEnded { id: self.id, pid, reason: reason.clone(), handling });
     }
 }
 
 /// The same for a child that was spawned without the door: nothing of its mailbox is inherited, and its host's shutdown does
 /// not wait for its supervisor to stop it.
-pub(super) struct Watched {
+pub(super) struct UnguardedChild {
     pub(super) id: Id,
     pub(super) pid: Pid,
-    pub(super) ear: Ear,
+    pub(super) ear: ExitListener,
 }
 
-impl EndWaiter for Watched {
+impl EndWaiter for UnguardedChild {
     fn ended(&self, reason: &ExitReason, _result: Option<Payload>) {
-        self.ear.tell(Ended { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
+        self.ear.tell(ChildEnded { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
     }
 }

@@ -7,62 +7,62 @@
 //! supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a handle of the
 //! tree: it has no names then, and is in no group.
 
-use super::child_slot::{Estate, Post};
+use super::child_slot::{ChildSlot, Subtree};
 use super::errors::ChildError;
 use super::plan::Strategy;
 use super::status::ChildState;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::routing::alias::{self, Pointer};
+use crate::routing::alias::{self, Alias};
 use crate::sync::{Mutex, lock};
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// See the module.
-pub(crate) struct Roll(Mutex<Names>);
+pub(crate) struct ChildRegistry(Mutex<Children>);
 
-struct Names {
+struct Children {
     strategy: Strategy,
     /// The process; `None` before the first.
     supervisor: Option<Pid>,
     /// Why that has ended, if it has.
     end: Option<ExitReason>,
-    entries: HashMap<Arc<str>, Entry>,
+    entries: HashMap<Arc<str>, ChildEntry>,
     next: u64,
 }
 
-struct Entry {
+struct ChildEntry {
     /// Where it is among the others.
     place: u64,
-    post: Arc<Post>,
-    pointer: Pointer,
+    post: Arc<ChildSlot>,
+    pointer: Alias,
 }
 
-impl Roll {
+impl ChildRegistry {
     pub(crate) fn new(strategy: Strategy) -> Arc<Self> {
         let (entries, next) = (HashMap::new(), 0);
-        Arc::new(Self(Mutex::new(Names { strategy, supervisor: None, end: None, entries, next })))
+        Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
     /// A supervisor begins, or its successor does, with these children. Gives their posts: those of children of the same name
     /// and nature are kept, others are let go.
-    pub(crate) fn begin(&self, strategy: Strategy, posts: Vec<Arc<Post>>) -> Vec<Arc<Post>> {
+    pub(crate) fn begin(&self, strategy: Strategy, posts: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut names = lock(&self.0);
         let mut before = std::mem::take(&mut names.entries);
         (names.strategy, names.end, names.next) = (strategy, None, 0);
         let mut begun = Vec::new();
         for post in posts {
-            let alike = |entry: &Entry| {
-                let type_id = |post: &Post| post.kind.map(|kind| kind.type_id);
+            let alike = |entry: &ChildEntry| {
+                let type_id = |post: &ChildSlot| post.kind.map(|kind| kind.type_id);
                 type_id(&entry.post) == type_id(&post) && entry.post.keeps == post.keeps
             };
             let (post, pointer) = match before.remove(&post.name).filter(alike) {
-                Some(Entry { post, pointer, .. }) => {
+                Some(ChildEntry { post, pointer, .. }) => {
                     post.redefine(post.kind);
                     (post, pointer)
                 }
-                None => (post.clone(), Pointer::new(post)),
+                None => (post.clone(), Alias::new(post)),
             };
             names.add(post.clone(), pointer);
             begun.push(post);
@@ -78,19 +78,19 @@ impl Roll {
     }
 
     /// Adds a child. Gives the PID that points on to it; the post is refused if there is one of that name.
-    pub(crate) fn add(&self, post: Arc<Post>) -> Option<Pid> {
+    pub(crate) fn add(&self, post: Arc<ChildSlot>) -> Option<Pid> {
         let mut names = lock(&self.0);
         if names.entries.contains_key(&post.name) {
             return None;
         }
-        let pointer = Pointer::new(post.clone());
+        let pointer = Alias::new(post.clone());
         let pid = pointer.pid();
         names.add(post, pointer);
         Some(pid)
     }
 
     /// The child is known no more.
-    pub(crate) fn remove(&self, post: &Arc<Post>) {
+    pub(crate) fn remove(&self, post: &Arc<ChildSlot>) {
         let mut names = lock(&self.0);
         let known = names.entries.get(&post.name).is_some_and(|entry| Arc::ptr_eq(&entry.post, post));
         let entry = if known { names.entries.remove(&post.name) } else { None };
@@ -101,7 +101,7 @@ impl Roll {
     }
 
     /// The post of a child, and the PID that points on to it.
-    pub(crate) fn find(&self, name: &str) -> Result<(Arc<Post>, Pid), ChildError> {
+    pub(crate) fn find(&self, name: &str) -> Result<(Arc<ChildSlot>, Pid), ChildError> {
         let names = lock(&self.0);
         match names.entries.get(name) {
             Some(entry) => Ok((entry.post.clone(), entry.pointer.pid())),
@@ -120,13 +120,13 @@ impl Roll {
     }
 
     /// That of a child that is a supervisor.
-    pub(crate) fn of(post: &Post) -> Option<Arc<Self>> {
+    pub(crate) fn of(post: &ChildSlot) -> Option<Arc<Self>> {
         let estate = lock(&post.estate).clone()?;
         estate.into_any().downcast().ok()
     }
 
     /// The posts, in their order, with the PIDs that point on to them.
-    pub(super) fn posts(&self) -> Vec<(Arc<Post>, Pid)> {
+    pub(super) fn posts(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
         let names = lock(&self.0);
         let mut entries: Vec<_> = names.entries.values().collect();
         entries.sort_by_key(|entry| entry.place);
@@ -146,7 +146,7 @@ impl Roll {
     }
 }
 
-impl Estate for Roll {
+impl Subtree for ChildRegistry {
     fn shut(&self, reason: &ExitReason) {
         lock(&self.0).end.get_or_insert_with(|| reason.clone());
         for (post, _) in self.posts() {
@@ -166,29 +166,29 @@ impl Estate for Roll {
     }
 }
 
-impl Entry {
+impl ChildEntry {
     fn retire(&self, reason: &ExitReason) {
         retire(&self.post, self.pointer.pid(), reason);
     }
 }
 
 /// Nobody can start the child again. Who watches its groups hears why it ended last, or `reason` if it never ran.
-fn retire(post: &Post, pid: Pid, reason: &ExitReason) {
+fn retire(post: &ChildSlot, pid: Pid, reason: &ExitReason) {
     let last = lock(&post.status).last.as_ref().map(|last| last.reason.clone());
     alias::retire(pid, last.as_ref().unwrap_or(reason));
     post.retire(reason);
 }
 
-impl Names {
-    fn add(&mut self, post: Arc<Post>, pointer: Pointer) {
+impl Children {
+    fn add(&mut self, post: Arc<ChildSlot>, pointer: Alias) {
         let place = self.next;
         self.next += 1;
-        self.entries.insert(post.name.clone(), Entry { place, post, pointer });
+        self.entries.insert(post.name.clone(), ChildEntry { place, post, pointer });
     }
 }
 
 /// Lets children go that are known no more. Not under the lock: what waited for them is shown to a user's hook.
-fn drop_entries(entries: impl Iterator<Item = Entry>, reason: &ExitReason) {
+fn drop_entries(entries: impl Iterator<Item = ChildEntry>, reason: &ExitReason) {
     for entry in entries {
         entry.post.shut(reason);
         entry.retire(reason);

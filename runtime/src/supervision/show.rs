@@ -1,11 +1,11 @@
 //! What is told of a tree: a snapshot of its children, and the text that it prints as.
 
-use super::child_slot::Post;
+use super::child_slot::ChildSlot;
 use super::errors::count_restarts;
-use super::registry::Roll;
-use super::status::{ChildState, LastEnd, Status};
+use super::registry::ChildRegistry;
+use super::status::{ChildState, ChildStatus, LastEnd};
 use crate::pid::Pid;
-use crate::routing::alias::Behind;
+use crate::routing::alias::AliasTarget;
 use crate::sync::lock;
 use std::fmt;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub struct ChildInfo {
 }
 
 impl ChildInfo {
-    pub(super) fn of(post: &Post, address: Pid) -> Self {
-        let Status { state, restarts, last, process } = lock(&post.status).clone();
-        let roll = Roll::of(post);
+    pub(super) fn of(post: &ChildSlot, address: Pid) -> Self {
+        let ChildStatus { state, restarts, last, process } = lock(&post.status).clone();
+        let roll = ChildRegistry::of(post);
         let supervisor = roll.as_ref().map(|roll| roll.strategy().name());
         let children = roll.map_or_else(Vec::new, |roll| children(&roll));
         let pid = post.life();
@@ -49,7 +49,7 @@ impl ChildInfo {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         let kind = self.supervisor.or(self.process).unwrap_or("?");
-        write!(f, "\n{:depth$}{}: {kind}", "", Line(&self.name), depth = 2 * depth)?;
+        write!(f, "\n{:depth$}{}: {kind}", "", ShortText(&self.name), depth = 2 * depth)?;
         if let Some(pid) = self.pid {
             write!(f, " {pid}")?;
         }
@@ -58,7 +58,7 @@ impl ChildInfo {
             write!(f, ", {}", count_restarts(self.restarts))?;
         }
         if let Some(last) = &self.last {
-            write!(f, ", last: {}", Line(&last.to_string()))?;
+            write!(f, ", last: {}", ShortText(&last.to_string()))?;
         }
         self.children.iter().try_for_each(|child| child.write(f, depth + 1))
     }
@@ -71,9 +71,9 @@ pub(super) fn short(name: &'static str) -> &'static str {
 }
 
 /// A text of others, on one line and not too long.
-struct Line<'a>(&'a str);
+struct ShortText<'a>(&'a str);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for ShortText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 240;
         let mut letters = self.0.chars();
@@ -85,16 +85,16 @@ impl fmt::Display for Line<'_> {
 }
 
 /// What is told of the children, in their order.
-pub(super) fn children(roll: &Roll) -> Vec<ChildInfo> {
+pub(super) fn children(roll: &ChildRegistry) -> Vec<ChildInfo> {
     let posts = roll.posts();
     posts.into_iter().map(|(post, address)| ChildInfo::of(&post, address)).collect()
 }
 
 /// Writes the tree.
-pub(super) fn write(roll: &Roll, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(roll: &ChildRegistry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(roll.strategy().name())?;
     match roll.supervisor() {
-        (_, Some(reason)) => write!(f, " ended: {}", Line(&reason.to_string()))?,
+        (_, Some(reason)) => write!(f, " ended: {}", ShortText(&reason.to_string()))?,
         (Some(pid), None) => write!(f, " {pid} running")?,
         (None, None) => f.write_str(" waiting")?,
     }

@@ -1,7 +1,7 @@
 //! How a child is given the address of another child of its supervisor.
 
 use super::errors::ChildError;
-use super::registry::Roll;
+use super::registry::ChildRegistry;
 use super::tree::address_of;
 use crate::actor::handle::address::Address;
 use crate::actor::send::addressed::Addressed;
@@ -67,8 +67,8 @@ impl ChildSpawn {
         Ok(self.registry_of_siblings(name)?.find(name)?.1)
     }
 
-    fn registry_of_siblings(&self, name: &str) -> Result<Arc<Roll>, ChildError> {
-        let siblings = self.siblings().and_then(|siblings| siblings.downcast::<Roll>().ok());
+    fn registry_of_siblings(&self, name: &str) -> Result<Arc<ChildRegistry>, ChildError> {
+        let siblings = self.siblings().and_then(|siblings| siblings.downcast::<ChildRegistry>().ok());
         siblings.ok_or_else(|| ChildError::Alone { name: name.chars().take(80).collect() })
     }
 }

@@ -68,7 +68,7 @@ impl fmt::Display for LastEnd {
 
 /// What is kept of a child to be told: its supervisor writes it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Status {
+pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
     pub(super) last: Option<LastEnd>,

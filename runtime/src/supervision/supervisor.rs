@@ -1,14 +1,14 @@
 //! How a supervisor is built and spawned.
 
 use super::child::{Child, Spec};
-use super::child_slot::{Estate, Post};
-use super::driver::Driver;
+use super::child_slot::{ChildSlot, Subtree};
+use super::driver::SupervisorProcess;
 use super::errors::SupervisorError;
 use super::place::SpawnPlace;
 use super::plan::backoff::Backoff;
 use super::plan::intensity::{self, Intensity};
-use super::plan::{Plan, Strategy};
-use super::registry::Roll;
+use super::plan::{Strategy, SupervisorPlan};
+use super::registry::ChildRegistry;
 use super::tree::Tree;
 use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::api::child_spawn::{ChildSpawn, Spawned};
@@ -154,12 +154,14 @@ impl Supervisor {
         self.check()?;
         let Self { strategy, most, within, backoff, name, children } = self;
         let (host, guardian, estate) = place.door().into_parts();
-        let roll = estate.and_then(|estate| estate.downcast::<Roll>().ok()).unwrap_or_else(|| Roll::new(strategy));
-        let plan = Plan::new(strategy, Intensity::new(most, within), backoff);
+        let roll = estate
+            .and_then(|estate| estate.downcast::<ChildRegistry>().ok())
+            .unwrap_or_else(|| ChildRegistry::new(strategy));
+        let plan = SupervisorPlan::new(strategy, Intensity::new(most, within), backoff);
         let posts = children.iter().map(|spec| spec.post(host.scheduler())).collect();
         let posts = roll.begin(strategy, posts);
         let children = posts.into_iter().zip(children).collect();
-        let driver = Driver::new(roll.clone(), plan, host, children, guardian.is_some());
+        let driver = SupervisorProcess::new(roll.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
         let process = SpawnProcess::new(host.scheduler(), at, driver).guarded(guardian).told_to_stop();
         // What is asked of it is never refused; who asks may be no process, which cannot be held.
@@ -201,10 +203,10 @@ impl Supervisor {
 
 impl Spec {
     /// A post for the child.
-    pub(super) fn post(&self, host: &'static crate::engine::host::Host) -> Arc<Post> {
-        let estate = self.is_tree.then(|| Roll::new(Strategy::OneForOne) as Arc<dyn Estate>);
-        let post = Arc::new(Post::new(self.name.clone(), self.kind, self.keeps, host, estate));
-        let backlog: Weak<Post> = Arc::downgrade(&post);
+    pub(super) fn post(&self, host: &'static crate::engine::host::Scheduler) -> Arc<ChildSlot> {
+        let estate = self.is_tree.then(|| ChildRegistry::new(Strategy::OneForOne) as Arc<dyn Subtree>);
+        let post = Arc::new(ChildSlot::new(self.name.clone(), self.kind, self.keeps, host, estate));
+        let backlog: Weak<ChildSlot> = Arc::downgrade(&post);
         host.backlogs.add(backlog);
         post
     }

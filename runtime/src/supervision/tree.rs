@@ -1,10 +1,10 @@
 //! The handle of a tree.
 
 use super::child::{Child, Spec};
-use super::driver::{Add, Redefine, Wish};
+use super::driver::{Add, ChildRequest, Redefine};
 use super::errors::ChildError;
 use super::plan::Strategy;
-use super::registry::Roll;
+use super::registry::ChildRegistry;
 use super::show::{self, ChildInfo, short};
 use crate::actor::definition::actor::Actor;
 use crate::actor::handle::address::Address;
@@ -53,14 +53,14 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Tree {
     pid: Pid,
-    roll: Arc<Roll>,
+    roll: Arc<ChildRegistry>,
 }
 
 /// The address of the child of that name, if it is a `P`.
-pub(super) fn address_of<P: Addressed + ?Sized>(roll: &Roll, name: &str) -> Result<Address<P>, ChildError> {
+pub(super) fn address_of<P: Addressed + ?Sized>(roll: &ChildRegistry, name: &str) -> Result<Address<P>, ChildError> {
     let (post, pid) = roll.find(name)?;
     let (name, expected) = (post.short_name(), P::LABEL);
-    if let Some(roll) = Roll::of(&post) {
+    if let Some(roll) = ChildRegistry::of(&post) {
         let found = format!("{} supervisor", roll.strategy().name());
         return Err(ChildError::Type { name, expected, found });
     }
@@ -78,7 +78,7 @@ pub(super) fn address_of<P: Addressed + ?Sized>(roll: &Roll, name: &str) -> Resu
 }
 
 impl Tree {
-    pub(super) fn new(pid: Pid, roll: Arc<Roll>) -> Self {
+    pub(super) fn new(pid: Pid, roll: Arc<ChildRegistry>) -> Self {
         Self { pid, roll }
     }
 
@@ -113,7 +113,7 @@ impl Tree {
     /// If there is no such child, or if it is no supervisor.
     pub fn tree(&self, name: &str) -> Result<Self, ChildError> {
         let (post, pid) = self.roll.find(name)?;
-        match Roll::of(&post) {
+        match ChildRegistry::of(&post) {
             Some(roll) => Ok(Self { pid, roll }),
             None => {
                 let kind = post.next_kind().or_else(|| alias::kind(pid));
@@ -167,7 +167,7 @@ impl Tree {
     /// If there is no such child, or if the supervisor has ended.
     pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
         let (post, _) = self.roll.find(name)?;
-        self.ask(Wish::Stop(post))
+        self.ask(ChildRequest::Stop(post))
     }
 
     /// Stops a child and starts it anew, or starts one that is down, without a delay. It counts as no failure, and concerns no
@@ -177,7 +177,7 @@ impl Tree {
     /// As [`Tree::stop_child`].
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         let (post, _) = self.roll.find(name)?;
-        self.ask(Wish::Restart(post))
+        self.ask(ChildRequest::Restart(post))
     }
 
     /// Changes how a child is started from its next start on. What it is now goes on, and the address, the name, the restart
@@ -225,7 +225,7 @@ impl Tree {
     {
         let (post, _) = self.roll.find(name)?;
         let Spec { start, kind, is_tree, .. } = Child::new(name, start).spec;
-        match Roll::of(&post) {
+        match ChildRegistry::of(&post) {
             Some(roll) if !is_tree => {
                 let (expected, found) = (type_name::<S::Process>(), format!("{} supervisor", roll.strategy().name()));
                 Err(ChildError::Type { name: post.short_name(), expected: short(expected), found })

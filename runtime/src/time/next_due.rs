@@ -1,8 +1,8 @@
 //! When the first timer of a host is due: one word over those of several wheels.
 //!
 //! Each wheel tells when there is something to do in it, no later than its first timer is due, and so does the whole. The word of
-//! a wheel is written under its lock. That of the whole is lowered by whoever sets a timer ([`Next::lower`]), and raised by
-//! whoever has found nothing due ([`Next::raise`]):
+//! a wheel is written under its lock. That of the whole is lowered by whoever sets a timer ([`NextDue::lower`]), and raised by
+//! whoever has found nothing due ([`NextDue::raise`]):
 //!
 //! * S1 whoever sets a timer lowers the wheel's; S2 then, if that is earlier, the whole's.
 //! * R1 whoever raises the whole's reads it; R2 reads all wheels'; R3 exchanges what it read at R1 for the least of them;
@@ -16,9 +16,9 @@ use crate::env::clock::{Moment, SharedMoment};
 use crate::sync::fence_for_models;
 
 /// When there is something to do: no later than the first timer is due, and [`Moment::NEVER`] if there is none.
-pub(crate) struct Next(SharedMoment);
+pub(crate) struct NextDue(SharedMoment);
 
-impl Next {
+impl NextDue {
     /// Of wheels with nothing in them.
     pub(crate) fn new() -> Self {
         Self(SharedMoment::new(Moment::NEVER))

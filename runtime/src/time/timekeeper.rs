@@ -2,7 +2,7 @@
 //!
 //! One thread for the program, started when there is something to wait for and ended when there is nothing left.
 
-use super::timers::{Action, Due, Timers};
+use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
 use crate::util::panics::{Site, contain};
@@ -25,7 +25,7 @@ pub(crate) fn timekeeper() -> &'static Timekeeper {
 
 impl TimeKeeper for Timekeeper {
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
-        let (key, _first) = self.timers.set(None, due, Action::Run(action))?;
+        let (key, _first) = self.timers.set(None, due, TimerAction::Run(action))?;
         let mut running = lock(&self.running);
         if !*running {
             *running = spawn_thread("postroom-time".to_string(), || self.run()).is_ok();

@@ -4,7 +4,7 @@
 //! meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
 //! workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
 //!
-//! Each wheel tells when there is something to do in it, and [`Next`] when there is in any.
+//! Each wheel tells when there is something to do in it, and [`NextDue`] when there is in any.
 //!
 //! # Order
 //!
@@ -21,10 +21,10 @@
 //! somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two workers
 //! that waited for each other spent a third of their time being put to sleep and woken.)
 
-use super::next_due::Next;
-use super::wheel::{Key, Wheel};
+use super::next_due::NextDue;
+use super::wheel::{Wheel, WheelKey};
 use crate::env::clock::{Moment, SharedMoment, TimerKey};
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::slots::Slot;
@@ -51,7 +51,7 @@ const SLACK: u64 = 1 << 20;
 /// What a look for timers that are due has found.
 pub(crate) enum Due {
     /// The first of them, taken out.
-    Fire(Action),
+    Fire(TimerAction),
     /// There may be some: a bounded part of the way to them has been done.
     Sought,
     /// There may be some, where somebody else is.
@@ -61,16 +61,16 @@ pub(crate) enum Due {
 }
 
 /// What happens when a timer is due.
-pub(crate) enum Action {
+pub(crate) enum TimerAction {
     /// The yield `tag` of the process of that generation is answered.
     Complete { slot: &'static Slot, generation: u64, tag: u64 },
     /// Anything else.
     Run(Box<dyn FnOnce() + Send>),
 }
 
-const _: () = assert!(size_of::<Action>() == 24);
+const _: () = assert!(size_of::<TimerAction>() == 24);
 
-impl Action {
+impl TimerAction {
     /// Does it.
     pub(crate) fn perform(self) {
         match self {
@@ -83,26 +83,26 @@ impl Action {
 /// Answers a timer's yield.
 pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
     let word = ptr::without_provenance_mut(tag as usize);
-    slot.post_control(node_pool::empty(), Kind::Completed, generation, word, Some(Payload::new(())));
+    slot.post_control(node_pool::empty(), NodeKind::Completed, generation, word, Some(Payload::new(())));
 }
 
 /// The timers of a host.
 pub(crate) struct Timers {
-    wheels: Box<[CachePadded<Shared>]>,
-    next: Next,
+    wheels: Box<[CachePadded<SharedWheel>]>,
+    next: NextDue,
 }
 
-struct Shared {
-    wheel: Mutex<Wheel<Action>>,
+struct SharedWheel {
+    wheel: Mutex<Wheel<TimerAction>>,
     next: SharedMoment,
 }
 
 impl Timers {
     /// Timers for that many threads that set some, besides others.
     pub(crate) fn new(threads: usize) -> Self {
-        let wheel = || Shared { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
+        let wheel = || SharedWheel { wheel: Mutex::new(Wheel::new()), next: SharedMoment::new(Moment::NEVER) };
         let wheels = (0..=threads).take(WHEELS).map(|_| CachePadded::new(wheel())).collect();
-        Self { wheels, next: Next::new() }
+        Self { wheels, next: NextDue::new() }
     }
 
     /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
@@ -113,11 +113,11 @@ impl Timers {
 
     /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due before
     /// all others, so that somebody must be told. `None` if there are too many.
-    pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: Action) -> Option<(TimerKey, bool)> {
+    pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(worker);
         let shared = &self.wheels[number];
         let mut wheel = lock(&shared.wheel);
-        let Key { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
+        let WheelKey { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
         let first = self.next.lower(&shared.next, due);
         drop(wheel);
         Some((TimerKey { place: number << u32::BITS | index as usize, serial }, first))
@@ -143,9 +143,9 @@ impl Timers {
         self.find(key).is_some_and(|(shared, key)| lock(&shared.wheel).contains(key))
     }
 
-    fn find(&self, key: TimerKey) -> Option<(&Shared, Key)> {
+    fn find(&self, key: TimerKey) -> Option<(&SharedWheel, WheelKey)> {
         let shared = self.wheels.get(key.place >> u32::BITS)?;
-        Some((shared, Key { index: key.place as u32, serial: key.serial }))
+        Some((shared, WheelKey { index: key.place as u32, serial: key.serial }))
     }
 
     /// Takes out the first that is due at `now`. Does a bounded piece of work.
@@ -177,7 +177,7 @@ impl Timers {
     }
 
     /// Takes out the first of a wheel, if it is due at `until`.
-    fn take(&self, shared: &Shared, wheel: &mut Wheel<Action>, now: Moment, until: Moment) -> Due {
+    fn take(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
         let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
         shared.next.store(Moment::of_nanoseconds(wheel.next()));
         action.map_or(Due::Sought, Due::Fire)
@@ -244,7 +244,7 @@ mod tests {
             let fired = fired.clone();
             let due = start.after(Duration::from_micros(microseconds));
             timers
-                .set(worker, due, Action::Run(Box::new(move || lock(&fired).push(microseconds))))
+                .set(worker, due, TimerAction::Run(Box::new(move || lock(&fired).push(microseconds))))
                 .expect("there is room")
         };
         let (_, first) = set(Some(0), 30_000);
@@ -285,7 +285,7 @@ mod tests {
         let fired = Arc::new(Mutex::new(Vec::new()));
         let set = |worker: usize, microseconds: u64| {
             let fired = fired.clone();
-            let action = Action::Run(Box::new(move || lock(&fired).push(microseconds)));
+            let action = TimerAction::Run(Box::new(move || lock(&fired).push(microseconds)));
             timers.set(Some(worker), start.after(Duration::from_micros(microseconds)), action).expect("there is room");
         };
         for microseconds in [0, 100, 4_000, 4_100] {
@@ -326,7 +326,7 @@ mod tests {
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let fired = fired.clone();
-                        let action = Action::Run(Box::new(move || {
+                        let action = TimerAction::Run(Box::new(move || {
                             fired.fetch_add(1, Ordering::Relaxed);
                         }));
                         let due = Moment::now().after(Duration::from_nanos(number % 50 * 1_000));

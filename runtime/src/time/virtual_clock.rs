@@ -9,11 +9,11 @@
 //! # All at rest
 //!
 //! Runtimes of one clock may send to each other, so it is not enough that each has been at rest at some time. Each gives a
-//! number that changes whenever one of its threads gets up ([`Driven::at_rest`]). Two looks at all of them that give the
+//! number that changes whenever one of its threads gets up ([`ClockUser::at_rest`]). Two looks at all of them that give the
 //! same numbers prove a moment, between the two, at which no thread of any was up; and what the threads had pushed before
 //! they lay down is in queues that the second look finds.
 
-use crate::env::clock::{Moment, SharedMoment, Told, instant_now, is_told, while_going_by};
+use crate::env::clock::{ClockOverride, Moment, SharedMoment, instant_now, is_told, while_going_by};
 use crate::sync::{Mutex, MutexGuard, lock};
 use std::fmt;
 use std::ptr;
@@ -64,7 +64,7 @@ pub enum ClockError {
 }
 
 /// What goes by a manual clock.
-pub(crate) trait Driven: Sync {
+pub(crate) trait ClockUser: Sync {
     /// Whether nothing of it runs or can run, as far as one look shows: the number of times that its threads had got up.
     /// Two looks with the same number show that it was at rest between them.
     fn at_rest(&self) -> Option<u64>;
@@ -84,7 +84,7 @@ struct Manual {
     now: SharedMoment,
     /// Held by whoever moves the time, or lets those who go by it come to rest.
     turn: Mutex<()>,
-    driven: Mutex<Vec<&'static dyn Driven>>,
+    driven: Mutex<Vec<&'static dyn ClockUser>>,
 }
 
 /// The clock that a runtime goes by: the system's, or one that a test moves by hand. A handle, cheap to clone.
@@ -153,7 +153,7 @@ impl Clock {
     }
 
     /// The time that it tells, if it is not the system's.
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> ClockOverride {
         self.0.map(|manual| &manual.now)
     }
 
@@ -205,14 +205,14 @@ impl Clock {
     }
 
     /// From here on `driven` goes by this clock.
-    pub(crate) fn drive(&self, driven: &'static dyn Driven) {
+    pub(crate) fn drive(&self, driven: &'static dyn ClockUser) {
         if let Some(manual) = self.0 {
             lock(&manual.driven).push(driven);
         }
     }
 
     /// It does not any more.
-    pub(crate) fn let_go(&self, driven: &'static dyn Driven) {
+    pub(crate) fn let_go(&self, driven: &'static dyn ClockUser) {
         if let Some(manual) = self.0 {
             lock(&manual.driven).retain(|other| !ptr::addr_eq(ptr::from_ref(*other), ptr::from_ref(driven)));
         }
@@ -227,7 +227,7 @@ impl Manual {
     }
 
     /// Those that go by it now: one that is shut down meanwhile has nothing left to do.
-    fn driven(&self) -> Vec<&'static dyn Driven> {
+    fn driven(&self) -> Vec<&'static dyn ClockUser> {
         lock(&self.driven).clone()
     }
 

@@ -45,13 +45,13 @@ const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
 /// Where an entry is: in the slot of that number, or in one of the places below.
-type Place = u16;
+type EntryPlace = u16;
 /// Among those that are in order.
-const NEAR: Place = Place::MAX;
+const NEAR: EntryPlace = EntryPlace::MAX;
 /// Due never.
-const ASIDE: Place = Place::MAX - 1;
+const ASIDE: EntryPlace = EntryPlace::MAX - 1;
 /// On the list of free entries.
-const FREE: Place = Place::MAX - 2;
+const FREE: EntryPlace = EntryPlace::MAX - 2;
 const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 
 /// How many cancelled entries may be among those in order before these are cleared of them, if they are half of them.
@@ -66,14 +66,14 @@ const PORTION: usize = if cfg!(test) { 8 } else { 40 };
 /// takes milliseconds if a million timers have fired.
 const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
 
-struct Entry<T> {
+struct WheelEntry<T> {
     due: u64,
     /// Given out once: names the entry, and orders those that are due at once.
     serial: u64,
     /// Its neighbours in the list of its slot; of a free one, `next` is the next free one.
     next: u32,
     previous: u32,
-    place: Place,
+    place: EntryPlace,
     value: Option<T>,
 }
 
@@ -123,14 +123,14 @@ impl Eq for Run {}
 
 /// Names an entry. Never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct WheelKey {
     pub(crate) index: u32,
     pub(crate) serial: u64,
 }
 
 /// See the module.
 pub(crate) struct Wheel<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<WheelEntry<T>>,
     free: u32,
     len: usize,
     serial: u64,
@@ -182,10 +182,10 @@ impl<T> Wheel<T> {
     }
 
     /// Adds an entry. Gives it back if there are 2^32 of them.
-    pub(crate) fn insert(&mut self, due: u64, value: T) -> Result<Key, T> {
+    pub(crate) fn insert(&mut self, due: u64, value: T) -> Result<WheelKey, T> {
         self.serial += 1;
         let serial = self.serial;
-        let entry = Entry { due, serial, next: NONE, previous: NONE, place: ASIDE, value: Some(value) };
+        let entry = WheelEntry { due, serial, next: NONE, previous: NONE, place: ASIDE, value: Some(value) };
         let index = self.free;
         let index = match self.entries.get_mut(index as usize) {
             Some(place) => {
@@ -203,18 +203,18 @@ impl<T> Wheel<T> {
         };
         self.len += 1;
         self.put(index);
-        Ok(Key { index, serial })
+        Ok(WheelKey { index, serial })
     }
 
     /// Takes an entry out, if it is still there.
-    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+    pub(crate) fn cancel(&mut self, key: WheelKey) -> Option<T> {
         self.find(key)?;
         self.take_off(key.index);
         self.remove(key.index)
     }
 
     /// Makes an entry due at another time, if it is still there.
-    pub(crate) fn reset(&mut self, key: Key, due: u64) -> bool {
+    pub(crate) fn reset(&mut self, key: WheelKey, due: u64) -> bool {
         if self.find(key).is_none() {
             return false;
         }
@@ -225,7 +225,7 @@ impl<T> Wheel<T> {
     }
 
     /// Whether the entry is still there.
-    pub(crate) fn contains(&self, key: Key) -> bool {
+    pub(crate) fn contains(&self, key: WheelKey) -> bool {
         self.find(key).is_some()
     }
 
@@ -311,7 +311,7 @@ impl<T> Wheel<T> {
         old.entries.into_iter().filter_map(|entry| entry.value).collect()
     }
 
-    fn find(&self, key: Key) -> Option<&Entry<T>> {
+    fn find(&self, key: WheelKey) -> Option<&WheelEntry<T>> {
         self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial && entry.place != FREE)
     }
 
@@ -338,7 +338,7 @@ impl<T> Wheel<T> {
         let level = (tick ^ self.present).ilog2() / DIGIT;
         let slot = (tick >> (DIGIT * level)) as usize & (SLOTS - 1);
         let slots = &mut self.levels[level as usize];
-        entry.place = (level as usize * SLOTS + slot) as Place;
+        entry.place = (level as usize * SLOTS + slot) as EntryPlace;
         entry.previous = NONE;
         entry.next = std::mem::replace(&mut slots.first[slot], index);
         slots.occupied |= 1 << slot;
@@ -350,7 +350,7 @@ impl<T> Wheel<T> {
 
     /// Takes an entry out of its place: it is nowhere then.
     fn take_off(&mut self, index: u32) {
-        let Entry { next, previous, place, .. } = self.entries[index as usize];
+        let WheelEntry { next, previous, place, .. } = self.entries[index as usize];
         self.entries[index as usize].place = ASIDE;
         match place {
             NEAR => self.leave_stale(),
@@ -502,7 +502,7 @@ mod tests {
             let mut random = Random::new(seed, 0);
             let (mut wheel, mut model) = (Wheel::new(), Model::default());
             let mut now = 1 + delay(&mut random, 50);
-            let mut keys: Vec<(Key, u64)> = Vec::new();
+            let mut keys: Vec<(WheelKey, u64)> = Vec::new();
             let bits = [18, 24, 34, 50][seed as usize % 4];
             for name in 0..4_000_u64 {
                 match random.below(10) {

@@ -2,9 +2,11 @@
 //!
 //! * [`log`]: the macros for `tracing` events under the target `postroom`;
 //! * [`panics`]: guards around users' code, and what a caught panic said;
+//! * [`defer`]: a guard that runs a closure when it is dropped;
 //! * [`oneshot`]: a channel for one value, between threads and tasks;
 //! * [`thread_bound`]: a value that only the thread that made it may use.
 
+pub(crate) mod defer;
 pub(crate) mod log;
 pub(crate) mod oneshot;
 pub(crate) mod panics;

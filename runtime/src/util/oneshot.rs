@@ -3,6 +3,7 @@
 use super::panics::{Site, contain};
 use crate::env::clock::instant_now;
 use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, ThreadHandle, current_thread, lock, park, unpark};
+use crate::util::defer::defer;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -10,9 +11,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// See the module.
-pub(crate) struct Oneshot<T>(Mutex<State<T>>);
+pub(crate) struct Oneshot<T>(Mutex<OneshotState<T>>);
 
-enum State<T> {
+enum OneshotState<T> {
     Empty(Option<Waker>),
     Full(T),
     /// Taken, or not wanted any more.
@@ -21,17 +22,17 @@ enum State<T> {
 
 impl<T> Oneshot<T> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State::Empty(None)))
+        Self(Mutex::new(OneshotState::Empty(None)))
     }
 
     /// Hands the value over. A second one is dropped. Gives whether it is the first, and somebody may want it.
     pub(crate) fn put(&self, value: T) -> bool {
         let mut state = lock(&self.0);
         let waker = match &mut *state {
-            State::Empty(waker) => waker.take(),
-            State::Full(_) | State::Over => return false,
+            OneshotState::Empty(waker) => waker.take(),
+            OneshotState::Full(_) | OneshotState::Over => return false,
         };
-        *state = State::Full(value);
+        *state = OneshotState::Full(value);
         drop(state);
         if let Some(waker) = waker {
             // A waker is its executor's code, and whoever hands the value over is no part of that.
@@ -42,27 +43,27 @@ impl<T> Oneshot<T> {
 
     /// Says that nobody wants the value any more. Gives whether it had come, and nobody had seen it.
     pub(crate) fn abandon(&self) -> bool {
-        let before = std::mem::replace(&mut *lock(&self.0), State::Over);
-        matches!(before, State::Full(_))
+        let before = std::mem::replace(&mut *lock(&self.0), OneshotState::Over);
+        matches!(before, OneshotState::Full(_))
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(*lock(&self.0), State::Over)
+        matches!(*lock(&self.0), OneshotState::Over)
     }
 
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
         // Cloned outside the lock: cloning and dropping a waker may run anything.
         let new = waker.clone();
         let mut state = lock(&self.0);
-        match std::mem::replace(&mut *state, State::Over) {
-            State::Full(value) => Poll::Ready(value),
-            State::Empty(old) => {
-                *state = State::Empty(Some(new));
+        match std::mem::replace(&mut *state, OneshotState::Over) {
+            OneshotState::Full(value) => Poll::Ready(value),
+            OneshotState::Empty(old) => {
+                *state = OneshotState::Empty(Some(new));
                 drop(state);
                 drop(old);
                 Poll::Pending
             }
-            State::Over => Poll::Pending,
+            OneshotState::Over => Poll::Pending,
         }
     }
 
@@ -98,7 +99,7 @@ impl Wake for Unpark {
 }
 
 /// Who wants to know when a thread rests.
-pub(crate) trait Watch: Sync {
+pub(crate) trait RestWatcher: Sync {
     /// A thread has come to rest.
     fn rests(&self);
 }
@@ -109,11 +110,11 @@ pub(crate) struct Waiter {
     innermost: Mutex<Option<Arc<Unpark>>>,
     /// How often it was about to rest.
     rests: AtomicU64,
-    watch: &'static dyn Watch,
+    watch: &'static dyn RestWatcher,
 }
 
 impl Waiter {
-    pub(crate) fn new(watch: &'static dyn Watch) -> Arc<Self> {
+    pub(crate) fn new(watch: &'static dyn RestWatcher) -> Arc<Self> {
         Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
     }
 
@@ -148,20 +149,16 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
 /// The same, until `deadline`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
-    /// Puts back the `block_on` that this one is inside of.
-    struct Seen(Option<Arc<Waiter>>, Option<Arc<Unpark>>);
-    impl Drop for Seen {
-        fn drop(&mut self) {
-            if let Some(waiter) = &self.0 {
-                *lock(&waiter.innermost) = self.1.take();
-            }
-        }
-    }
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
     // Not there any more in the destructors of a thread's own variables, when nobody sees it either.
     let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
-    let outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
-    let seen = Seen(waiter, outer);
+    let mut outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
+    // Puts back the `block_on` that this one is inside of.
+    let _inside = defer(|| {
+        if let Some(waiter) = &waiter {
+            *lock(&waiter.innermost) = outer.take();
+        }
+    });
     let waker = Waker::from(unpark.clone());
     let mut context = Context::from_waker(&waker);
     loop {
@@ -173,13 +170,13 @@ pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Optio
         if rest == Some(Duration::ZERO) {
             return None;
         }
-        if let Some(waiter) = &seen.0 {
+        if let Some(waiter) = &waiter {
             waiter.rests.fetch_add(1, Ordering::SeqCst);
         }
         // Fails if it has been woken during the poll, perhaps while the poll waited itself and used up that wake.
         let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if rests {
-            if let Some(waiter) = &seen.0 {
+            if let Some(waiter) = &waiter {
                 waiter.watch.rests();
             }
             park(rest);

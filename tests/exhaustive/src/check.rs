@@ -1,6 +1,6 @@
 //! What must hold, and the search through all that can happen.
 
-use crate::bonds::Bonds;
+use crate::bonds::Links;
 use crate::world::{Act, COUNT, Event, Watch, Who, Why, World, is_unlinking};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
@@ -150,7 +150,7 @@ impl Model for Scenario {
 }
 
 /// Each process that lives, with what it knows.
-fn living(world: &World) -> impl Iterator<Item = (Who, &Bonds<Who>)> {
+fn living(world: &World) -> impl Iterator<Item = (Who, &Links<Who>)> {
     (0..COUNT).filter_map(|who| Some((who, world.living(who)?)))
 }
 

@@ -4,7 +4,7 @@
 //! order. That is less than production promises, where a lane has one order for all senders. A notice is heard when nothing
 //! is left in the control lane of what its sender said; production waits until the lane is empty.
 
-use crate::bonds::{Bonds, Cause, Heard, Said};
+use crate::bonds::{Links, Cause, LinkEffect, LinkMessage};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many processes there are.
@@ -34,7 +34,7 @@ impl Cause for Why {
 /// What travels in the control lane.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Control {
-    Said(Said<Why>),
+    Said(LinkMessage<Why>),
     /// A kill, or the cancel of an owner that has ended.
     Die,
 }
@@ -70,9 +70,9 @@ pub(crate) enum Event {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Life {
-    Living(Bonds<Who>),
+    Living(Links<Who>),
     /// Its PID is unroutable, and it still hears.
-    Leaving(Bonds<Who>, Why),
+    Leaving(Links<Who>, Why),
     Dead,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct World {
     pub(crate) lives: [Life; COUNT],
     /// By sender, then receiver.
     pub(crate) control: [[VecDeque<Control>; COUNT]; COUNT],
-    pub(crate) notices: [[VecDeque<Said<Why>>; COUNT]; COUNT],
+    pub(crate) notices: [[VecDeque<LinkMessage<Why>>; COUNT]; COUNT],
     /// How much the processes may still do.
     pub(crate) acts: u8,
 
@@ -112,7 +112,7 @@ impl World {
     /// Three that know nothing of each other.
     pub(crate) fn new(acts: u8) -> Self {
         Self {
-            lives: std::array::from_fn(|_| Life::Living(Bonds::default())),
+            lives: std::array::from_fn(|_| Life::Living(Links::default())),
             control: Default::default(),
             notices: Default::default(),
             acts,
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    pub(crate) fn living(&self, who: Who) -> Option<&Bonds<Who>> {
+    pub(crate) fn living(&self, who: Who) -> Option<&Links<Who>> {
         match &self.lives[who] {
             Life::Living(bonds) => Some(bonds),
             _ => None,
@@ -171,8 +171,8 @@ impl World {
     }
 
     /// `engine/context/own.rs`: what is of no interest to the dead, and asks for no answer, is gone at once.
-    fn say(&mut self, from: Who, to: Who, said: Said<Why>) {
-        let is_notice = matches!(said, Said::Down(..) | Said::Exit(_));
+    fn say(&mut self, from: Who, to: Who, said: LinkMessage<Why>) {
+        let is_notice = matches!(said, LinkMessage::Down(..) | LinkMessage::Exit(_));
         match &self.lives[to] {
             Life::Dead if said.answer_for_the_dead().is_none() => {}
             // Never heard: `engine/lifecycle/exit.rs` drops what is in the data lane.
@@ -201,7 +201,7 @@ impl World {
     }
 
     /// What `who` knows of itself, if it lives.
-    fn bonds(&mut self, who: Who) -> Option<&mut Bonds<Who>> {
+    fn bonds(&mut self, who: Who) -> Option<&mut Links<Who>> {
         match &mut self.lives[who] {
             Life::Living(bonds) => Some(bonds),
             _ => None,
@@ -226,12 +226,12 @@ impl World {
             Act::Watch(other) => {
                 let number = bonds.watch(other);
                 self.watches[who].insert(number, (other, Watch::Waits));
-                self.say(who, other, Said::Watch(number));
+                self.say(who, other, LinkMessage::Watch(number));
             }
             Act::Unwatch(number) => {
                 let Some(other) = bonds.unwatch(number) else { return false };
                 self.watches[who].insert(number, (other, Watch::TakenBack));
-                self.say(who, other, Said::Unwatch(number));
+                self.say(who, other, LinkMessage::Unwatch(number));
             }
             Act::Trap => {
                 self.traps[who] = !self.traps[who];
@@ -259,16 +259,16 @@ impl World {
         };
         let lives = self.living(who).is_some();
         match heard {
-            Heard::Nothing => {}
-            Heard::Answer(answer) => self.say(who, from, answer),
-            Heard::End(why) if lives => {
+            LinkEffect::Nothing => {}
+            LinkEffect::Answer(answer) => self.say(who, from, answer),
+            LinkEffect::End(why) if lives => {
                 if self.traps[who] || why.is_quiet() {
                     self.blame("a failure ended a process that it should not");
                 }
                 self.leave(who, Why::Failed);
             }
-            Heard::End(_) => {}
-            Heard::Down(..) | Heard::Exit(_) => self.blame("a notice came ahead of messages"),
+            LinkEffect::End(_) => {}
+            LinkEffect::Down(..) | LinkEffect::Exit(_) => self.blame("a notice came ahead of messages"),
         }
     }
 
@@ -277,14 +277,14 @@ impl World {
         let Some(said) = self.notices[from][who].pop_front() else { return };
         let Some(bonds) = self.bonds(who) else { unreachable!("what is said to the leaving is dropped") };
         match bonds.hear(from, &said) {
-            Heard::Nothing => {}
-            Heard::Answer(_) => self.blame("a notice was answered"),
-            Heard::Down(number, _) => {
+            LinkEffect::Nothing => {}
+            LinkEffect::Answer(_) => self.blame("a notice was answered"),
+            LinkEffect::Down(number, _) => {
                 if self.watches[who].insert(number, (from, Watch::Told)) != Some((from, Watch::Waits)) {
                     self.blame("a Down that nobody waits for");
                 }
             }
-            Heard::Exit(why) => {
+            LinkEffect::Exit(why) => {
                 self.owed[who][from] = false;
                 if !self.traps[who] {
                     self.blame("an exit was given to a process that does not trap exits");
@@ -296,7 +296,7 @@ impl World {
                     self.blame("an exit was told twice");
                 }
             }
-            Heard::End(why) => {
+            LinkEffect::End(why) => {
                 if self.traps[who] || why.is_quiet() {
                     self.blame("an exit ended a process that it should not");
                 }
@@ -350,11 +350,11 @@ fn is_question(control: &Control) -> bool {
 
 /// Whether the process waits for the answer to an unlinking: it says nothing when it is asked to unlink, and has something to
 /// say when it is asked to link, as if it had never heard of the other; but it has.
-pub(crate) fn is_unlinking(bonds: &Bonds<Who>, other: Who) -> bool {
+pub(crate) fn is_unlinking(bonds: &Links<Who>, other: Who) -> bool {
     let mut linked = bonds.clone();
     let says = linked.link::<Why>(other).is_some();
     let mut fresh = bonds.clone();
     // Of two halves that are not linked, one that hears of a link is linked then, unless it waits for an answer.
-    let _nothing: Heard<Why> = fresh.hear(other, &Said::Link);
+    let _nothing: LinkEffect<Why> = fresh.hear(other, &LinkMessage::Link);
     says && !fresh.links().any(|linked| linked == other)
 }

@@ -1,7 +1,7 @@
 //! What the macro says of a struct: its names, its entries, its messages, and how each message is handled.
 
 use super::context::Context;
-use super::entry::{EntryInfo, Finished, Start};
+use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
 use super::named_message::ByName;
 use super::placement::{Anywhere, Kept, Movable};
@@ -68,11 +68,11 @@ pub trait Actor: Declared + Sized + 'static {
     /// Whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Hands a message to its method. For generated code.
-    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Delivery<'a>;
+    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
     /// Hands a signal to its method; one without a method comes back. For generated code.
-    fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Delivery<'a>, Signal>;
+    fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Dispatched<'a>, Signal>;
     /// The struct with its context inside the future of an async method. For generated code.
-    fn away(self, ctx: Context<Self>, errand: Errand) -> Kept<'static, Finished<Self>>;
+    fn away(self, ctx: Context<Self>, errand: Errand) -> Kept<'static, FutureOutput<Self>>;
 }
 
 /// A process that may go from thread to thread: one without `#[process(pinned)]`, whose state is `Send`. What
@@ -122,7 +122,7 @@ pub trait Handles<M>: Addressed {
 }
 
 /// What became of a message.
-pub enum Delivery<'a> {
+pub enum Dispatched<'a> {
     /// It was handled.
     Done,
     /// There is no method for it: the mail is unopened.
@@ -130,7 +130,7 @@ pub enum Delivery<'a> {
     /// It was handled, and its error ends the process.
     Failed(ProcessError),
     /// Its method is async.
-    Pending(Kept<'a, Delivery<'static>>),
+    Pending(Kept<'a, Dispatched<'static>>),
 }
 
 /// What an async method is for. For generated code.
@@ -153,8 +153,8 @@ pub fn no_such_entry<P: Actor>(entry: &str) -> EntryError {
 
 /// The names of the entries of `P`.
 pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
-    struct Names<P>(PhantomData<P>);
-    impl<P: Actor> Names<P> {
+    struct EntryNames<P>(PhantomData<P>);
+    impl<P: Actor> EntryNames<P> {
         const NAMES: [&'static str; 64] = {
             let mut names = [""; 64];
             let mut index = 0;
@@ -166,5 +166,5 @@ pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
         };
         const ALL: &'static [&'static str; 64] = &Self::NAMES;
     }
-    &Names::<P>::ALL[..P::ENTRIES.len()]
+    &EntryNames::<P>::ALL[..P::ENTRIES.len()]
 }

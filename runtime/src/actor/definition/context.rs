@@ -7,7 +7,7 @@ use crate::actor::tasks::awaits;
 use crate::actor::tasks::background::Acts;
 use crate::actor::tasks::current;
 use crate::actor::tasks::interval::Interval;
-use crate::actor::tasks::pending::Answer;
+use crate::actor::tasks::pending::CommandResult;
 use crate::call::command::Command;
 use crate::call::package::Package;
 use crate::engine::context::values::inherited_values;
@@ -17,7 +17,7 @@ use crate::exit::ExitReason;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::slots::TABLE;
-use crate::slots::slot::metadata::Card;
+use crate::slots::slot::metadata::Metadata;
 use crate::sync::Arc;
 use slab::Slab;
 use std::any::{Any, TypeId};
@@ -28,13 +28,13 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-type Then<P> = Box<dyn FnOnce(&mut P, Answer, &mut Context<P>) + Send>;
+type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send>;
 
 /// What follows an answer.
 pub(crate) struct Continuation<P> {
-    pub(crate) run: Then<P>,
+    pub(crate) run: Followup<P>,
     /// The answer as a message, for a process that has been upgraded since: `run` is of the old definition.
-    pub(crate) late: fn(Answer) -> Payload,
+    pub(crate) late: fn(CommandResult) -> Payload,
 }
 
 /// What came of a call that the process made, with a closure to follow, before it was upgraded: the closure was of the old
@@ -70,7 +70,7 @@ impl<P> Context<P> {
     }
 
     /// What is told of the process, while it lives.
-    fn card(&self) -> Option<&'static Card> {
+    fn card(&self) -> Option<&'static Metadata> {
         TABLE.slot(self.pid?.slot()).map(|slot| &slot.card)
     }
 
@@ -97,7 +97,7 @@ impl<P> Context<P> {
 
     /// The entry that it was started at; empty if its machine is driven by hand.
     pub fn entry(&self) -> &'static str {
-        self.card().and_then(Card::names).map_or("", |(_, entry)| entry)
+        self.card().and_then(Metadata::names).map_or("", |(_, entry)| entry)
     }
 
     /// Where in the source it was spawned.
@@ -244,14 +244,14 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
     /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
-        let run = Box::new(move |this: &mut P, answer: Answer, context: &mut Context<P>| {
+        let run = Box::new(move |this: &mut P, answer: CommandResult, context: &mut Context<P>| {
             if let Ok(Ok(output)) = answer.map(Payload::take::<F::Output>) {
                 let outer = current::set_deadline(deadline);
                 then(this, output, context);
                 current::set_deadline(outer);
             }
         });
-        let late = |answer: Answer| match answer.map(Payload::take::<F::Output>) {
+        let late = |answer: CommandResult| match answer.map(Payload::take::<F::Output>) {
             Ok(Ok(output)) => Payload::new(Finished { output }),
             Ok(Err(other)) => other,
             Err(error) => Payload::new(error),
@@ -292,7 +292,12 @@ pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usi
 }
 
 /// Runs a continuation whose answer has come.
-pub(crate) fn run_continuation<P: 'static>(this: &mut P, context: &mut Context<P>, number: usize, answer: Answer) {
+pub(crate) fn run_continuation<P: 'static>(
+    this: &mut P,
+    context: &mut Context<P>,
+    number: usize,
+    answer: CommandResult,
+) {
     let continuation = current::peek(|waits| {
         waits.continuations.as_mut()?.downcast_mut::<Slab<Continuation<P>>>()?.try_remove(number)
     });

@@ -27,14 +27,14 @@ impl fmt::Display for EntryInfo {
 }
 
 /// What a future gives back. For generated code.
-pub enum Finished<P> {
+pub enum FutureOutput<P> {
     /// An async method is over.
     Method(P, Context<P>, Option<ProcessError>),
     /// An async entry is over: its result, and what its error says if it is one.
     Entry(P, Context<P>, Payload, Option<String>),
 }
 
-pub(crate) type Pending<P> = Kept<'static, Finished<P>>;
+pub(crate) type Pending<P> = Kept<'static, FutureOutput<P>>;
 
 /// What an async entry's future gives back: the struct, its context, and the result.
 pub type EntryFuture<P, T, E> = Kept<'static, (P, Context<P>, Wire<T, E>)>;
@@ -46,10 +46,10 @@ pub struct Start<P> {
     pub(crate) begin: Begin<P>,
 }
 
-type BeginSync<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>;
+type SyncEntry<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send>;
 
 pub(crate) enum Begin<P> {
-    Sync(BeginSync<P>),
+    Sync(SyncEntry<P>),
     Future(Box<dyn FnOnce(P, Context<P>) -> Pending<P> + Send>),
 }
 
@@ -75,7 +75,7 @@ impl<P: 'static> Start<P> {
 pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(async move {
         let (process, context, Wire { result, error }) = future.await;
-        Finished::Entry(process, context, Payload::new(result), error)
+        FutureOutput::Entry(process, context, Payload::new(result), error)
     })
 }
 

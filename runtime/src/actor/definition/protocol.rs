@@ -8,7 +8,7 @@
 //! of the asking crate must stand there, or the compiler, when it looks whether two `impl`s for the process overlap, takes
 //! it that the protocol's crate may yet change its mind about the message types.
 
-use super::actor::{Delivery, Handles};
+use super::actor::{Dispatched, Handles};
 use super::context::Context;
 use super::inputs::Inputs;
 use super::named_message::ByName;
@@ -70,7 +70,7 @@ pub trait Serves<Q: ?Sized>: Addressed + Sized {
     /// Whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Hands a message to its method. For generated code.
-    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Delivery<'a>;
+    fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 
 /// A process whose own `impl` names the protocol `Q`, so that its messages reach it. For generated code.
@@ -91,7 +91,7 @@ pub trait Plain<P> {
     /// See [`Serves::understands`].
     fn understands(mail: &Mail<'_>) -> bool;
     /// See [`Serves::deliver`].
-    fn deliver<'a>(process: &'a mut P, mail: &mut Mail<'_>) -> Delivery<'a>;
+    fn deliver<'a>(process: &'a mut P, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 
 /// The messages of a protocol, in their order: pairs of the first one and the others. For generated code.

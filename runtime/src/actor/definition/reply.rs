@@ -1,6 +1,6 @@
 //! The called end of a call.
 
-use super::actor::{Declared, Delivery};
+use super::actor::{Declared, Dispatched};
 use crate::actor::tasks::current;
 use crate::call::caller;
 use crate::call::caller::Caller;
@@ -112,11 +112,11 @@ impl Asked {
 
     /// Answers with what the method returned.
     #[inline(always)]
-    pub fn answer<T: Send + 'static>(self, value: T) -> Delivery<'static> {
+    pub fn answer<T: Send + 'static>(self, value: T) -> Dispatched<'static> {
         if let Some(caller) = self.into_caller() {
             answer(caller, value);
         }
-        Delivery::Done
+        Dispatched::Done
     }
 
     /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it is
@@ -125,24 +125,24 @@ impl Asked {
         self,
         result: Result<T, E>,
         describe: impl FnOnce(&E) -> String,
-    ) -> Delivery<'static> {
+    ) -> Dispatched<'static> {
         let message = self.message;
         let mut caller = self.into_caller();
         // One that only hears of it is told by its drop.
         if let Some(caller) = caller.take_if(|caller| !caller.was_sent()) {
             caller.answer(Payload::new(result));
-            return Delivery::Done;
+            return Dispatched::Done;
         }
-        let Err(error) = result else { return Delivery::Done };
+        let Err(error) = result else { return Dispatched::Done };
         let error = describe(&error);
         let pid = current_pid();
         let pid = pid.map(tracing::field::display);
         crate::util::log::warn!(pid, process = P::NAME, message_type = message(), %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR {
             note(message);
-            Delivery::Failed(ProcessError::new(error))
+            Dispatched::Failed(ProcessError::new(error))
         } else {
-            Delivery::Done
+            Dispatched::Done
         }
     }
 

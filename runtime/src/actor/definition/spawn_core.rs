@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::entry::Pending;
-use crate::engine::host::Host;
-use crate::engine::lifecycle::spawn::{Birth, Options};
+use crate::engine::host::Scheduler;
+use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::errors::{InitError, SpawnError};
 use crate::pid::Pid;
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::panic::Location;
 
 /// What a spawn consists of, inside the entries that the macro generates.
 pub struct SpawnCore<P> {
-    pub(crate) host: &'static Host,
+    pub(crate) host: &'static Scheduler,
     pub(crate) place: &'static Location<'static>,
     pub(crate) source: Cell<Option<Source<P>>>,
     /// Made when there are any.
@@ -27,7 +27,7 @@ pub(crate) enum Source<P> {
 }
 
 /// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is none.
-pub(crate) type Begins<P> = fn(&'static Host, &mut Birth, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
+pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
 /// An entry, to be called once.
 pub(crate) enum Beginning<'a, P> {

@@ -11,7 +11,7 @@ use crate::actor::definition::context::{Context, Continuation, Finished, add_con
 use crate::actor::tasks::attachment::{Attachment, Inbound};
 use crate::actor::tasks::background::Acts;
 use crate::actor::tasks::current;
-use crate::actor::tasks::pending::Answer;
+use crate::actor::tasks::pending::CommandResult;
 use crate::call::package::Package;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -22,13 +22,13 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-type Then<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) + Send>;
+type AtEnd<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) + Send>;
 
 /// A stream whose items come to a process of type `P` as messages: see [`Context::attach`]. Dropping the handle changes
 /// nothing.
 pub struct Attached<P> {
     attachment: Arc<Attachment>,
-    then: Arc<Mutex<Option<Then<P>>>>,
+    then: Arc<Mutex<Option<AtEnd<P>>>>,
 }
 
 impl<P> Attached<P> {
@@ -106,13 +106,13 @@ impl<P: Actor> Context<P> {
     {
         let attached = Attached { attachment: Arc::default(), then: Arc::default() };
         let then = attached.then.clone();
-        let run = Box::new(move |this: &mut P, _: Answer, context: &mut Context<P>| {
+        let run = Box::new(move |this: &mut P, _: CommandResult, context: &mut Context<P>| {
             let then = lock(&then).take();
             if let Some(then) = then {
                 then(this, context);
             }
         });
-        let late = |_: Answer| Payload::new(Finished { output: () });
+        let late = |_: CommandResult| Payload::new(Finished { output: () });
         let number = add_continuation(Continuation { run, late });
         let (attachment, pid) = (attached.attachment.clone(), self.try_pid());
         let pump = Box::pin(pump(stream, message, attachment, pid));

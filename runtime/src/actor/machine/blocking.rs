@@ -2,7 +2,7 @@
 
 use crate::actor::definition::context::Context;
 use crate::engine::blocking::block_in_place::block_in_place;
-use crate::engine::blocking::queued::{Outcome, Place, block_async};
+use crate::engine::blocking::queued::{BlockOutcome, QueuedPlace, block_async};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use std::task::{self, Poll};
 /// Made by [`Context::blocking`].
 #[must_use = "nothing runs until `.await` or `.wait()`"]
 pub struct Blocking<F, R> {
-    state: State<F, R>,
+    state: BlockingState<F, R>,
 }
 
-enum State<F, R> {
+enum BlockingState<F, R> {
     New(F),
     /// There is no thread for it yet.
-    Waits(F, Place),
+    Waits(F, QueuedPlace),
     /// It has run, and the process had to wait for its turn.
     Ran(R),
     Over,
@@ -32,9 +32,9 @@ impl<F: FnOnce() -> R, R> Blocking<F, R> {
     /// If what runs does, with its panic.
     pub fn wait(self) -> R {
         match self.state {
-            State::New(run) | State::Waits(run, _) => block_in_place(run),
-            State::Ran(output) => output,
-            State::Over => panic!("what blocks has been awaited to its end"),
+            BlockingState::New(run) | BlockingState::Waits(run, _) => block_in_place(run),
+            BlockingState::Ran(output) => output,
+            BlockingState::Over => panic!("what blocks has been awaited to its end"),
         }
     }
 }
@@ -46,21 +46,21 @@ impl<F: FnOnce() -> R, R> Future for Blocking<F, R> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<R> {
-        let (run, place) = match std::mem::replace(&mut self.state, State::Over) {
-            State::New(run) => (run, None),
-            State::Waits(run, place) => (run, Some(place)),
-            State::Ran(output) => return Poll::Ready(output),
-            State::Over => panic!("what blocks is polled after it was ready"),
+        let (run, place) = match std::mem::replace(&mut self.state, BlockingState::Over) {
+            BlockingState::New(run) => (run, None),
+            BlockingState::Waits(run, place) => (run, Some(place)),
+            BlockingState::Ran(output) => return Poll::Ready(output),
+            BlockingState::Over => panic!("what blocks is polled after it was ready"),
         };
         match block_async(run, place, context.waker()) {
-            Outcome::Ran(output, true) => Poll::Ready(output),
-            Outcome::Ran(output, false) => {
-                self.state = State::Ran(output);
+            BlockOutcome::Ran(output, true) => Poll::Ready(output),
+            BlockOutcome::Ran(output, false) => {
+                self.state = BlockingState::Ran(output);
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            Outcome::Waits(run, place) => {
-                self.state = State::Waits(run, place);
+            BlockOutcome::Waits(run, place) => {
+                self.state = BlockingState::Waits(run, place);
                 Poll::Pending
             }
         }
@@ -70,10 +70,10 @@ impl<F: FnOnce() -> R, R> Future for Blocking<F, R> {
 impl<F, R> fmt::Debug for Blocking<F, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::New(_) => "new",
-            State::Waits(..) => "waits for a thread",
-            State::Ran(_) => "has run",
-            State::Over => "over",
+            BlockingState::New(_) => "new",
+            BlockingState::Waits(..) => "waits for a thread",
+            BlockingState::Ran(_) => "has run",
+            BlockingState::Over => "over",
         };
         f.debug_struct("Blocking").field("state", &state).finish()
     }
@@ -126,6 +126,6 @@ impl<P> Context<P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn blocking<F: FnOnce() -> R, R>(&self, run: F) -> Blocking<F, R> {
-        Blocking { state: State::New(run) }
+        Blocking { state: BlockingState::New(run) }
     }
 }

@@ -3,19 +3,19 @@
 //! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
 
 use super::serving::deliver;
-use crate::actor::definition::actor::{Actor, Delivery};
+use crate::actor::definition::actor::{Actor, Dispatched};
 use crate::actor::definition::context::{Context, run_continuation};
 use crate::actor::definition::placement::Kept;
 use crate::actor::tasks::attachment::{Attachment, Inbound};
 use crate::actor::tasks::awaits::{self, Patience};
 use crate::actor::tasks::current::{self, Wanting};
-use crate::actor::tasks::pending::{Answer, Waits};
+use crate::actor::tasks::pending::{CommandResult, Waits};
 use crate::call::package::Package;
-use crate::env::clock::Moment;
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Signal};
 use crate::mailbox::node_pool;
 use crate::sync::Arc;
+use crate::util::defer::defer;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -27,10 +27,10 @@ use std::time::Duration;
 const ASIDE: usize = 16_384;
 
 /// What there is to do for a process that takes messages.
-enum Next {
+enum NextInput {
     Message(Package),
     Signal(Signal),
-    Continuation(usize, Answer),
+    Continuation(usize, CommandResult),
 }
 
 impl<P: Actor> Context<P> {
@@ -131,28 +131,23 @@ impl<P: Actor> Context<P> {
         self.handle(this, next).await;
     }
 
-    async fn handle(&mut self, this: &mut P, next: Next) {
-        /// The deadline of the message that is handled ends with it, also if this is dropped on the way.
-        struct Restore(Option<Moment>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                current::set_deadline(self.0);
-            }
-        }
-        let _restore = Restore(current::deadline());
+    async fn handle(&mut self, this: &mut P, next: NextInput) {
+        // The deadline of the message that is handled ends with it, also if this is dropped on the way.
+        let deadline = current::deadline();
+        let _restore = defer(move || _ = current::set_deadline(deadline));
         let mut delivery = match next {
-            Next::Message(package) => deliver(this, self, package),
-            Next::Signal(signal) => this.signal(self, signal).unwrap_or(Delivery::Done),
-            Next::Continuation(number, answer) => {
+            NextInput::Message(package) => deliver(this, self, package),
+            NextInput::Signal(signal) => this.signal(self, signal).unwrap_or(Dispatched::Done),
+            NextInput::Continuation(number, answer) => {
                 run_continuation(this, self, number, answer);
-                Delivery::Done
+                Dispatched::Done
             }
         };
         loop {
             delivery = match delivery {
-                Delivery::Done | Delivery::Unhandled => return,
-                Delivery::Failed(error) => end_with(error).await,
-                Delivery::Pending(future) => finish_method(future).await,
+                Dispatched::Done | Dispatched::Unhandled => return,
+                Dispatched::Failed(error) => end_with(error).await,
+                Dispatched::Pending(future) => finish_method(future).await,
             };
         }
     }
@@ -188,7 +183,7 @@ impl<P: Actor> Context<P> {
 }
 
 /// Waits for an async method, and lets others know if it has to.
-async fn finish_method(mut future: Kept<'_, Delivery<'static>>) -> Delivery<'static> {
+async fn finish_method(mut future: Kept<'_, Dispatched<'static>>) -> Dispatched<'static> {
     /// The method is over, or dropped on the way.
     struct InMethod(bool);
     impl Drop for InMethod {
@@ -264,19 +259,19 @@ fn open<T: Send + 'static>(package: Package) -> T {
 }
 
 /// Ends the process from inside a future.
-async fn end_with(error: ProcessError) -> Delivery<'static> {
+async fn end_with(error: ProcessError) -> Dispatched<'static> {
     super::serving::end(error.into_reason());
     pending().await
 }
 
 /// What a look into the table finds.
 enum Found {
-    Next(Next),
+    Next(NextInput),
     Inbound(Inbound),
 }
 
 /// The next thing to do; asks the machine for a message if there is none.
-fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
+fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<NextInput> {
     if current::is_to_pause() {
         context.waker().wake_by_ref();
         return Poll::Pending;
@@ -289,7 +284,7 @@ fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
         return match found {
             Some(Found::Next(next)) => Poll::Ready(next),
             Some(Found::Inbound(inbound)) => match current::open_inbound(inbound) {
-                Some(package) => Poll::Ready(Next::Message(package)),
+                Some(package) => Poll::Ready(NextInput::Message(package)),
                 None => continue,
             },
             None => {
@@ -304,9 +299,9 @@ fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<Next> {
 fn look(waits: &mut Waits) -> (Option<Found>, Option<Arc<Attachment>>) {
     waits.wants_message = false;
     let (found, handled) = if let Some(signal) = waits.signals.pop_front() {
-        (Some(Found::Next(Next::Signal(signal))), waits.handling.take())
+        (Some(Found::Next(NextInput::Signal(signal))), waits.handling.take())
     } else if let Some((number, answer)) = waits.ready.pop_front() {
-        (Some(Found::Next(Next::Continuation(number, answer))), waits.handling.take())
+        (Some(Found::Next(NextInput::Continuation(number, answer))), waits.handling.take())
     } else {
         let (inbound, handled) = waits.next_inbound();
         (inbound.map(Found::Inbound), handled)

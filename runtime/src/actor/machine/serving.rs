@@ -1,9 +1,9 @@
 //! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to; and
 //! before the next of them answers, signals, and what was set aside.
 
-use crate::actor::definition::actor::{Actor, Delivery, Errand};
+use crate::actor::definition::actor::{Actor, Dispatched, Errand};
 use crate::actor::definition::context::{Context, run_continuation};
-use crate::actor::definition::entry::Finished;
+use crate::actor::definition::entry::FutureOutput;
 use crate::actor::definition::placement::{Kept, Movable, NotPinned, Pinned};
 use crate::actor::tasks::attachment::Inbound;
 use crate::actor::tasks::current::{self, Entered};
@@ -11,8 +11,8 @@ use crate::actor::tasks::pending;
 use crate::call::package::Package;
 use crate::errors::ProcessError;
 use crate::exit::{Cancel, ExitReason, Signal};
-use crate::mailbox::node::Content;
-use crate::process::event::Feed;
+use crate::mailbox::node::EnvelopeContent;
+use crate::process::event::StepInput;
 use crate::process::mail::Mail;
 use crate::process::{Event, Events};
 
@@ -39,7 +39,7 @@ pub(crate) fn serve_mail_only<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
     entered: &Entered<'_>,
-    feed: &mut Feed,
+    feed: &mut StepInput,
 ) -> Result<bool, ProcessError> {
     while let Some(mut mail) = feed.mail() {
         if P::ASYNC && P::is_async(&mail) {
@@ -47,14 +47,14 @@ pub(crate) fn serve_mail_only<P: Actor>(
             return Ok(true);
         }
         let fault = match process.deliver(context, &mut mail) {
-            Delivery::Done => None,
+            Dispatched::Done => None,
             // Not for a message that is not async.
-            Delivery::Pending(future) => {
+            Dispatched::Pending(future) => {
                 drop(future);
                 None
             }
-            Delivery::Unhandled => Some(None),
-            Delivery::Failed(error) => Some(Some(error)),
+            Dispatched::Unhandled => Some(None),
+            Dispatched::Failed(error) => Some(Some(error)),
         };
         match fault {
             None => {}
@@ -120,7 +120,7 @@ fn serve_mail_apart<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
     entered: &Entered<'_>,
-    feed: &mut Feed,
+    feed: &mut StepInput,
 ) -> Result<bool, ProcessError> {
     serve_mail_only(process, context, entered, feed)
 }
@@ -147,13 +147,13 @@ fn serve_package<P: Actor>(
     context: &mut Context<P>,
     package: Package,
 ) -> Result<Option<Served>, ProcessError> {
-    let (to, mut content) = (package.to(), Content::empty());
+    let (to, mut content) = (package.to(), EnvelopeContent::empty());
     let mail = Mail::of(package, &mut content);
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {
         Some(package) if is_async => Ok(Some(Served::Away(Errand(Event::Message(package))))),
         Some(package) => match deliver(process, context, package) {
-            Delivery::Failed(error) => Err(error),
+            Dispatched::Failed(error) => Err(error),
             _ => Ok(None),
         },
         None => Ok(None),
@@ -263,30 +263,34 @@ pub(crate) fn end(reason: ExitReason) {
 
 /// [`Actor::deliver`] is put in the place of its call wherever it is called: where most messages come by, and here.
 #[inline(never)]
-fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Delivery<'a> {
+fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Dispatched<'a> {
     process.deliver(context, mail)
 }
 
 /// Hands a package to its method; one without a method is dropped.
-pub(crate) fn deliver<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, package: Package) -> Delivery<'a> {
+pub(crate) fn deliver<'a, P: Actor>(
+    process: &'a mut P,
+    context: &'a mut Context<P>,
+    package: Package,
+) -> Dispatched<'a> {
     let to = package.to();
-    let mut content = Content::empty();
+    let mut content = EnvelopeContent::empty();
     let mut mail = Mail::of(package, &mut content);
     let delivery = deliver_apart(process, context, &mut mail);
-    if matches!(delivery, Delivery::Unhandled) {
+    if matches!(delivery, Dispatched::Unhandled) {
         drop(mail.into_package(to));
     }
     delivery
 }
 
 /// Sees a delivery to its end. Gives the error that ends the process, if there is one.
-pub(crate) async fn finish(mut delivery: Delivery<'_>) -> Option<ProcessError> {
+pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError> {
     loop {
         delivery = match delivery {
-            Delivery::Done => return None,
-            Delivery::Failed(error) => return Some(error),
-            Delivery::Unhandled => return None,
-            Delivery::Pending(future) => future.await,
+            Dispatched::Done => return None,
+            Dispatched::Failed(error) => return Some(error),
+            Dispatched::Unhandled => return None,
+            Dispatched::Pending(future) => future.await,
         };
     }
 }
@@ -299,7 +303,7 @@ impl Pinned {
         process: P,
         context: Context<P>,
         errand: Errand,
-    ) -> Kept<'static, Finished<P>> {
+    ) -> Kept<'static, FutureOutput<P>> {
         self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
     }
 }
@@ -311,13 +315,13 @@ impl NotPinned {
         process: P,
         context: Context<P>,
         errand: Errand,
-    ) -> Kept<'static, Finished<P>> {
+    ) -> Kept<'static, FutureOutput<P>> {
         self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
     }
 }
 
 /// The struct with its context inside the future of an async method.
-async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Finished<P> {
+async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> FutureOutput<P> {
     let (mut process, mut context) = (process, context);
     let delivery = match errand.0 {
         Event::Message(package) => deliver(&mut process, &mut context, package),
@@ -325,16 +329,16 @@ async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Fini
             if let Signal::Cancel(cancel) = signal {
                 end(cancel.reason);
             }
-            Delivery::Done
+            Dispatched::Done
         }),
         // No method is for it.
-        Event::Completed { .. } => Delivery::Done,
+        Event::Completed { .. } => Dispatched::Done,
     };
     let failed = finish(delivery).await;
-    Finished::Method(process, context, failed)
+    FutureOutput::Method(process, context, failed)
 }
 
 /// The same for a struct without async methods, which is never asked. For generated code.
-pub fn never_away<P: Actor>(_: P, _: Context<P>, _: Errand) -> Kept<'static, Finished<P>> {
+pub fn never_away<P: Actor>(_: P, _: Context<P>, _: Errand) -> Kept<'static, FutureOutput<P>> {
     unreachable!("`{}` has no async method", P::NAME)
 }

@@ -8,10 +8,10 @@
 use super::serving::{bring, serve, serve_mail_only};
 use crate::actor::definition::actor::{Actor, Errand, names};
 use crate::actor::definition::context::Context;
-use crate::actor::definition::entry::{Begin, Finished, Pending, Start};
+use crate::actor::definition::entry::{Begin, FutureOutput, Pending, Start};
 use crate::actor::definition::inputs::Inputs;
 use crate::actor::definition::kind::{async_entry, traps_exits};
-use crate::actor::tasks::current::{self, Entered, Seat};
+use crate::actor::tasks::current::{self, Entered, TableSeat};
 use crate::actor::tasks::handover::Handover;
 use crate::actor::tasks::pending::Waits;
 use crate::actor::tasks::waker;
@@ -21,13 +21,13 @@ use crate::errors::{InitError, ProcessError, StepError};
 use crate::exit::ExitReason;
 use crate::mailbox::payload::Payloads;
 use crate::pid::Pid;
-use crate::process::handover::{Refusal, Upgrade};
-use crate::process::output::Status;
+use crate::process::handover::{Upgrade, UpgradeRefusal};
+use crate::process::output::StepStatus;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 
-enum State<P> {
+enum MachineState<P> {
     /// Not started.
     New(P),
     /// Takes messages one by one.
@@ -45,7 +45,7 @@ enum State<P> {
     Over,
 }
 
-impl<P> State<P> {
+impl<P> MachineState<P> {
     /// Takes the state out of its place, which is over.
     fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Over)
@@ -89,20 +89,20 @@ impl<P> State<P> {
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub struct Machine<P: Actor> {
-    state: State<P>,
-    seat: Seat,
+    state: MachineState<P>,
+    seat: TableSeat,
 }
 
 impl<P: Actor> Machine<P> {
     /// A machine for a struct that has not been started.
     pub fn new(process: P) -> Self {
-        Self { state: State::New(process), seat: Seat::default() }
+        Self { state: MachineState::New(process), seat: TableSeat::default() }
     }
 
     /// The struct; `None` while an async method has it, and when the process is over.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
-            State::New(process) | State::Serving(process, _) => Some(process),
+            MachineState::New(process) | MachineState::Serving(process, _) => Some(process),
             _ => None,
         }
     }
@@ -110,7 +110,7 @@ impl<P: Actor> Machine<P> {
     /// The struct, to do with it what a test wants.
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
-            State::New(process) | State::Serving(process, _) => Some(process),
+            MachineState::New(process) | MachineState::Serving(process, _) => Some(process),
             _ => None,
         }
     }
@@ -144,7 +144,7 @@ impl<P: Actor> Machine<P> {
             self.seat.end(reason);
         }
         let rest = self.seat.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
-        self.state = State::Serving(process, context);
+        self.state = MachineState::Serving(process, context);
         match failed {
             None => Ok(if rest { First::Rest } else { First::Step }),
             Some(error) => Err(error),
@@ -157,14 +157,14 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(P, Context<P>) -> Pending<P>,
     ) -> Result<First, InitError> {
         let (process, context) = self.take_new(ctx)?;
-        self.state = State::Entry(begin(process, context), None);
+        self.state = MachineState::Entry(begin(process, context), None);
         Ok(First::Step)
     }
 
     fn take_new(&mut self, ctx: &InitContext<'_>) -> Result<(P, Context<P>), InitError> {
         self.seat.life = waker::life_of_pid(ctx.pid());
         match self.state.take() {
-            State::New(process) => Ok((process, Context::new(ctx.pid()))),
+            MachineState::New(process) => Ok((process, Context::new(ctx.pid()))),
             started => {
                 self.state = started;
                 Err(InitError::Twice)
@@ -174,7 +174,7 @@ impl<P: Actor> Machine<P> {
 
     /// One step, with this process's table in place.
     fn step_inside(
-        state: &mut State<P>,
+        state: &mut MachineState<P>,
         life: u64,
         entered: &Entered<'_>,
         events: &mut Events<'_>,
@@ -182,13 +182,13 @@ impl<P: Actor> Machine<P> {
     ) -> Result<(), ProcessError> {
         loop {
             match state {
-                State::New(_) => {
+                MachineState::New(_) => {
                     return Err(StepError::BeforeInit.into());
                 }
-                State::Over | State::OverStruct(..) | State::OverFuture(_) => {
+                MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => {
                     return Err(StepError::AfterDone.into());
                 }
-                State::Serving(process, context) => {
+                MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
                         // What else has been said to it goes along, or ends it first.
                         while let Some(event) = events.next_control() {
@@ -204,12 +204,12 @@ impl<P: Actor> Machine<P> {
                         continue;
                     }
                     if let Some(reason) = current::take_end() {
-                        out.set(Status::Ended(reason, None));
+                        out.set(StepStatus::Ended(reason, None));
                         state.finish();
                     }
                     return Ok(());
                 }
-                State::Entry(future, deadline) | State::Method(future, deadline) => {
+                MachineState::Entry(future, deadline) | MachineState::Method(future, deadline) => {
                     current::set_deadline(*deadline);
                     current::set_polled(life);
                     let polled = Self::poll_away(future, life, events);
@@ -217,22 +217,22 @@ impl<P: Actor> Machine<P> {
                     *deadline = current::deadline();
                     match polled {
                         Away::Idle => {}
-                        Away::Suspended => out.set(Status::Suspended),
+                        Away::Suspended => out.set(StepStatus::Suspended),
                         Away::Ended(reason) => {
-                            out.set(Status::Ended(reason, None));
+                            out.set(StepStatus::Ended(reason, None));
                             state.finish();
                         }
-                        Away::Finished(Finished::Method(process, context, failed)) => {
-                            *state = State::Serving(process, context);
+                        Away::Finished(FutureOutput::Method(process, context, failed)) => {
+                            *state = MachineState::Serving(process, context);
                             match failed {
                                 Some(error) => return Err(error),
                                 None => continue,
                             }
                         }
-                        Away::Finished(Finished::Entry(process, context, result, error)) => {
-                            *state = State::OverStruct(process, context);
+                        Away::Finished(FutureOutput::Entry(process, context, result, error)) => {
+                            *state = MachineState::OverStruct(process, context);
                             let reason = error.map_or(ExitReason::Normal, ExitReason::error);
-                            out.set(Status::Ended(reason, Some(result)));
+                            out.set(StepStatus::Ended(reason, Some(result)));
                         }
                     }
                     return Ok(());
@@ -247,9 +247,9 @@ impl<P: Actor> Machine<P> {
         let (state, life) = (&mut self.state, self.seat.life);
         current::enter(&mut self.seat, None, |entered| Self::step_inside(state, life, entered, events, out))?;
         if let Some(waits) = &mut self.seat.waits {
-            waits.note_work(matches!(self.state, State::Method(..)));
+            waits.note_work(matches!(self.state, MachineState::Method(..)));
         }
-        if matches!(self.state, State::Serving(..)) && self.seat.is_upgrading() {
+        if matches!(self.state, MachineState::Serving(..)) && self.seat.is_upgrading() {
             self.hand_over(out);
         }
         Ok(())
@@ -262,35 +262,35 @@ impl<P: Actor> Machine<P> {
             let handover = match upgrade.open::<Handover<P>>() {
                 Ok(handover) => handover,
                 Err(other) => {
-                    other.refuse(Refusal::Type(P::NAME));
+                    other.refuse(UpgradeRefusal::Type(P::NAME));
                     continue;
                 }
             };
-            let State::Serving(process, _) = self.state.take() else { return };
+            let MachineState::Serving(process, _) = self.state.take() else { return };
             match (handover.make)(process) {
                 Ok(successor) => {
-                    out.set(Status::Upgrade(Box::new(successor(std::mem::take(&mut self.seat)))));
+                    out.set(StepStatus::Upgrade(Box::new(successor(std::mem::take(&mut self.seat)))));
                 }
-                Err(reason) => out.set(Status::Ended(reason, None)),
+                Err(reason) => out.set(StepStatus::Ended(reason, None)),
             }
             return;
         }
         // All were refused: there may be messages that have waited for them.
-        out.set(Status::Continue);
+        out.set(StepStatus::Continue);
     }
 
     /// A machine that goes on where another one stood, with what that one waited for.
-    pub(crate) fn taking_over(process: P, pid: Option<Pid>, seat: Seat) -> Self {
-        Self { state: State::Serving(process, Context::new(pid)), seat }
+    pub(crate) fn taking_over(process: P, pid: Option<Pid>, seat: TableSeat) -> Self {
+        Self { state: MachineState::Serving(process, Context::new(pid)), seat }
     }
 
     /// Takes the struct into a future for an async method.
-    fn send_away(state: &mut State<P>, errand: Errand) {
-        let State::Serving(process, context) = state.take() else {
+    fn send_away(state: &mut MachineState<P>, errand: Errand) {
+        let MachineState::Serving(process, context) = state.take() else {
             return;
         };
         let deadline = current::deadline();
-        *state = State::Method(process.away(context, errand), deadline);
+        *state = MachineState::Method(process.away(context, errand), deadline);
     }
 
     /// Brings a future what it waits for, and polls it.
@@ -313,7 +313,7 @@ impl<P: Actor> Machine<P> {
                 return Away::Finished(finished);
             }
             let mut pending = current::pending(false, events.is_feed());
-            if matches!(pending, current::Pending::Special) {
+            if matches!(pending, current::AfterPending::Special) {
                 if let Some(reason) = current::take_end() {
                     return Away::Ended(reason);
                 }
@@ -323,9 +323,9 @@ impl<P: Actor> Machine<P> {
                 pending = current::pending(true, events.is_feed());
             }
             match pending {
-                current::Pending::Again => continue,
-                current::Pending::Suspended => return Away::Suspended,
-                current::Pending::Special | current::Pending::Wants => {}
+                current::AfterPending::Again => continue,
+                current::AfterPending::Suspended => return Away::Suspended,
+                current::AfterPending::Special | current::AfterPending::Wants => {}
             }
             match events.next_for_machine() {
                 None => {
@@ -347,7 +347,7 @@ enum Away<P> {
     /// It waits for something else.
     Suspended,
     Ended(ExitReason),
-    Finished(Finished<P>),
+    Finished(FutureOutput<P>),
 }
 
 impl<P: Actor> Process for Machine<P> {
@@ -363,7 +363,7 @@ impl<P: Actor> Process for Machine<P> {
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         if !self.seat.is_busy()
             && let Some(feed) = events.mail_only()
-            && let State::Serving(process, context) = &mut self.state
+            && let MachineState::Serving(process, context) = &mut self.state
         {
             let served = current::enter(&mut self.seat, None, |entered| {
                 let is_busy = serve_mail_only(process, context, entered, feed)?;
@@ -372,7 +372,7 @@ impl<P: Actor> Process for Machine<P> {
             match served {
                 None => return Ok(()),
                 Some(Some(reason)) => {
-                    out.set(Status::Ended(reason, None));
+                    out.set(StepStatus::Ended(reason, None));
                     self.state.finish();
                     return Ok(());
                 }
@@ -405,11 +405,11 @@ impl<P: Actor> Process for Machine<P> {
         // An earlier wish may make it what this one expects.
         let is_first = !self.seat.is_upgrading();
         if is_first && !upgrade.is::<Handover<P>>() {
-            return upgrade.refuse(Refusal::Type(P::NAME));
+            return upgrade.refuse(UpgradeRefusal::Type(P::NAME));
         }
         let entry = waker::owner_of_life(self.seat.life).and_then(|(slot, _)| slot.card.names());
         match entry.and_then(|(_, entry)| async_entry::<P>(entry)) {
-            Some(entry) => upgrade.refuse(Refusal::Entry(entry)),
+            Some(entry) => upgrade.refuse(UpgradeRefusal::Entry(entry)),
             None => self.seat.ask_to_upgrade(upgrade),
         }
     }
@@ -418,11 +418,11 @@ impl<P: Actor> Process for Machine<P> {
 impl<P: Actor> fmt::Debug for Machine<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::New(_) => "new",
-            State::Serving(..) => "serving",
-            State::Entry(..) => "in an async entry",
-            State::Method(..) => "in an async method",
-            State::Over | State::OverStruct(..) | State::OverFuture(_) => "over",
+            MachineState::New(_) => "new",
+            MachineState::Serving(..) => "serving",
+            MachineState::Entry(..) => "in an async entry",
+            MachineState::Method(..) => "in an async method",
+            MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => "over",
         };
         write!(f, "Machine<{}>({state})", P::NAME)
     }

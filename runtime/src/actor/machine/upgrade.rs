@@ -18,7 +18,7 @@ use crate::actor::definition::actor::{Actor, Declared, Mobile};
 use crate::actor::definition::context::{Context, carry_over};
 use crate::actor::definition::kind::{KindOf, async_entry};
 use crate::actor::handle::address::Address;
-use crate::actor::tasks::current::{self, Seat};
+use crate::actor::tasks::current::{self, TableSeat};
 use crate::actor::tasks::handover::Handover;
 use crate::actor::tasks::waker;
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -29,7 +29,7 @@ use crate::exit::{ExitReason, Panic};
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::process::handover::{Refusal, Successor, Upgrade};
+use crate::process::handover::{Successor, Upgrade, UpgradeRefusal};
 use crate::routing::router::this_node;
 use crate::slots::TABLE;
 use crate::sync::Arc;
@@ -124,18 +124,18 @@ impl<P: Mobile, E: fmt::Display + Send + 'static> Successive for Result<P, E> {
 }
 
 /// Whoever waits for an upgrade. Dropped without a word, it is told that the process has ended.
-struct Asker<E> {
+struct UpgradeCaller<E> {
     pid: Pid,
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
 }
 
-impl<E> Asker<E> {
+impl<E> UpgradeCaller<E> {
     fn tell(&self, outcome: Result<(), UpgradeError<E>>) {
         self.told.put(outcome);
     }
 }
 
-impl<E> Drop for Asker<E> {
+impl<E> Drop for UpgradeCaller<E> {
     fn drop(&mut self) {
         // Nothing, if it has been told.
         self.told.put(Err(UpgradeError::Gone(self.pid)));
@@ -144,7 +144,7 @@ impl<E> Drop for Asker<E> {
 
 /// The wish to upgrade a process of type `P`.
 fn wish<P: Actor, S: Successive>(
-    asker: Option<Asker<S::Error>>,
+    asker: Option<UpgradeCaller<S::Error>>,
     make: impl FnOnce(P) -> S + Send + 'static,
 ) -> Handover<P> {
     let asker = asker.map(Arc::new);
@@ -153,14 +153,14 @@ fn wish<P: Actor, S: Successive>(
         if let Some(asker) = refused {
             let pid = asker.pid;
             asker.tell(Err(match refusal {
-                Refusal::Type(found) => UpgradeError::Type { pid, expected: P::NAME, found },
-                Refusal::Entry(entry) => UpgradeError::Entry { pid, entry },
+                UpgradeRefusal::Type(found) => UpgradeError::Type { pid, expected: P::NAME, found },
+                UpgradeRefusal::Entry(entry) => UpgradeError::Entry { pid, entry },
             }));
         }
     };
     let make = move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
         Ok(Ok(new)) => {
-            Ok(Box::new(move |seat| successor::<P, _, _>(new, seat, asker)) as Box<dyn FnOnce(Seat) -> Successor>)
+            Ok(Box::new(move |seat| successor::<P, _, _>(new, seat, asker)) as Box<dyn FnOnce(TableSeat) -> Successor>)
         }
         Ok(Err(error)) => {
             let (to, error_text) = (<S::Process as Declared>::NAME, crate::util::panics::text(&error));
@@ -183,8 +183,8 @@ fn wish<P: Actor, S: Successive>(
 /// The new definition, with what the old one waited for.
 fn successor<P: Actor, N: Mobile, E: Send + 'static>(
     new: N,
-    mut seat: Seat,
-    asker: Option<Arc<Asker<E>>>,
+    mut seat: TableSeat,
+    asker: Option<Arc<UpgradeCaller<E>>>,
 ) -> Successor {
     if let Some(waits) = &mut seat.waits
         && let Some(continuations) = waits.continuations.take()
@@ -266,7 +266,7 @@ impl Pid {
         make: impl FnOnce(Old) -> S + Send + 'static,
     ) -> Upgrading<Address<S::Process>, S::Error> {
         let told = Arc::new(Oneshot::new());
-        let asker = Asker { pid: self, told: told.clone() };
+        let asker = UpgradeCaller { pid: self, told: told.clone() };
         let process = self.resolve().filter(|pid| pid.node() == this_node());
         if process.is_some() && process == current_pid() {
             asker.tell(Err(UpgradeError::Itself(self)));

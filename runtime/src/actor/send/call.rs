@@ -2,12 +2,12 @@
 
 use crate::actor::tasks::current;
 use crate::actor::tasks::outside::OutsideCall;
-use crate::actor::tasks::pending::{Answer, Called, WaitKey, Waits};
+use crate::actor::tasks::pending::{Called, CommandResult, WaitKey, Waits};
 use crate::actor::tasks::time_source::{keeper, now_for};
 use crate::actor::tasks::waker;
 use crate::call::caller::Caller;
-use crate::deadlock::edges::{self, Waiting};
-use crate::deadlock::wait_graph::Life;
+use crate::deadlock::edges::{self, CallWait};
+use crate::deadlock::wait_graph::Incarnation;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
@@ -184,7 +184,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 ///
 /// # Errors
 /// The ring, if the call closes one.
-fn block(called: Called) -> Result<Option<Waiting>, Cycle> {
+fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
     match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
         Some(life) => edges::wait(life, called.on, called.method, called.ticket, true),
@@ -209,7 +209,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 /// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point to
 /// another one when the message is sent: see [`as_sent`].
 #[inline]
-fn serving(pid: Pid) -> Option<Life> {
+fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_pointing() { pid.serving()? } else { pid };
     (pid.node() == this_node()).then(|| pid.life())
 }
@@ -229,7 +229,7 @@ fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), S
 }
 
 /// Turns what came back into what the method returned.
-pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Result<T, CallError<E>> {
+pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
     match answer {
         Ok(payload) => match payload.take::<Result<T, E>>() {
             Ok(result) => result.map_err(CallError::Failed),
@@ -247,7 +247,7 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Re
 
 /// A call that waits for its answer. Dropped, it is cancelled.
 #[must_use = "a future does nothing until it is awaited"]
-pub struct CallFuture<M, T = (), E = Infallible>(Stage<M, T, E>);
+pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
     /// A future of the call, which has been sent, and whether it has been polled too: that of a process whose own waker this
@@ -257,10 +257,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
     }
 }
 
-enum Stage<M, T, E> {
+enum CallStage<M, T, E> {
     Ready(Option<Call<M, T, E>>),
     /// The life whose row it is.
-    Process(WaitKey, Life, Option<Called>),
+    Process(WaitKey, Incarnation, Option<Called>),
     /// With what ends it at its deadline, which is held for its drop.
     Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<Limiter>),
     Over,
@@ -273,7 +273,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Cal
     type IntoFuture = CallFuture<M, T, E>;
 
     fn into_future(self) -> Self::IntoFuture {
-        CallFuture(Stage::Ready(Some(self)))
+        CallFuture(CallStage::Ready(Some(self)))
     }
 }
 
@@ -282,7 +282,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Stage::Ready(call) = &mut this.0 {
+        if let CallStage::Ready(call) = &mut this.0 {
             let Some(call) = call.take() else { return Poll::Pending };
             match begin(call, context) {
                 Ok((stage, is_polled)) => {
@@ -292,13 +292,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
                     }
                 }
                 Err(error) => {
-                    this.0 = Stage::Over;
+                    this.0 = CallStage::Over;
                     return Poll::Ready(Err(error.into()));
                 }
             }
         }
         let answer = match &this.0 {
-            Stage::Process(key, life, called) => {
+            CallStage::Process(key, life, called) => {
                 let mut waker = waker::foreign_waker_of(context, *life);
                 let poll =
                     |waits: &mut Waits| waits.is_of_life(*life).then(|| waits.poll_call(*key, &mut waker, called));
@@ -310,26 +310,26 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
                     None => None,
                 }
             }
-            Stage::Outside(call, _) => match call.0.poll(context.waker()) {
+            CallStage::Outside(call, _) => match call.0.poll(context.waker()) {
                 Poll::Ready(answer) => Some(answer),
                 Poll::Pending => return Poll::Pending,
             },
-            Stage::Ready(_) | Stage::Over => return Poll::Pending,
+            CallStage::Ready(_) | CallStage::Over => return Poll::Pending,
         };
-        this.0 = Stage::Over;
+        this.0 = CallStage::Over;
         Poll::Ready(answer.map_or(Err(CallError::Dropped), unpack))
     }
 }
 
 /// A call that has been sent, and whether it has been polled too.
-type Begun<M, T, E> = (Stage<M, T, E>, bool);
+type SentCall<M, T, E> = (CallStage<M, T, E>, bool);
 
 /// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in). Gives whether the call has been polled: that of a process whose
 /// own waker this is, which looks for the answer anyway when it comes.
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
     context: &Context<'_>,
-) -> Result<Begun<M, T, E>, SendError<M>> {
+) -> Result<SentCall<M, T, E>, SendError<M>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = current::with(|waits| {
         let life = waits.life();
@@ -354,7 +354,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         if call.pid.is_pointing() && called.is_none() {
             current::with(|waits| waits.polled_call(key, None));
         }
-        return Ok((Stage::Process(key, life, called), is_polled));
+        return Ok((CallStage::Process(key, life, called), is_polled));
     }
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
@@ -364,7 +364,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
     let keeper = told.unwrap_or_else(|| timekeeper());
     let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
-    Ok((Stage::Outside(outside, limiter), false))
+    Ok((CallStage::Outside(outside, limiter), false))
 }
 
 /// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
@@ -397,11 +397,11 @@ impl Drop for Limiter {
 impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
-            Stage::Process(key, life, _) => {
+            CallStage::Process(key, life, _) => {
                 let _unseen = current::with(|waits| waits.is_of_life(*life).then(|| waits.forget(*key)));
             }
-            Stage::Outside(call, _) => _ = call.0.abandon(),
-            Stage::Ready(_) | Stage::Over => {}
+            CallStage::Outside(call, _) => _ = call.0.abandon(),
+            CallStage::Ready(_) | CallStage::Over => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::engine::context::own::{say, with_own};
 use crate::engine::shutdown::tell;
 use crate::exit::{Monitor, Signal};
 use crate::links::message::Bindings;
-use crate::links::protocol::Said;
+use crate::links::protocol::LinkMessage;
 use crate::pid::Pid;
 use crate::process::control::{Control, Inspect};
 use crate::slots::TABLE;
@@ -50,7 +50,7 @@ impl Pid {
             Ok((slot, me, extras.bonds().watch(other)))
         });
         let (slot, me, number) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
-        say((slot, me), other, Said::Watch(number));
+        say((slot, me), other, LinkMessage::Watch(number));
         Ok(Monitor::new(other, number))
     }
 
@@ -153,7 +153,7 @@ impl Monitor {
             Some((slot, me))
         });
         if let Some((slot, me)) = ended.flatten() {
-            say((slot, me), self.pid(), Said::Unwatch(self.number()));
+            say((slot, me), self.pid(), LinkMessage::Unwatch(self.number()));
             return true;
         }
         // It may have been heard, and not have been given to the process.

@@ -1,11 +1,11 @@
 //! The life of a process, through its PID.
 
-use crate::actor::tasks::outside::Ending;
+use crate::actor::tasks::outside::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::shutdown::tell;
 use crate::env::clock::instant_now;
 use crate::exit::ExitReason;
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::NodeKind;
 use crate::pid::Pid;
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::{Slot, TABLE};
@@ -39,7 +39,7 @@ impl Pid {
             tell(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
         }
-        slot.post(Kind::Stop, pid, ptr::null_mut(), None).is_ok()
+        slot.post(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
     }
 
     /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`] decides
@@ -70,7 +70,7 @@ impl Pid {
     /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on a
     /// plain thread. The result is why it ended: [`ExitReason::Gone`] if it had ended before it was asked.
     pub fn join(self) -> Ended {
-        let ending = Arc::new(Ending(Oneshot::new()));
+        let ending = Arc::new(ExitWaiter(Oneshot::new()));
         self.join_with(ending.clone());
         Ended { ending, known: None }
     }
@@ -90,7 +90,7 @@ impl Pid {
 /// The end of a process, to be waited for.
 #[must_use = "await it, or call `.wait()`"]
 pub struct Ended {
-    ending: Arc<Ending>,
+    ending: Arc<ExitWaiter>,
     /// Why it ended, if somebody has kept that.
     known: Option<ExitReason>,
 }

@@ -17,26 +17,26 @@ use std::task::{Context, Poll, Waker};
 /// The answering end of a stream: a message method takes one as `replies: Replies<T>`, and may keep it, clone it and send
 /// it on. The stream ends when the last clone is dropped.
 pub struct Replies<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<StreamShared<T>>,
 }
 
 /// The asking end of a stream: await [`ReplyStream::next`], take it as a [`Stream`], or iterate on a plain thread.
 #[must_use = "a stream that is dropped makes its answers go nowhere"]
 pub struct ReplyStream<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<StreamShared<T>>,
 }
 
-struct Shared<T>(Mutex<State<T>>);
+struct StreamShared<T>(Mutex<StreamState<T>>);
 
-struct State<T> {
+struct StreamState<T> {
     answers: VecDeque<T>,
     senders: usize,
     wanted: bool,
     waker: Option<Waker>,
 }
 
-impl<T> Shared<T> {
-    fn wake(&self, change: impl FnOnce(&mut State<T>)) {
+impl<T> StreamShared<T> {
+    fn wake(&self, change: impl FnOnce(&mut StreamState<T>)) {
         let mut state = lock(&self.0);
         change(&mut state);
         let waker = state.waker.take();
@@ -49,8 +49,8 @@ impl<T> Shared<T> {
 }
 
 fn channel<T>() -> (Replies<T>, ReplyStream<T>) {
-    let state = State { answers: VecDeque::new(), senders: 1, wanted: true, waker: None };
-    let shared = Arc::new(Shared(Mutex::new(state)));
+    let state = StreamState { answers: VecDeque::new(), senders: 1, wanted: true, waker: None };
+    let shared = Arc::new(StreamShared(Mutex::new(state)));
     (Replies { shared: shared.clone() }, ReplyStream { shared })
 }
 

@@ -2,8 +2,8 @@
 
 use super::call::{Call, CallFuture};
 use super::send_modes::wish;
-use crate::actor::tasks::awaits::Timer;
-use crate::engine::backpressure::waiters::Wish;
+use crate::actor::tasks::awaits::TimerFuture;
+use crate::engine::backpressure::waiters::RoomRequest;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::env::clock::Moment;
 use crate::errors::{CallError, SendError, SendFailure};
@@ -60,19 +60,19 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Pat
     type IntoFuture = PatientCallFuture<M, T, E>;
 
     fn into_future(self) -> Self::IntoFuture {
-        PatientCallFuture { stage: Stage::Ready(self.0), due: None }
+        PatientCallFuture { stage: RestartStage::Ready(self.0), due: None }
     }
 }
 
 /// A [`PatientCall`] that waits for its answer. Dropped, it is cancelled.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct PatientCallFuture<M, T = (), E = Infallible> {
-    stage: Stage<M, T, E>,
+    stage: RestartStage<M, T, E>,
     /// When the call stops waiting, from when it has been polled first.
     due: Option<Moment>,
 }
 
-enum Stage<M, T, E> {
+enum RestartStage<M, T, E> {
     Ready(Call<M, T, E>),
     Pausing(Call<M, T, E>, Pause),
     Sent(CallFuture<M, T, E>),
@@ -87,39 +87,39 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for Patient
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { stage, due } = &mut *self;
         loop {
-            match std::mem::replace(stage, Stage::Over) {
-                Stage::Ready(call) => {
+            match std::mem::replace(stage, RestartStage::Over) {
+                RestartStage::Ready(call) => {
                     let (pid, method) = (call.pid(), call.method());
                     *due = due.or_else(|| call.due());
                     match CallFuture::begin(call.until(*due), context) {
                         Ok((sent, is_polled)) => {
-                            *stage = Stage::Sent(sent);
+                            *stage = RestartStage::Sent(sent);
                             if is_polled {
                                 return Poll::Pending;
                             }
                         }
                         Err(SendError { message, reason: SendFailure::Restarting(_) }) => {
-                            *stage = Stage::Pausing(Call::new(pid, method, message), Pause::new(pid, *due));
+                            *stage = RestartStage::Pausing(Call::new(pid, method, message), Pause::new(pid, *due));
                         }
                         Err(refused) => return Poll::Ready(Err(refused.into())),
                     }
                 }
-                Stage::Pausing(call, mut pause) => match pause.poll(context) {
+                RestartStage::Pausing(call, mut pause) => match pause.poll(context) {
                     Poll::Pending => {
-                        *stage = Stage::Pausing(call, pause);
+                        *stage = RestartStage::Pausing(call, pause);
                         return Poll::Pending;
                     }
-                    Poll::Ready(true) => *stage = Stage::Ready(call),
+                    Poll::Ready(true) => *stage = RestartStage::Ready(call),
                     Poll::Ready(false) => return Poll::Ready(Err(CallError::Restarting)),
                 },
-                Stage::Sent(mut sent) => {
+                RestartStage::Sent(mut sent) => {
                     let polled = Pin::new(&mut sent).poll(context);
                     if polled.is_pending() {
-                        *stage = Stage::Sent(sent);
+                        *stage = RestartStage::Sent(sent);
                     }
                     return polled;
                 }
-                Stage::Over => return Poll::Pending,
+                RestartStage::Over => return Poll::Pending,
             }
         }
     }
@@ -128,13 +128,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for Patient
 /// Between two attempts.
 struct Pause {
     /// `None` if there may be a process by now.
-    wish: Option<Wish>,
-    limit: Timer,
+    wish: Option<RoomRequest>,
+    limit: TimerFuture,
 }
 
 impl Pause {
     fn new(pid: Pid, due: Option<Moment>) -> Self {
-        Self { wish: wish(pid), limit: Timer::new(due.unwrap_or(Moment::NEVER)) }
+        Self { wish: wish(pid), limit: TimerFuture::new(due.unwrap_or(Moment::NEVER)) }
     }
 
     /// Whether there may be a process by now; if not, the time is up.

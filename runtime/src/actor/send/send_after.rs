@@ -36,10 +36,10 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Timer(Kind);
+pub struct Timer(Repetition);
 
 #[derive(Clone)]
-enum Kind {
+enum Repetition {
     /// It was sent at once.
     Over,
     Once(&'static dyn TimeKeeper, TimerKey),
@@ -51,9 +51,9 @@ impl Timer {
     /// is sent again and again, no copy is sent from here on.
     pub fn cancel(&self) -> bool {
         match &self.0 {
-            Kind::Over => false,
-            Kind::Once(keeper, key) => keeper.forget(*key),
-            Kind::Again(again) => again.cancel(),
+            Repetition::Over => false,
+            Repetition::Once(keeper, key) => keeper.forget(*key),
+            Repetition::Again(again) => again.cancel(),
         }
     }
 
@@ -61,18 +61,18 @@ impl Timer {
     /// whether it was still to be sent: one that has been sent, or cancelled, stays so.
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.0 {
-            Kind::Over => false,
-            Kind::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.told()).after(delay)),
-            Kind::Again(again) => again.reset(delay),
+            Repetition::Over => false,
+            Repetition::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.told()).after(delay)),
+            Repetition::Again(again) => again.reset(delay),
         }
     }
 
     /// Whether the message is still to be sent.
     pub fn is_pending(&self) -> bool {
         match &self.0 {
-            Kind::Over => false,
-            Kind::Once(keeper, key) => keeper.is_pending(*key),
-            Kind::Again(again) => again.is_pending(),
+            Repetition::Over => false,
+            Repetition::Once(keeper, key) => keeper.is_pending(*key),
+            Repetition::Again(again) => again.is_pending(),
         }
     }
 }
@@ -93,7 +93,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub fn send_after(self, delay: Duration) -> Result<Timer, SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         if delay.is_zero() {
-            return send(pid, message).map(|()| Timer(Kind::Over));
+            return send(pid, message).map(|()| Timer(Repetition::Over));
         }
         let Some(keeper) = keeper(pid) else {
             return Err(SendError { message, reason: gone(pid) });
@@ -110,7 +110,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             }
         };
         if let Some(key) = keeper.later(due, Box::new(send_now)) {
-            return Ok(Timer(Kind::Once(keeper, key)));
+            return Ok(Timer(Repetition::Once(keeper, key)));
         }
         match lock(&cell).take() {
             Some(message) => Err(SendError { message, reason: SendFailure::NoTimer(pid) }),
@@ -134,11 +134,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         };
         let period = period.max(SHORTEST);
         let due = Moment::now_by(keeper.told()).after(period);
-        let state = Mutex::new(State::Sending(current_thread().id()));
+        let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid, period, keeper, state });
         let copy = message.clone();
         if every.arm(due, copy) {
-            return Ok(Timer(Kind::Again(every)));
+            return Ok(Timer(Repetition::Again(every)));
         }
         Err(SendError { message, reason: SendFailure::NoTimer(pid) })
     }
@@ -164,10 +164,10 @@ struct Every {
     pid: Pid,
     period: Duration,
     keeper: &'static dyn TimeKeeper,
-    state: Mutex<State>,
+    state: Mutex<RepetitionState>,
 }
 
-enum State {
+enum RepetitionState {
     /// The next copy is due then.
     Armed(TimerKey, Moment),
     /// That thread sends a copy, and then sets the timer for the next.
@@ -182,12 +182,12 @@ impl Every {
         let this = self.clone();
         // Under the lock, so that the timer does not fire before its key is here.
         let mut state = lock(&self.state);
-        if matches!(*state, State::Over) {
+        if matches!(*state, RepetitionState::Over) {
             drop(state);
             return true;
         }
         let key = self.keeper.later(due, Box::new(move || this.send(message)));
-        *state = key.map_or(State::Over, |key| State::Armed(key, due));
+        *state = key.map_or(RepetitionState::Over, |key| RepetitionState::Armed(key, due));
         key.is_some()
     }
 
@@ -197,7 +197,7 @@ impl Every {
         impl Drop for OverUnless<'_> {
             fn drop(&mut self) {
                 if !self.1 {
-                    *lock(&self.0.state) = State::Over;
+                    *lock(&self.0.state) = RepetitionState::Over;
                 }
             }
         }
@@ -205,8 +205,8 @@ impl Every {
         let next = message.clone();
         let due = {
             let mut state = lock(&self.state);
-            let State::Armed(_, due) = *state else { return };
-            *state = State::Sending(current_thread().id());
+            let RepetitionState::Armed(_, due) = *state else { return };
+            *state = RepetitionState::Sending(current_thread().id());
             due
         };
         // What finds no room is missed, and a dead letter; what finds no process is the last.
@@ -226,11 +226,11 @@ impl Every {
     }
 
     /// The state, when no other thread is sending a copy.
-    fn settled(&self) -> MutexGuard<'_, State> {
+    fn settled(&self) -> MutexGuard<'_, RepetitionState> {
         loop {
             let state = lock(&self.state);
             match *state {
-                State::Sending(thread) if thread != current_thread().id() => {}
+                RepetitionState::Sending(thread) if thread != current_thread().id() => {}
                 _ => return state,
             }
             drop(state);
@@ -241,24 +241,24 @@ impl Every {
 
 impl Again for Every {
     fn cancel(&self) -> bool {
-        let state = std::mem::replace(&mut *self.settled(), State::Over);
+        let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {
             // Without the lock: the message is dropped.
-            State::Armed(key, _) => {
+            RepetitionState::Armed(key, _) => {
                 // Fails for one that is about to send, and finds the state over.
                 self.keeper.forget(key);
                 true
             }
             // From inside its own sending, by a waker: there is no next one.
-            State::Sending(_) => true,
-            State::Over => false,
+            RepetitionState::Sending(_) => true,
+            RepetitionState::Over => false,
         }
     }
 
     fn reset(&self, delay: Duration) -> bool {
         let due = Moment::now_by(self.keeper.told()).after(delay);
         match &mut *self.settled() {
-            State::Armed(key, at) if self.keeper.reset(*key, due) => {
+            RepetitionState::Armed(key, at) if self.keeper.reset(*key, due) => {
                 *at = due;
                 true
             }
@@ -267,7 +267,7 @@ impl Again for Every {
     }
 
     fn is_pending(&self) -> bool {
-        !matches!(*lock(&self.state), State::Over)
+        !matches!(*lock(&self.state), RepetitionState::Over)
     }
 }
 
@@ -275,7 +275,7 @@ impl Again for Every {
 mod tests {
     use super::*;
     use crate::Mailbox;
-    use crate::env::clock::{SharedMoment, Told};
+    use crate::env::clock::{ClockOverride, SharedMoment};
     use crate::sync::OnceLock;
 
     type Alarm = (Moment, Box<dyn FnOnce() + Send>);
@@ -307,7 +307,7 @@ mod tests {
             true
         }
 
-        fn told(&self) -> Told {
+        fn told(&self) -> ClockOverride {
             Some(self.now)
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         let began = Moment::now();
         let now = NOW.get_or_init(|| SharedMoment::new(began));
         let keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
-        let state = Mutex::new(State::Sending(current_thread().id()));
+        let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), keeper, state });
         assert!(every.arm(began.after(millis(10)), 7_u64));
         // How late each is, and when the next one is due then.

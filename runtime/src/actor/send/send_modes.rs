@@ -3,7 +3,7 @@
 use super::call::{Call, send};
 use crate::actor::tasks::time_source::now_for;
 use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::engine::backpressure::waiters::{self, Room, Wish};
+use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::errors::SendError;
 use crate::pid::Pid;
@@ -72,12 +72,12 @@ fn is_over(until: Option<Instant>) -> bool {
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Asks for room in a mailbox; `None` if there is some by now, or if nobody is there any more.
-pub(crate) fn wish(pid: Pid) -> Option<Wish> {
+pub(crate) fn wish(pid: Pid) -> Option<RoomRequest> {
     wish_behind(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
 /// Asks for room where a PID points on to; `None` for one that does not.
-fn wish_behind(pid: Pid) -> Option<Wish> {
+fn wish_behind(pid: Pid) -> Option<RoomRequest> {
     if !points_on_here(pid) {
         return None;
     }
@@ -90,7 +90,7 @@ fn wish_behind(pid: Pid) -> Option<Wish> {
                 continue;
             }
             Some(process) => TABLE.living(process).and_then(|slot| waiters::ask(slot, process.generation())),
-            None => behind.room().map(Wish::of),
+            None => behind.room().map(RoomRequest::of),
         };
         if asked.is_some() {
             return asked;
@@ -98,9 +98,9 @@ fn wish_behind(pid: Pid) -> Option<Wish> {
         break;
     }
     // There may be some already, and there is no telling: then it is looked for again soon.
-    let room = Room::new(Oneshot::new());
+    let room = RoomSignal::new(Oneshot::new());
     let inside = room.clone();
     // By the system's time, which that timekeeper goes by whatever a test does to that of a host.
     timekeeper().later(Moment::now_by(None).after(LOOK_AGAIN), Box::new(move || _ = inside.put(())))?;
-    Some(Wish::of(room))
+    Some(RoomRequest::of(room))
 }

@@ -8,10 +8,10 @@ use crate::actor::definition::kind::KindOf;
 use crate::actor::definition::spawn_core::{Beginning, Source, SpawnCore};
 use crate::actor::handle::address::Address;
 use crate::actor::machine::state_machine::Machine;
-use crate::actor::tasks::outside::Ending;
+use crate::actor::tasks::outside::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Host;
-use crate::engine::lifecycle::spawn::{Birth, Options};
+use crate::engine::host::Scheduler;
+use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::env::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
 use crate::exit::ExitReason;
@@ -44,7 +44,7 @@ pub struct Spawn<P: Actor> {
 
 impl<P: Actor> Spawn<P> {
     /// One whose state is here.
-    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: &'static Scheduler, place: &'static Location<'static>, process: P) -> Self
     where
         P: Mobile,
     {
@@ -53,14 +53,14 @@ impl<P: Actor> Spawn<P> {
 
     /// One whose state is made on a thread of its own.
     pub(crate) fn pinned(
-        host: &'static Host,
+        host: &'static Scheduler,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
         Self::of(host, place, Source::Pinned(Box::new(make)))
     }
 
-    fn of(host: &'static Host, place: &'static Location<'static>, source: Source<P>) -> Self {
+    fn of(host: &'static Scheduler, place: &'static Location<'static>, source: Source<P>) -> Self {
         let (source, options) = (Cell::new(Some(source)), RefCell::default());
         Self { entries: P::entries(SpawnCore { host, place, source, options }) }
     }
@@ -159,9 +159,9 @@ impl<P: Actor> Deref for Spawn<P> {
 }
 
 impl<P: Actor> SpawnCore<P> {
-    fn birth(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> Birth {
+    fn birth(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> PendingSpawn {
         let options = self.options.take();
-        Birth { kind: KindOf::<P>::KIND, entry: &P::ENTRIES[entry].name, place: self.place, options, result }
+        PendingSpawn { kind: KindOf::<P>::KIND, entry: &P::ENTRIES[entry].name, place: self.place, options, result }
     }
 
     fn take(&self) -> Result<Source<P>, SpawnError> {
@@ -214,7 +214,7 @@ impl<P: Actor> SpawnCore<P> {
         entry: usize,
         begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E> + Send + 'static,
     ) -> Result<Running<P, T, E>, SpawnError> {
-        let ending = Arc::new(Ending(Oneshot::new()));
+        let ending = Arc::new(ExitWaiter(Oneshot::new()));
         let begin = |process, context| pending(begin(process, context));
         let pid = self.spawn_future(entry, Some(ending.clone()), begin)?;
         Ok(Running::of(pid, ending))
@@ -256,8 +256,8 @@ impl<P: Actor> SpawnCore<P> {
 
 /// Spawns a process that any worker may run.
 fn spawn_on_workers<P: Mobile>(
-    host: &'static Host,
-    birth: &mut Birth,
+    host: &'static Scheduler,
+    birth: &mut PendingSpawn,
     process: P,
     beginning: Beginning<'_, P>,
 ) -> Result<Pid, SpawnError> {
@@ -272,7 +272,7 @@ fn spawn_on_workers<P: Mobile>(
 /// [`done_with`](crate::StepOutput::done_with). Dropping it leaves the process alone.
 pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
-    ending: Arc<Ending>,
+    ending: Arc<ExitWaiter>,
     process: PhantomData<fn() -> P>,
     result: PhantomData<fn() -> Result<T, E>>,
 }
@@ -285,7 +285,7 @@ impl<P: Actor, T, E> Running<P, T, E> {
 }
 
 impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
-    pub(crate) fn of(pid: Pid, ending: Arc<Ending>) -> Self {
+    pub(crate) fn of(pid: Pid, ending: Arc<ExitWaiter>) -> Self {
         Self { pid, ending, process: PhantomData, result: PhantomData }
     }
 

@@ -2,9 +2,9 @@
 
 use super::builder::Running;
 use super::get_or_spawn::Wanted;
-use crate::actor::tasks::outside::Ending;
-use crate::engine::host::Host;
-use crate::engine::lifecycle::spawn::{Birth, First, Options};
+use crate::actor::tasks::outside::ExitWaiter;
+use crate::engine::host::Scheduler;
+use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
 use crate::engine::pinned::note_entry;
 use crate::errors::SpawnError;
 use crate::mailbox::bound::Bound;
@@ -23,7 +23,7 @@ use std::panic::Location;
 /// A hand-written [`Process`] that is about to be spawned.
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
-    host: &'static Host,
+    host: &'static Scheduler,
     place: &'static Location<'static>,
     source: SourceByHand<P>,
     options: Option<Box<Options>>,
@@ -38,11 +38,11 @@ enum SourceByHand<P> {
 }
 
 /// Spawns a hand-written process at an entry, with its inputs.
-type BeginByHand<P> = fn(&'static Host, &mut Birth, P, &str, Payloads) -> Result<Pid, SpawnError>;
+type BeginByHand<P> = fn(&'static Scheduler, &mut PendingSpawn, P, &str, Payloads) -> Result<Pid, SpawnError>;
 
 impl<P: Process> SpawnProcess<P> {
     /// One whose state is here.
-    pub(crate) fn new(host: &'static Host, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: &'static Scheduler, place: &'static Location<'static>, process: P) -> Self
     where
         P: Send,
     {
@@ -54,7 +54,7 @@ impl<P: Process> SpawnProcess<P> {
 
     /// One whose state is made on a thread of its own.
     pub(crate) fn pinned(
-        host: &'static Host,
+        host: &'static Scheduler,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
@@ -166,7 +166,7 @@ impl<P: Process> SpawnProcess<P> {
         entry: Option<&str>,
         input: Payloads,
     ) -> Result<Running<P, T>, SpawnError> {
-        let ending = Arc::new(Ending(Oneshot::new()));
+        let ending = Arc::new(ExitWaiter(Oneshot::new()));
         let pid = self.begin(entry, input, Some(ending.clone()))?;
         Ok(Running::of(pid, ending))
     }
@@ -179,7 +179,7 @@ impl<P: Process> SpawnProcess<P> {
         result: Option<Arc<dyn EndWaiter>>,
     ) -> Result<Pid, SpawnError> {
         let Self { host, place, source, options } = self;
-        let birth = |entry| Birth { kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        let birth = |entry| PendingSpawn { kind: KindOfProcess::<P>::KIND, entry, place, options, result };
         match source {
             SourceByHand::Here(process, begin) => {
                 let (name, known) = entry_of(&process, entry);

@@ -1,6 +1,6 @@
 //! A process that has the name already, in place of one that is to be spawned with it.
 
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::engine::lifecycle::spawn::Options;
 use crate::errors::SpawnError;
 use crate::pid::Pid;
@@ -25,7 +25,7 @@ impl Wanted {
     #[inline]
     pub(crate) fn or_spawn(
         wanted: Option<Self>,
-        host: &'static Host,
+        host: &'static Scheduler,
         spawn: impl FnOnce() -> Result<Pid, SpawnError>,
     ) -> Result<Pid, SpawnError> {
         let Some(wanted) = wanted else { return spawn() };

@@ -21,10 +21,10 @@ impl Inbound {
 
 /// What the pump of a stream, its handle and the items on their way have in common.
 #[derive(Default)]
-pub(crate) struct Attachment(Mutex<State>);
+pub(crate) struct Attachment(Mutex<AttachmentState>);
 
 #[derive(Default)]
-struct State {
+struct AttachmentState {
     /// Whether an item is on its way, or is being handled.
     outstanding: bool,
     detached: bool,
@@ -52,7 +52,7 @@ impl Attachment {
         lock(&self.0).detached
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut AttachmentState)) {
         let mut state = lock(&self.0);
         change(&mut state);
         let waker = state.waker.take();

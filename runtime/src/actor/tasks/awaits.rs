@@ -1,8 +1,8 @@
 //! What async code can wait for besides calls: time, commands, the wish that the process should end.
 
 use super::current;
-use super::pending::{Answer, CancelWait, WaitKey, Waits};
-use super::waker::{self, Owner, foreign_waker};
+use super::pending::{CancelWait, CommandResult, WaitKey, Waits};
+use super::waker::{self, TableOwner, foreign_waker};
 use crate::call::command::Command;
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
@@ -28,11 +28,11 @@ async fn end_if_cancelled() {
 /// A future's row in the table of the process that polls it.
 struct Row {
     key: Option<WaitKey>,
-    owner: Owner,
+    owner: TableOwner,
 }
 
 impl Row {
-    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<Answer>> {
+    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<CommandResult>> {
         let Some(key) = self.key else {
             return Poll::Pending;
         };
@@ -75,12 +75,12 @@ pub(crate) async fn sleep_until(due: Moment) {
 
 /// Waits until a timer fires.
 async fn fired(due: Moment) {
-    let mut timer = Timer::new(due);
+    let mut timer = TimerFuture::new(due);
     poll_fn(|context| timer.poll(context)).await;
 }
 
 /// A timer that is set when it is polled for the first time: as a row of the process that polls it, or for whoever else does.
-pub(crate) struct Timer {
+pub(crate) struct TimerFuture {
     due: Moment,
     set: Option<Set>,
 }
@@ -90,7 +90,7 @@ enum Set {
     Elsewhere(Elsewhere),
 }
 
-impl Timer {
+impl TimerFuture {
     pub(crate) fn new(due: Moment) -> Self {
         Self { due, set: None }
     }
@@ -139,7 +139,7 @@ impl Drop for Elsewhere {
     }
 }
 
-impl fmt::Debug for Timer {
+impl fmt::Debug for TimerFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer").field("due", &self.due).finish_non_exhaustive()
     }
@@ -230,7 +230,7 @@ impl Future for Cancelled {
 struct Shield {
     /// One of those that the table counts.
     held: Option<Arc<()>>,
-    owner: Owner,
+    owner: TableOwner,
 }
 
 impl Shield {

@@ -3,7 +3,7 @@
 //! A wake puts the future's row into a queue, so that a poll costs as much as there are futures that want it, however many
 //! there are or have been.
 
-use super::waker::{Owner, waker_of};
+use super::waker::{TableOwner, waker_of};
 use crate::env::clock::Moment;
 use crate::mailbox::payload::Payload;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
@@ -31,7 +31,7 @@ pub(crate) struct Beside {
     /// Which continuation gets the output.
     pub(crate) continuation: usize,
     pub(crate) acts: Acts,
-    wish: Arc<Wish>,
+    wish: Arc<WakeRequest>,
 }
 
 /// For whom a future runs.
@@ -54,14 +54,14 @@ impl Acts {
 
 /// What wakes one of them. Of a future that is gone it names a row that another may have: that one is polled once too
 /// often, which is harmless.
-struct Wish {
+struct WakeRequest {
     row: usize,
     queued: AtomicBool,
     wanted: Arc<SegQueue<usize>>,
     waker: Waker,
 }
 
-impl Wake for Wish {
+impl Wake for WakeRequest {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -93,11 +93,11 @@ impl Besides {
     }
 
     /// Adds a future, which wants to be polled.
-    pub(crate) fn add(&mut self, owner: Owner, future: BoxedFuture, continuation: usize, acts: Acts) {
+    pub(crate) fn add(&mut self, owner: TableOwner, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.working += usize::from(matches!(acts, Acts::Until(_)));
         let place = self.rows.vacant_entry();
         let (row, wanted) = (place.key(), self.wanted.clone());
-        let wish = Arc::new(Wish { row, queued: AtomicBool::new(true), wanted, waker: waker_of(owner) });
+        let wish = Arc::new(WakeRequest { row, queued: AtomicBool::new(true), wanted, waker: waker_of(owner) });
         place.insert(Some(Beside { row, future, continuation, acts, wish }));
         self.wanted.push(row);
     }

@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 
 /// A machine's place for its table.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct TableSeat {
     /// The life that it belongs to, in one word; see [`waker::life_of`].
     pub(crate) life: u64,
     /// Made when it is needed: many processes never wait for anything but messages.
@@ -31,7 +31,7 @@ pub(crate) struct Seat {
 #[derive(Clone, Copy)]
 struct Active {
     /// Null, or what the innermost `enter` of this thread borrows.
-    seat: *mut Seat,
+    seat: *mut TableSeat,
     /// When whoever called the method that runs now stops waiting.
     deadline: Option<Moment>,
 }
@@ -47,7 +47,7 @@ thread_local! {
     static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
-impl Seat {
+impl TableSeat {
     /// The table, which is made if there is none.
     #[inline]
     fn table(&mut self) -> &mut Waits {
@@ -109,8 +109,8 @@ impl Drop for Restore {
 
 /// That the calling thread runs a process, with its table in place.
 pub(crate) struct Entered<'a> {
-    seat: *mut Seat,
-    lent: PhantomData<&'a mut Seat>,
+    seat: *mut TableSeat,
+    lent: PhantomData<&'a mut TableSeat>,
 }
 
 impl Entered<'_> {
@@ -125,8 +125,8 @@ impl Entered<'_> {
 
 /// Runs `body` with `seat` as the calling thread's table, for someone who stops waiting at `deadline`.
 #[inline]
-pub(crate) fn enter<R>(seat: &mut Seat, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
-    let seat: *mut Seat = seat;
+pub(crate) fn enter<R>(seat: &mut TableSeat, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
+    let seat: *mut TableSeat = seat;
     let _restore = Restore::with(Active { seat, deadline });
     body(&Entered { seat, lent: PhantomData })
 }
@@ -153,7 +153,7 @@ pub(crate) fn is_polled(life: u64, context: &Context<'_>) -> bool {
 
 /// The process that this thread runs, unless somebody looks at it already.
 #[inline]
-fn active<R>(look: impl FnOnce(&mut Seat) -> Option<R>) -> Option<R> {
+fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
     // Ends the look, also by a panic.
     struct Looked;
     impl Drop for Looked {
@@ -209,7 +209,7 @@ pub(crate) fn special() -> bool {
 }
 
 /// What there is to do after a future was polled that is pending.
-pub(crate) enum Pending {
+pub(crate) enum AfterPending {
     /// There is more to see to than answers and messages.
     Special,
     /// Something wants the next message.
@@ -223,22 +223,22 @@ pub(crate) enum Pending {
 /// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and `by_scheduler`
 /// whether it is the scheduler that drives its machine, and lays the process down with it: else it may go on by other means.
 #[inline]
-pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> Pending {
+pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     if STOP.get() && !seen_to {
-        return Pending::Special;
+        return AfterPending::Special;
     }
     let pending = peek(|waits| {
         if !seen_to && waits.is_special() {
-            Pending::Special
+            AfterPending::Special
         } else if waits.wants_message {
-            Pending::Wants
+            AfterPending::Wants
         } else if by_scheduler && waits.suspend() {
-            Pending::Again
+            AfterPending::Again
         } else {
-            Pending::Suspended
+            AfterPending::Suspended
         }
     });
-    pending.unwrap_or(Pending::Suspended)
+    pending.unwrap_or(AfterPending::Suspended)
 }
 
 /// Whether others come first: the process has used its turn, and what is left for it is not in its mailbox, which would give

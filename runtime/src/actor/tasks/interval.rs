@@ -1,6 +1,6 @@
 //! Ticks.
 
-use super::awaits::{Timer, sleep_until};
+use super::awaits::{TimerFuture, sleep_until};
 use crate::env::clock::Moment;
 use futures_core::Stream;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ pub struct Interval {
     period: Duration,
     missed: Missed,
     /// That of the next tick, for whoever takes the ticks as a stream.
-    timer: Option<Timer>,
+    timer: Option<TimerFuture>,
 }
 
 impl Interval {
@@ -74,7 +74,7 @@ impl Stream for Interval {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<()>> {
         if self.next > Moment::now() {
             let next = self.next;
-            let timer = self.timer.get_or_insert_with(|| Timer::new(next));
+            let timer = self.timer.get_or_insert_with(|| TimerFuture::new(next));
             if timer.poll(context).is_pending() {
                 return Poll::Pending;
             }

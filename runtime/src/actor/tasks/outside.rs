@@ -1,17 +1,17 @@
 //! Answers to whoever is no process: threads, tasks of other executors.
 
-use super::pending::Answer;
-use crate::call::caller::Outside;
+use super::pending::CommandResult;
+use crate::call::caller::OutsideCaller;
 use crate::exit::ExitReason;
 use crate::mailbox::payload::Payload;
 use crate::process::control::EndWaiter;
 use crate::util::oneshot::Oneshot;
 
 /// Someone outside who called.
-pub(crate) struct OutsideCall(pub(crate) Oneshot<Answer>);
+pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);
 
-impl Outside for OutsideCall {
-    fn answer(&self, result: Answer) {
+impl OutsideCaller for OutsideCall {
+    fn answer(&self, result: CommandResult) {
         self.0.put(result);
     }
 
@@ -21,9 +21,9 @@ impl Outside for OutsideCall {
 }
 
 /// Someone who waits for the end of a process.
-pub(crate) struct Ending(pub(crate) Oneshot<(ExitReason, Option<Payload>)>);
+pub(crate) struct ExitWaiter(pub(crate) Oneshot<(ExitReason, Option<Payload>)>);
 
-impl EndWaiter for Ending {
+impl EndWaiter for ExitWaiter {
     fn ended(&self, reason: &ExitReason, result: Option<Payload>) {
         self.0.put((reason.clone(), result));
     }

@@ -8,14 +8,14 @@
 
 use super::attachment::{Attachment, Inbound};
 use super::background::{Acts, Besides, BoxedFuture};
-use super::waker::{self, Owner};
-use crate::call::call_id::Ticket;
+use super::waker::{self, TableOwner};
+use crate::call::call_id::CallId;
 use crate::call::caller::Caller;
-use crate::deadlock::edges::{self, Waiting};
+use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::foreign_wakers::is_lent;
-use crate::deadlock::wait_graph::Life;
+use crate::deadlock::wait_graph::Incarnation;
 use crate::engine::context::own::runs;
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, TimerKey};
 use crate::errors::{CallError, CommandError, Cycle};
 use crate::exit::{ExitReason, Signal};
@@ -23,7 +23,7 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::sync::{Arc, Mutex, lock};
-use crate::time::timers::Action;
+use crate::time::timers::TimerAction;
 use slab::Slab;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ use std::ptr;
 use std::sync::Weak;
 use std::task::{Poll, Waker};
 
-pub(crate) type Answer = Result<Payload, CommandError>;
+pub(crate) type CommandResult = Result<Payload, CommandError>;
 
 /// The tag of the timer that all deadlines of a process share.
 const DEADLINES: u64 = u64::MAX;
@@ -53,27 +53,27 @@ impl WaitKey {
     }
 }
 
-pub(crate) struct Wait {
+pub(crate) struct PendingWait {
     pub(crate) serial: u32,
-    pub(crate) state: State,
+    pub(crate) state: RowState,
     pub(crate) deadline: Option<Moment>,
-    pub(crate) ticket: Option<Ticket>,
+    pub(crate) ticket: Option<CallId>,
     pub(crate) timer: Option<TimerKey>,
 }
 
 /// A call of a process of this program, which a future of the process waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Called {
-    pub(crate) on: Life,
+    pub(crate) on: Incarnation,
     pub(crate) method: &'static str,
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: CallId,
 }
 
-pub(crate) enum State {
+pub(crate) enum RowState {
     /// A future waits. Its waker, if that is not the process's own.
     Future(Option<Waker>),
     /// The answer is there, and the future has not been polled since.
-    Answered(Answer),
+    Answered(CommandResult),
     /// A continuation of that number runs with the answer.
     Continuation(usize),
 }
@@ -81,17 +81,17 @@ pub(crate) enum State {
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Waits {
-    pub(crate) owner: Owner,
+    pub(crate) owner: TableOwner,
     /// The owner in one word.
-    life: Life,
-    pub(crate) rows: Slab<Wait>,
+    life: Incarnation,
+    pub(crate) rows: Slab<PendingWait>,
     pub(crate) serial: u32,
     /// When the shared timer is due.
     pub(crate) armed: Option<(Moment, TimerKey)>,
     /// Those of `Context<P>`: a `Slab<Continuation<P>>`, if there are any.
     pub(crate) continuations: Option<Box<dyn Any + Send>>,
     /// Continuations that can run.
-    pub(crate) ready: VecDeque<(usize, Answer)>,
+    pub(crate) ready: VecDeque<(usize, CommandResult)>,
     /// Made when it is needed, as are the shields.
     pub(crate) beside: Option<Box<Besides>>,
     /// A message that the process has asked for, and signals that a method wants.
@@ -128,7 +128,7 @@ pub(crate) struct Waits {
     /// The call that was polled last, and its row, if it is pending and is polled with the process's own waker.
     polled: Option<(u32, Called)>,
     /// While the process waits for the answer to one call and nothing else, that all can see it.
-    waiting: Option<Waiting>,
+    waiting: Option<CallWait>,
 }
 
 /// Whether the tag is that of the timer that all deadlines of a process share.
@@ -137,7 +137,7 @@ pub(crate) fn is_deadline(tag: u64) -> bool {
 }
 
 /// The host that the calling thread runs processes of.
-pub(crate) fn host() -> Option<&'static Host> {
+pub(crate) fn host() -> Option<&'static Scheduler> {
     crate::engine::lifecycle::spawn::current_host()
 }
 
@@ -147,12 +147,12 @@ impl Waits {
         Box::new(Self { owner: waker::owner_of_life(life), life, ..Self::default() })
     }
 
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> TableOwner {
         self.owner
     }
 
     /// Whether this is the table of that life.
-    pub(crate) fn is_of(&self, owner: Owner) -> bool {
+    pub(crate) fn is_of(&self, owner: TableOwner) -> bool {
         match (self.owner, owner) {
             (Some((slot, generation)), Some((other, other_generation))) => {
                 ptr::eq(slot, other) && generation == other_generation
@@ -163,13 +163,13 @@ impl Waits {
     }
 
     /// The life that it belongs to, in one word.
-    pub(crate) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Incarnation {
         self.life
     }
 
     /// Whether this is the table of that life.
     #[inline]
-    pub(crate) fn is_of_life(&self, life: Life) -> bool {
+    pub(crate) fn is_of_life(&self, life: Incarnation) -> bool {
         self.life == life
     }
 
@@ -183,27 +183,33 @@ impl Waits {
         self.serial
     }
 
-    fn add(&mut self, state: State) -> WaitKey {
+    fn add(&mut self, state: RowState) -> WaitKey {
         let serial = self.next_serial();
-        let row = self.rows.insert(Wait { serial, state, deadline: None, ticket: None, timer: None });
+        let row = self.rows.insert(PendingWait { serial, state, deadline: None, ticket: None, timer: None });
         WaitKey { row: row as u32, serial }
     }
 
     /// A row for a future.
     pub(crate) fn add_future(&mut self) -> WaitKey {
-        self.add(State::Future(None))
+        self.add(RowState::Future(None))
     }
 
     /// A row for the future of a call that waits until `deadline`; `None` if this is the table of a machine that is driven by
     /// hand, which nobody could answer.
     #[inline]
-    pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, Ticket)> {
+    pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, CallId)> {
         let (slot, generation) = self.owner?;
         let serial = self.next_serial();
         let place = self.rows.vacant_entry();
         let key = WaitKey { row: place.key() as u32, serial };
         let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
-        place.insert(Wait { serial, state: State::Future(None), deadline, ticket: Some(ticket), timer: None });
+        place.insert(PendingWait {
+            serial,
+            state: RowState::Future(None),
+            deadline,
+            ticket: Some(ticket),
+            timer: None,
+        });
         if let Some(deadline) = deadline {
             self.arm(deadline);
         }
@@ -212,10 +218,10 @@ impl Waits {
 
     /// A row for a continuation.
     pub(crate) fn add_continuation(&mut self, number: usize) -> WaitKey {
-        self.add(State::Continuation(number))
+        self.add(RowState::Continuation(number))
     }
 
-    fn get(&mut self, key: WaitKey) -> Option<&mut Wait> {
+    fn get(&mut self, key: WaitKey) -> Option<&mut PendingWait> {
         self.rows.get_mut(key.row as usize).filter(|wait| wait.serial == key.serial)
     }
 
@@ -266,7 +272,7 @@ impl Waits {
     /// (Futures beside do, for they run meanwhile.)
     #[cold]
     fn has_other_future(&self, row: u32) -> bool {
-        let is_future = |wait: &Wait| !matches!(wait.state, State::Continuation(_));
+        let is_future = |wait: &PendingWait| !matches!(wait.state, RowState::Continuation(_));
         self.rows.iter().any(|(other, wait)| other != row as usize && is_future(wait))
     }
 
@@ -326,7 +332,7 @@ impl Waits {
             return;
         };
         let tag = key.tag();
-        let timer = host.set_timer(due, Action::Complete { slot, generation, tag });
+        let timer = host.set_timer(due, TimerAction::Complete { slot, generation, tag });
         if let Some(wait) = self.get(key) {
             wait.timer = timer;
         }
@@ -345,7 +351,7 @@ impl Waits {
         let Some((slot, generation)) = self.owner else {
             return;
         };
-        let timer = host.set_timer(due, Action::Complete { slot, generation, tag: DEADLINES });
+        let timer = host.set_timer(due, TimerAction::Complete { slot, generation, tag: DEADLINES });
         self.armed = timer.map(|timer| (due, timer));
     }
 
@@ -358,23 +364,23 @@ impl Waits {
 
     /// An answer has come. Gives a waker that the caller must wake.
     #[must_use = "the waker must be woken"]
-    pub(crate) fn answer(&mut self, tag: u64, answer: Answer) -> Option<Waker> {
+    pub(crate) fn answer(&mut self, tag: u64, answer: CommandResult) -> Option<Waker> {
         self.answer_row(WaitKey::of(tag), answer)
     }
 
-    fn answer_row(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
+    fn answer_row(&mut self, key: WaitKey, answer: CommandResult) -> Option<Waker> {
         self.resume();
         self.polled = None;
         let wait = self.get(key)?;
         match &mut wait.state {
-            State::Future(waker) => {
+            RowState::Future(waker) => {
                 let waker = waker.take();
-                wait.state = State::Answered(answer);
+                wait.state = RowState::Answered(answer);
                 waker
             }
             // A row is answered once; what comes later belongs to nobody.
-            State::Answered(_) => None,
-            State::Continuation(number) => {
+            RowState::Answered(_) => None,
+            RowState::Continuation(number) => {
                 let number = *number;
                 self.rows.remove(key.row as usize);
                 self.ready.push_back((number, answer));
@@ -388,8 +394,8 @@ impl Waits {
     pub(crate) fn expire(&mut self) -> Vec<Waker> {
         self.armed = None;
         let now = Moment::now();
-        let late = |wait: &Wait| wait.deadline.is_some_and(|deadline| deadline <= now);
-        let unanswered = |wait: &Wait| !matches!(wait.state, State::Answered(_));
+        let late = |wait: &PendingWait| wait.deadline.is_some_and(|deadline| deadline <= now);
+        let unanswered = |wait: &PendingWait| !matches!(wait.state, RowState::Answered(_));
         let expired: Vec<WaitKey> = self
             .rows
             .iter()
@@ -415,17 +421,17 @@ impl Waits {
 
     /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes; the one before it is
     /// given back in its place, to be dropped when the table is not in use.
-    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<Answer>> {
+    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<CommandResult>> {
         let Some(wait) = self.get(key) else {
             return Poll::Ready(None);
         };
-        if let State::Future(kept) = &mut wait.state {
+        if let RowState::Future(kept) = &mut wait.state {
             std::mem::swap(kept, waker);
             return Poll::Pending;
         }
         match self.rows.remove(key.row as usize).state {
-            State::Answered(answer) => Poll::Ready(Some(answer)),
-            State::Future(_) | State::Continuation(_) => Poll::Ready(None),
+            RowState::Answered(answer) => Poll::Ready(Some(answer)),
+            RowState::Future(_) | RowState::Continuation(_) => Poll::Ready(None),
         }
     }
 
@@ -436,7 +442,7 @@ impl Waits {
         key: WaitKey,
         waker: &mut Option<Waker>,
         called: &Option<Called>,
-    ) -> Poll<Option<Answer>> {
+    ) -> Poll<Option<CommandResult>> {
         let is_own = waker.is_none();
         let poll = self.poll(key, waker);
         if poll.is_pending() {
@@ -452,7 +458,7 @@ impl Waits {
     }
 
     /// The future of a row is gone. Gives what is left of it, an answer or a waker, to be dropped when the table is not in use.
-    pub(crate) fn forget(&mut self, key: WaitKey) -> Option<State> {
+    pub(crate) fn forget(&mut self, key: WaitKey) -> Option<RowState> {
         self.get(key)?;
         self.polled = None;
         let wait = self.rows.remove(key.row as usize);

@@ -11,11 +11,11 @@ use std::ptr;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 /// The life that a table belongs to; `None` for a machine that is driven by hand.
-pub(crate) type Owner = Option<(&'static Slot, u64)>;
+pub(crate) type TableOwner = Option<(&'static Slot, u64)>;
 
 /// The waker of a process, to be given away: its slot and generation, in the place of an address. It owns nothing, so it
 /// may be woken long after the process is gone.
-pub(crate) fn waker_of(owner: Owner) -> Waker {
+pub(crate) fn waker_of(owner: TableOwner) -> Waker {
     // The clone is counted.
     own_waker_of(owner).clone()
 }
@@ -34,7 +34,7 @@ impl Deref for OwnWaker {
 
 /// The waker that a process is polled with.
 #[inline]
-pub(crate) fn own_waker_of(owner: Owner) -> OwnWaker {
+pub(crate) fn own_waker_of(owner: TableOwner) -> OwnWaker {
     let word = life_of(owner);
     let waker = if word == 0 {
         Waker::noop().clone()
@@ -47,7 +47,7 @@ pub(crate) fn own_waker_of(owner: Owner) -> OwnWaker {
 }
 
 /// Wakes a process.
-pub(crate) fn wake(owner: Owner) {
+pub(crate) fn wake(owner: TableOwner) {
     if let Some((slot, generation)) = owner {
         slot.wake(generation);
     }
@@ -80,7 +80,7 @@ fn drop_word(data: *const ()) {
 }
 
 /// An owner in one word: slot and generation, which is never zero.
-pub(crate) fn life_of(owner: Owner) -> u64 {
+pub(crate) fn life_of(owner: TableOwner) -> u64 {
     owner.map_or(0, |(slot, generation)| u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation)
 }
 
@@ -91,14 +91,14 @@ pub(crate) fn life_of_pid(pid: Option<Pid>) -> u64 {
 }
 
 /// The owner that the word stands for.
-pub(crate) fn owner_of_life(life: u64) -> Owner {
+pub(crate) fn owner_of_life(life: u64) -> TableOwner {
     let generation = life & crate::pid::GENERATION_MASK;
     let slot = TABLE.slot((life >> crate::pid::GENERATION_BITS) as u32)?;
     (generation != 0).then_some((slot, generation))
 }
 
 /// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
-pub(crate) fn foreign_waker(context: &Context<'_>, owner: Owner) -> Option<Waker> {
+pub(crate) fn foreign_waker(context: &Context<'_>, owner: TableOwner) -> Option<Waker> {
     foreign_waker_of(context, life_of(owner))
 }
 

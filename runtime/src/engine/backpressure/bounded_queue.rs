@@ -5,17 +5,17 @@
 //! only its receiver may take from.
 
 use crate::mailbox::bound::{Bound, Overflow};
-use crate::mailbox::node::Letter;
+use crate::mailbox::node::Envelope;
 use std::collections::VecDeque;
 
 /// The messages of one mailbox.
-pub(crate) struct Ring {
+pub(crate) struct BoundedQueue {
     most: usize,
     pub(crate) overflow: Overflow,
-    pub(crate) letters: VecDeque<Letter>,
+    pub(crate) letters: VecDeque<Envelope>,
 }
 
-impl Ring {
+impl BoundedQueue {
     pub(crate) fn of(bound: Bound) -> Option<Self> {
         match bound {
             Bound::Hard(most, overflow) => Some(Self { most, overflow, letters: VecDeque::new() }),
@@ -27,7 +27,7 @@ impl Ring {
         self.letters.len() >= self.most
     }
 
-    pub(crate) fn into_letters(self) -> Vec<Letter> {
+    pub(crate) fn into_letters(self) -> Vec<Envelope> {
         self.letters.into()
     }
 }

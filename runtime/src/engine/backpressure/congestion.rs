@@ -1,7 +1,7 @@
 //! Who sends to a mailbox that is too full, and what follows for it.
 
 use super::measure::{bound_of, is_over};
-use super::state::Press;
+use super::state::Congestion;
 use super::suspend;
 use crate::engine::context::local::with_current;
 use crate::mailbox::lanes::CROWD;
@@ -9,6 +9,7 @@ use crate::mailbox::node::NodeBox;
 use crate::mailbox::node_pool;
 use crate::process::budget::BUDGET;
 use crate::slots::{Admission, Slot};
+use crate::util::defer::defer;
 use std::cell::Cell;
 use std::ptr;
 
@@ -24,26 +25,23 @@ pub(crate) enum Manner {
 }
 
 thread_local! {
-    static PRESS: Cell<Option<Press>> = const { Cell::new(None) };
+    static PRESS: Cell<Option<Congestion>> = const { Cell::new(None) };
     static MANNER: Cell<Manner> = const { Cell::new(Manner::Send) };
 }
 
 /// Sends in a manner of its own.
 pub(crate) fn in_manner<R>(manner: Manner, send: impl FnOnce() -> R) -> R {
-    struct Restore(Manner, usize);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            MANNER.set(self.0);
-            node_pool::set_pressing(self.1);
-        }
-    }
     // A mailbox that is known to be pressed on is not looked at again, unless this says so.
-    let _restore = Restore(MANNER.replace(manner), node_pool::set_pressing(0));
+    let (outer, pressing) = (MANNER.replace(manner), node_pool::set_pressing(0));
+    let _restore = defer(|| {
+        MANNER.set(outer);
+        node_pool::set_pressing(pressing);
+    });
     send()
 }
 
 /// On whom the process has pressed in the step that is over.
-pub(crate) fn take() -> Option<Press> {
+pub(crate) fn take() -> Option<Congestion> {
     node_pool::set_pressing(0);
     PRESS.take()
 }
@@ -122,6 +120,6 @@ fn press(own: &'static Slot, slot: &'static Slot) {
     if node_pool::spent() - since > bound.max(CROWD) && suspend::wait_in_step(own, slot, generation) {
         since = node_pool::spent();
     }
-    PRESS.set(Some(Press { on: slot, generation, since }));
+    PRESS.set(Some(Congestion { on: slot, generation, since }));
     node_pool::set_pressing(slot.address());
 }

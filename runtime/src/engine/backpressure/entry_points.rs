@@ -1,12 +1,12 @@
 //! What senders, births and ends call: they come in here.
 
-use super::bounded_queue::Ring;
+use super::bounded_queue::BoundedQueue;
 use super::measure::is_over;
-use super::state::{SIDES, State, side_of};
+use super::state::{MailboxState, SIDES, side_of};
 use super::{congestion, placeholders, suspend};
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::mailbox::bound::Bound;
-use crate::mailbox::node::{Letter, NodeBox};
+use crate::mailbox::node::{Envelope, NodeBox};
 use crate::slots::{Admission, Slot};
 
 /// Decides about a message for a mailbox that is marked as too full, or whose bound is a hard one.
@@ -17,7 +17,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
 /// Gives the mailbox of a process that has not begun a bound of its own.
 pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
     let mut side = side_of(slot).lock();
-    *side = State { generation, bound: Some(bound), ring: Ring::of(bound), ..State::default() };
+    *side = MailboxState { generation, bound: Some(bound), ring: BoundedQueue::of(bound), ..MailboxState::default() };
     slot.note_limit(matches!(bound, Bound::Hard(..)));
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn crowded(slot: &'static Slot) {
         slot.note_overfull(true);
         if slot.is_held() {
             // Whoever holds it cannot wait for it any more.
-            suspend::lift(slot, suspend::Why::Overfull);
+            suspend::lift(slot, suspend::ResumeReason::Overfull);
         }
         congestion::note(slot);
     }
@@ -41,17 +41,17 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
 }
 
 /// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead letters.
-pub(crate) fn ended(slot: &'static Slot) -> Vec<Letter> {
+pub(crate) fn ended(slot: &'static Slot) -> Vec<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
     if slot.is_held() {
-        suspend::lift(slot, suspend::Why::Ended);
+        suspend::lift(slot, suspend::ResumeReason::Ended);
     }
     let state = std::mem::take(&mut *side.lock());
     state.waiting.into_iter().for_each(|waiting| _ = suspend::let_go(waiting));
-    state.ring.map(Ring::into_letters).unwrap_or_default()
+    state.ring.map(BoundedQueue::into_letters).unwrap_or_default()
 }
 
-impl Host {
+impl Scheduler {
     /// Counts how many processes are held now.
     pub(crate) fn held(&self) -> usize {
         self.holds.get().saturating_sub(self.let_go.get()) as usize

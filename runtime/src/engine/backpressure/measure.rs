@@ -1,6 +1,6 @@
 //! How full a mailbox may be, and whether it is.
 
-use super::bounded_queue::Ring;
+use super::bounded_queue::BoundedQueue;
 use super::state::SIDES;
 use crate::mailbox::bound::Bound;
 use crate::slots::Slot;
@@ -20,7 +20,9 @@ pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
 /// Whether a mailbox is over its bound, or has no room under a hard one.
 pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.has_ring() {
-        return SIDES.get(slot.index()).is_some_and(|side| side.lock().ring.as_ref().is_some_and(Ring::is_full));
+        return SIDES
+            .get(slot.index())
+            .is_some_and(|side| side.lock().ring.as_ref().is_some_and(BoundedQueue::is_full));
     }
     bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
 }

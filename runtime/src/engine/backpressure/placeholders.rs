@@ -7,10 +7,10 @@ use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::errors::CallError;
 use crate::mailbox::bound::Overflow;
-use crate::mailbox::node::{Kind, Letter, NodeBox};
+use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::pid::Pid;
-use crate::slots::{Admission, Slot, Why};
+use crate::slots::{Admission, RefusalReason, Slot};
 use std::ptr;
 
 /// Puts a message into the ring, and makes its node the ticket.
@@ -27,11 +27,11 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
             drop(state);
             // Its process is over, perhaps while its sender has waited here for room.
             let letter = letter.unwrap_or_else(|| unreachable!("taken out below, before a return"));
-            return Admission::give_back(node, letter, Why::Gone);
+            return Admission::give_back(node, letter, RefusalReason::Gone);
         };
         if !ring.is_full() {
             ring.letters.extend(letter);
-            node.put(Letter { kind: Kind::Ticket, generation, word: ptr::null_mut(), payload: None });
+            node.put(Envelope { kind: NodeKind::Ticket, generation, word: ptr::null_mut(), payload: None });
             // Under the lock: the letters are in the order of their tickets, so that what the same sender puts into the lane
             // next, a request to stop or its notice of an end, comes after this letter and not after another's.
             let pushed = slot.push(node);
@@ -41,7 +41,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         if slot.is_held() {
             // What it waits for may wait for it.
             drop(state);
-            suspend::lift(slot, suspend::Why::Overfull);
+            suspend::lift(slot, suspend::ResumeReason::Overfull);
             continue;
         }
         let overflow = match ring.overflow {
@@ -84,7 +84,7 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
 }
 
 /// The message that a ticket is good for.
-pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Letter> {
+pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     let mut state = SIDES.get(slot.index())?.lock();
     if state.generation != generation {
         return None;
@@ -98,7 +98,7 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Letter> {
 }
 
 /// Disposes of a message that there was no room for.
-fn drop_letter(slot: &'static Slot, letter: Letter) {
+fn drop_letter(slot: &'static Slot, letter: Envelope) {
     let Some(home) = slot.home() else { return };
     // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
     let caller = unsafe { Caller::from_word(letter.word) };

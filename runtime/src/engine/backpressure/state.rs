@@ -2,29 +2,29 @@
 //!
 //! In a side table of the slots.
 
-use super::bounded_queue::Ring;
-use crate::engine::host::Host;
+use super::bounded_queue::BoundedQueue;
+use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::distance;
 use crate::slots::Slot;
-use crate::slots::side_table::Side as Table;
+use crate::slots::side_table::SideTable;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::util::oneshot::Oneshot;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
 /// The program's.
-pub(crate) static SIDES: Table<Side> = Table::new(Side::default);
+pub(crate) static SIDES: SideTable<SharedState> = SideTable::new(SharedState::default);
 
 /// What is known of a slot, to be locked.
-pub(crate) fn side_of(slot: &'static Slot) -> &'static Side {
+pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
 }
 
 /// That the process whose step this thread runs has sent to a mailbox over its bound.
 #[derive(Clone, Copy)]
-pub(crate) struct Press {
+pub(crate) struct Congestion {
     pub(crate) on: &'static Slot,
     pub(crate) generation: u64,
     /// What its thread had spent when that began, or when the step last waited for it.
@@ -34,34 +34,34 @@ pub(crate) struct Press {
 /// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each be held
 /// once.
 #[derive(Default)]
-pub(crate) struct Side(Mutex<Option<Box<State>>>);
+pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
-impl Side {
-    pub(crate) fn lock(&self) -> Known<'_> {
+impl SharedState {
+    pub(crate) fn lock(&self) -> LockedState<'_> {
         let mut state = lock(&self.0);
         state.get_or_insert_default();
-        Known(state)
+        LockedState(state)
     }
 }
 
 /// What is known of a slot, while nobody else looks.
-pub(crate) struct Known<'a>(MutexGuard<'a, Option<Box<State>>>);
+pub(crate) struct LockedState<'a>(MutexGuard<'a, Option<Box<MailboxState>>>);
 
-impl Deref for Known<'_> {
-    type Target = State;
+impl Deref for LockedState<'_> {
+    type Target = MailboxState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &MailboxState {
         self.0.as_deref().unwrap_or_else(|| unreachable!("put there when it was locked"))
     }
 }
 
-impl DerefMut for Known<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+impl DerefMut for LockedState<'_> {
+    fn deref_mut(&mut self) -> &mut MailboxState {
         self.0.get_or_insert_default()
     }
 }
 
-impl Drop for Known<'_> {
+impl Drop for LockedState<'_> {
     fn drop(&mut self) {
         if self.0.as_ref().is_some_and(|state| state.is_nothing()) {
             *self.0 = None;
@@ -70,29 +70,29 @@ impl Drop for Known<'_> {
 }
 
 /// Told when there may be room; told too when the mailbox's process ends.
-pub(crate) type Room = Arc<Oneshot<()>>;
+pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 
 /// Someone who waits for room in a mailbox.
-pub(crate) enum Waiting {
+pub(crate) enum RoomWaiter {
     /// A process that is held; the number tells this hold from others of the same process. `sends` is how much is expected of it
     /// when it goes on: what its last step has spent.
     Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
     /// A thread or a task.
-    Room(Room),
+    Room(RoomSignal),
 }
 
 /// Where a process is held.
-pub(crate) struct Held {
+pub(crate) struct SuspendedAt {
     pub(crate) at: &'static Slot,
     pub(crate) number: u64,
-    pub(crate) host: &'static Host,
+    pub(crate) host: &'static Scheduler,
     /// Its step waits on its thread.
-    pub(crate) room: Option<Room>,
+    pub(crate) room: Option<RoomSignal>,
     /// Lets it go after a while.
     pub(crate) valve: Option<TimerKey>,
 }
 
-impl Waiting {
+impl RoomWaiter {
     /// Whether it may wait still. Of a process that is not known without another lock.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
@@ -112,14 +112,14 @@ impl Waiting {
 
 /// What is known of the process in a slot besides.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct MailboxState {
     /// The process that the bound and the ring belong to.
     pub(crate) generation: u64,
     /// `None`: the host's.
     pub(crate) bound: Option<Bound>,
-    pub(crate) ring: Option<Ring>,
+    pub(crate) ring: Option<BoundedQueue>,
     /// Who waits for room in its mailbox, in the order in which they came.
-    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiting: VecDeque<RoomWaiter>,
     /// How many messages are expected still of those that were let go while the process had others, and the number of the message
     /// that had come last when that was said.
     pub(crate) expected: u64,
@@ -129,10 +129,10 @@ pub(crate) struct State {
     /// aside as it numbers its message.
     pub(crate) known: u64,
     /// Where the process itself is held.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<SuspendedAt>,
 }
 
-impl State {
+impl MailboxState {
     /// The message that came last has that number; zero if it is not known, as while its sender is about to give it one.
     pub(crate) fn note_arrivals(&mut self, last: u64) {
         if last != 0 {

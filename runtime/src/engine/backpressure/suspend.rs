@@ -1,12 +1,12 @@
 //! Who is held, and who is let go.
 
 use super::measure::{bound_of, is_over};
-use super::state::Press;
-use super::state::{Held, Room, SIDES, State, Waiting, side_of};
+use super::state::Congestion;
+use super::state::{MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, side_of};
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
-use crate::engine::context::local::{Context, with_current};
-use crate::engine::host::Host;
+use crate::engine::context::local::{ThreadContext, with_current};
+use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::mailbox::lanes::{Controls, Holder};
 use crate::mailbox::node::NodeBox;
@@ -24,7 +24,7 @@ const VALVE: Duration = Duration::from_secs(1);
 
 /// Why a process is held no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum ResumeReason {
     /// There is room.
     Room,
     /// Its own mailbox is over its bound.
@@ -39,20 +39,20 @@ pub(crate) enum Why {
     Ended,
 }
 
-impl Context {
+impl ThreadContext {
     /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full; `waits`
     /// says that it waits for its yields. Gives the token back if it is not to be held.
     #[cold]
-    pub(crate) fn hold(&self, token: Token, press: Press, sends: u64, waits: bool) -> Option<Token> {
-        let Press { on, generation: life, .. } = press;
+    pub(crate) fn hold(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
+        let Congestion { on, generation: life, .. } = press;
         let (slot, generation) = (token.slot(), token.generation());
         if !may_be_held(slot, on) {
             return Some(token);
         }
         let number = begin_hold(slot, on, self.host, None);
         slot.debt.store(if waits { WAITING_DEBT } else { HELD_DEBT }, Ordering::Relaxed);
-        if !wait_at(on, life, Waiting::Process { slot, generation, number, sends }) || is_over(slot) {
-            lift(slot, Why::Room);
+        if !wait_at(on, life, RoomWaiter::Process { slot, generation, number, sends }) || is_over(slot) {
+            lift(slot, ResumeReason::Room);
         }
         if slot.is_held() {
             set_valve(slot, number, self.host);
@@ -72,7 +72,7 @@ impl Context {
             let is_told = taken.has_signal();
             keep(&mut token, taken);
             if is_told {
-                lift(slot, Why::Told);
+                lift(slot, ResumeReason::Told);
             }
             // The wake may have been for those that wait here.
             if slot.is_overfull() {
@@ -81,7 +81,7 @@ impl Context {
             if slot.is_held() {
                 // Anew, since others took the process for one that runs while there was something in its control lane.
                 if !publish(slot, false) {
-                    lift(slot, Why::Called);
+                    lift(slot, ResumeReason::Called);
                     continue;
                 }
             } else {
@@ -157,10 +157,10 @@ fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
 }
 
 /// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
-fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room: Option<Room>) -> u64 {
+fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
     let number = next_number();
     let mut state = side_of(slot).lock();
-    state.held = Some(Held { at, number, host, room, valve: None });
+    state.held = Some(SuspendedAt { at, number, host, room, valve: None });
     // Under the lock: who takes the hold away takes the mark away after this.
     slot.note_held(true);
     drop(state);
@@ -170,8 +170,8 @@ fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Host, room:
 
 /// Lets the process go when that hold has lasted for so long, by its host's clock. Gives whether anything will: not if the host has
 /// stopped, or has too many timers.
-fn set_valve(slot: &'static Slot, number: u64, host: &'static Host) -> bool {
-    let valve = move || lift_that(slot, Some(number), Why::Valve);
+fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
+    let valve = move || lift_that(slot, Some(number), ResumeReason::Valve);
     let Some(key) = host.later(Moment::now().after(VALVE), Box::new(valve)) else { return false };
     let mut side = side_of(slot).lock();
     match side.held.as_mut().filter(|held| held.number == number) {
@@ -200,7 +200,7 @@ fn withdraw(slot: &'static Slot) {
 }
 
 /// Whether whoever waits for room in the mailbox of `at` has to: it is above half of its bound, or its ring is full.
-fn is_crowded(at: &'static Slot, bound: u64, state: &State) -> bool {
+fn is_crowded(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     match &state.ring {
         Some(ring) => ring.is_full(),
         None => at.lanes.depth() > bound.div_ceil(2),
@@ -208,7 +208,7 @@ fn is_crowded(at: &'static Slot, bound: u64, state: &State) -> bool {
 }
 
 /// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
-pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> bool {
+pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = side_of(at).lock();
     if !is_crowded(at, bound, &state) {
@@ -216,7 +216,7 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: Waiting) -> b
     }
     if state.waiting.len() == state.waiting.capacity() {
         // Those that do not wait any more are let go whenever the list would grow.
-        state.waiting.retain(Waiting::is_wanted);
+        state.waiting.retain(RoomWaiter::is_wanted);
     }
     state.waiting.push_back(waiting);
     // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is seen.
@@ -258,7 +258,7 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
             return;
         }
         let first = state.waiting.pop_front();
-        state.expected += first.as_ref().map_or(0, Waiting::sends);
+        state.expected += first.as_ref().map_or(0, RoomWaiter::sends);
         if state.waiting.is_empty() {
             state.known = 0;
             slot.note_overfull(false);
@@ -272,16 +272,16 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
 /// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what those are
 /// expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for a ring, whose room
 /// is each for one.
-fn has_room(at: &'static Slot, bound: u64, state: &State) -> bool {
+fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
 }
 
 /// Lets one go that was taken off a list. Gives whether it waited still.
-pub(crate) fn let_go(waiting: Waiting) -> bool {
+pub(crate) fn let_go(waiting: RoomWaiter) -> bool {
     match waiting {
-        Waiting::Room(room) => room.put(()),
-        Waiting::Process { slot, generation, number, .. } => match take_held(slot, Some(number)) {
+        RoomWaiter::Room(room) => room.put(()),
+        RoomWaiter::Process { slot, generation, number, .. } => match take_held(slot, Some(number)) {
             Some(held) => {
                 release(slot, generation, held);
                 true
@@ -292,23 +292,24 @@ pub(crate) fn let_go(waiting: Waiting) -> bool {
 }
 
 /// Ends the hold of a process for another reason than that there is room.
-pub(crate) fn lift(slot: &'static Slot, why: Why) {
+pub(crate) fn lift(slot: &'static Slot, why: ResumeReason) {
     lift_that(slot, None, why);
 }
 
 /// The same, if it is the hold of that number.
-fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
+fn lift_that(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
     let Some(held) = take_held(slot, number) else { return };
     let (at, number) = (held.at, held.number);
     // Most often it is among the first: those that have waited longest are.
     if let Some(side) = SIDES.get(at.index()) {
         let mut state = side.lock();
-        let is_it = |waiting: &Waiting| matches!(waiting, Waiting::Process { number: other, .. } if *other == number);
+        let is_it =
+            |waiting: &RoomWaiter| matches!(waiting, RoomWaiter::Process { number: other, .. } if *other == number);
         if let Some(place) = state.waiting.iter().position(is_it) {
             state.waiting.remove(place);
         }
     }
-    if why == Why::Valve {
+    if why == ResumeReason::Valve {
         held.host.valves.add_shared(1);
         let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
         crate::util::log::warn!(pid, mailbox, "a process was held at a full mailbox for {VALVE:?}");
@@ -317,14 +318,14 @@ fn lift_that(slot: &'static Slot, number: Option<u64>, why: Why) {
 }
 
 /// Takes the hold of a process away, if it is the one of that number.
-fn take_held(slot: &'static Slot, number: Option<u64>) -> Option<Held> {
+fn take_held(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
     let mut state = SIDES.get(slot.index())?.lock();
-    let is_it = |held: &mut Held| number.is_none_or(|number| held.number == number);
+    let is_it = |held: &mut SuspendedAt| number.is_none_or(|number| held.number == number);
     state.held.take_if(is_it)
 }
 
-/// Whoever has taken a hold away sees to all that hung on it. In this order: see [`Context::stay_held`].
-fn release(slot: &'static Slot, generation: u64, held: Held) {
+/// Whoever has taken a hold away sees to all that hung on it. In this order: see [`ThreadContext::stay_held`].
+fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
     held.host.let_go.add_shared(1);
     if let Some(valve) = held.valve {
         held.host.forget(valve);
@@ -358,7 +359,7 @@ fn is_told_to_end(own: &'static Slot) -> bool {
 pub(crate) fn let_step_end(slot: &'static Slot) {
     let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
     if number.is_some() {
-        lift_that(slot, number, Why::Told);
+        lift_that(slot, number, ResumeReason::Told);
     }
 }
 
@@ -370,11 +371,11 @@ pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
         return false;
     }
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
-    let room = Room::new(Oneshot::new());
+    let room = RoomSignal::new(Oneshot::new());
     let number = begin_hold(own, at, host, Some(room.clone()));
     // It has sent as many since it pressed first.
     let sends = bound_of(at).unwrap_or_default();
-    let waiting = Waiting::Process { slot: own, generation: own.last(), number, sends };
+    let waiting = RoomWaiter::Process { slot: own, generation: own.last(), number, sends };
     let waited = if !wait_at(at, generation, waiting) {
         // There is room by now.
         true
@@ -388,7 +389,7 @@ pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
         }
         told.is_some()
     };
-    lift(own, Why::Room);
+    lift(own, ResumeReason::Room);
     withdraw(own);
     waited
 }

@@ -1,7 +1,7 @@
 //! Those that wait for room in a mailbox on a thread of their own, or in a task.
 
-pub(crate) use super::state::Room;
-use super::state::Waiting;
+pub(crate) use super::state::RoomSignal;
+use super::state::RoomWaiter;
 use super::suspend;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::slots::Slot;
@@ -10,16 +10,16 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 /// That somebody waits for room. Whoever gives up lets the next one in, if the room was meant for this one by then.
-pub(crate) struct Wish {
-    room: Room,
+pub(crate) struct RoomRequest {
+    room: RoomSignal,
     /// Where those who wait are let in one by one.
     at: Option<&'static Slot>,
 }
 
 /// Asks to be told of room in the mailbox of the process of that generation. `None`: there is some, or it has ended.
-pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<Wish> {
-    let room = Room::new(Oneshot::new());
-    suspend::wait_at(slot, generation, Waiting::Room(room.clone())).then_some(Wish { room, at: Some(slot) })
+pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<RoomRequest> {
+    let room = RoomSignal::new(Oneshot::new());
+    suspend::wait_at(slot, generation, RoomWaiter::Room(room.clone())).then_some(RoomRequest { room, at: Some(slot) })
 }
 
 /// Blocks the calling thread until there may be room.
@@ -29,9 +29,9 @@ pub(crate) fn wait(slot: &'static Slot, generation: u64) {
     }
 }
 
-impl Wish {
+impl RoomRequest {
     /// Of a room where all who wait are told at once.
-    pub(crate) fn of(room: Room) -> Self {
+    pub(crate) fn of(room: RoomSignal) -> Self {
         Self { room, at: None }
     }
 
@@ -46,7 +46,7 @@ impl Wish {
     }
 }
 
-impl Drop for Wish {
+impl Drop for RoomRequest {
     fn drop(&mut self) {
         if self.room.abandon()
             && let Some(slot) = self.at

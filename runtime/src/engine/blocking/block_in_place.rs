@@ -3,26 +3,27 @@
 //! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs outside of
 //! the context, so that what it sends counts as sent from outside, whoever runs with that worker by then.
 
-use crate::engine::context::local::{Context, with_current};
-use crate::engine::host::Host;
-use crate::engine::permits::handoff::{Back, HandedOff};
+use crate::engine::context::local::{ThreadContext, with_current};
+use crate::engine::host::Scheduler;
+use crate::engine::permits::handoff::{HandedOff, Resumption};
 use crate::engine::permits::holders::Need;
 use crate::engine::workers::worker::{CALLED, LOST};
 use crate::env::clock::forget_now;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
+use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
 use std::cell::Cell;
 use std::ptr;
 
 thread_local! {
     /// The context that this thread has while something blocks in a step of it.
-    static ASIDE: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    static ASIDE: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     let aside = ASIDE.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `Context::aside`, which borrows the context.
+    // SAFETY: not null only inside `ThreadContext::aside`, which borrows the context.
     match unsafe { aside.as_ref() } {
         Some(context) => context.wait_aside(block),
         None => in_step(Need::Process, block),
@@ -96,7 +97,7 @@ pub(crate) enum Passed {
     Again,
 }
 
-impl Context {
+impl ThreadContext {
     /// H1 and H2. Gives whether somebody else has the worker; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;
@@ -134,14 +135,8 @@ impl Context {
 
     /// H3, and back; in async code the thread does not wait for a worker.
     pub(crate) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
-        struct ComesBack<'a>(&'a Context, bool);
-        impl Drop for ComesBack<'_> {
-            fn drop(&mut self) {
-                self.0.come_back(self.1);
-            }
-        }
         self.aside(|| {
-            let _comes_back = ComesBack(self, is_async);
+            let _comes_back = defer(|| self.come_back(is_async));
             block()
         })
     }
@@ -157,40 +152,31 @@ impl Context {
 
     /// Blocks with the worker.
     pub(crate) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct Stayed<'a>(&'a Context);
-        impl Drop for Stayed<'_> {
-            fn drop(&mut self) {
-                self.0.host.idle.stay(self.0.index, false);
-            }
-        }
         self.host.ran_in_place.add_shared(1);
         self.tell_in_place();
         self.aside(|| {
-            let _stayed = Stayed(self);
+            let _stayed = defer(|| self.host.idle.stay(self.index, false));
             block()
         })
     }
 
     /// Runs something that blocks, outside of the context.
     fn aside<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct Back(*const Context);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                ASIDE.set(self.0);
-                forget_now();
-            }
-        }
         self.step_out(|| {
             // Those that blocked before wait for processes now.
             self.host.serve_line();
-            let _back = Back(ASIDE.replace(self));
+            let outer = ASIDE.replace(self);
+            let _back = defer(|| {
+                ASIDE.set(outer);
+                forget_now();
+            });
             block()
         })
     }
 
     /// Within something that blocks, `block` waits for another process.
     fn wait_aside<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct Waited<'a>(&'a Context, bool);
+        struct Waited<'a>(&'a ThreadContext, bool);
         impl Drop for Waited<'_> {
             fn drop(&mut self) {
                 let Self(context, was_in_place) = *self;
@@ -234,7 +220,7 @@ impl Context {
         // What it was called for before is over: if it gets a worker, whoever waits then calls it anew.
         self.thread.heed();
         let mut back = host.idle.come_back(self.index, is_async);
-        if let Back::Waits(others) = &back {
+        if let Resumption::Waits(others) = &back {
             // G4.
             host.rouse_monitor();
             for &other in others {
@@ -254,13 +240,13 @@ impl Context {
             }
         }
         match back {
-            Back::With(worker, displaced) => {
+            Resumption::With(worker, displaced) => {
                 self.take_up(worker);
                 self.see_to_watch();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
             }
-            Back::Stray | Back::Waits(_) => self.thread.call(LOST),
+            Resumption::Stray | Resumption::Waits(_) => self.thread.call(LOST),
         }
     }
 
@@ -271,7 +257,7 @@ impl Context {
     }
 }
 
-impl Host {
+impl Scheduler {
     /// Starts a thread that the worker of a step can be handed to.
     fn try_to_grow(&'static self, need: Need) -> Passed {
         match self.grow(need) {

@@ -3,29 +3,29 @@
 //! As in `aside` but for that, and that the thread does not wait for a worker when it comes back: the process does, in a queue.
 
 use super::block_in_place::Passed;
-use crate::engine::context::local::{Context, with_current};
-use crate::engine::host::Host;
-use crate::engine::permits::blocking_queue::Ticket;
+use crate::engine::context::local::{ThreadContext, with_current};
+use crate::engine::host::Scheduler;
+use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;
 use crate::engine::workers::worker::LOST;
 use std::ptr;
 use std::task::Waker;
 
 /// What became of something that blocks in async code.
-pub(crate) enum Outcome<F, R> {
+pub(crate) enum BlockOutcome<F, R> {
     /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no worker.
     Ran(R, bool),
     /// It has not: the process is woken when there is a thread.
-    Waits(F, Place),
+    Waits(F, QueuedPlace),
 }
 
 /// A place in the line for a thread, which is given up when this is dropped.
-pub(crate) struct Place {
-    host: &'static Host,
-    ticket: Ticket,
+pub(crate) struct QueuedPlace {
+    host: &'static Scheduler,
+    ticket: WaiterId,
 }
 
-impl Drop for Place {
+impl Drop for QueuedPlace {
     fn drop(&mut self) {
         let (was_promised, waker) = self.host.idle.leave_line(self.ticket);
         drop(waker);
@@ -36,25 +36,29 @@ impl Drop for Place {
 }
 
 /// Runs `block` in a step of async code, when there is a thread for it.
-pub(crate) fn block_async<F: FnOnce() -> R, R>(block: F, place: Option<Place>, waker: &Waker) -> Outcome<F, R> {
+pub(crate) fn block_async<F: FnOnce() -> R, R>(
+    block: F,
+    place: Option<QueuedPlace>,
+    waker: &Waker,
+) -> BlockOutcome<F, R> {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
-        None => Outcome::Ran(block(), true),
-        Some(context) if context.post.is_some() => Outcome::Ran(context.alone(block), true),
+        None => BlockOutcome::Ran(block(), true),
+        Some(context) if context.post.is_some() => BlockOutcome::Ran(context.alone(block), true),
         Some(context) => match context.hand_off_or_line_up(place, waker) {
             Ok(true) => {
                 let output = context.outside(block, true);
-                Outcome::Ran(output, context.thread.attention() & LOST == 0)
+                BlockOutcome::Ran(output, context.thread.attention() & LOST == 0)
             }
-            Ok(false) => Outcome::Ran(context.in_place(block), true),
-            Err(place) => Outcome::Waits(block, place),
+            Ok(false) => BlockOutcome::Ran(context.in_place(block), true),
+            Err(place) => BlockOutcome::Waits(block, place),
         },
     })
 }
 
-impl Context {
+impl ThreadContext {
     /// H1 and H2 in async code. Gives whether somebody else has the worker; if the step would block in its place, it has a place
     /// in the line instead.
-    fn hand_off_or_line_up(&self, place: Option<Place>, waker: &Waker) -> Result<bool, Place> {
+    fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
@@ -70,7 +74,7 @@ impl Context {
                 Err(ticket) => {
                     // Perhaps nobody will ever leave a thread.
                     self.step_out(|| host.serve_line());
-                    return Err(place.unwrap_or(Place { host, ticket }));
+                    return Err(place.unwrap_or(QueuedPlace { host, ticket }));
                 }
             };
             let need = ticket.map_or(Need::Blocking, Need::Promised);

@@ -4,39 +4,40 @@
 //! lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that worker.
 
 use crate::call::caller::Caller;
-use crate::engine::host::gate::Lane;
-use crate::engine::host::{Host, UserCode};
-use crate::engine::workers::permit::Worker;
-use crate::engine::workers::pinned::Post;
-use crate::engine::workers::worker::{LOST, Thread, UNWATCHED};
+use crate::engine::host::gate::TallyLane;
+use crate::engine::host::{Scheduler, UserCode};
+use crate::engine::workers::permit::Permit;
+use crate::engine::workers::pinned::PinnedThread;
+use crate::engine::workers::worker::{LOST, UNWATCHED, Worker};
 use crate::env::chance::Random;
 use crate::env::clock::{Moment, TimerKey};
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::slots::Token;
 use crate::sync::{Arc, Deque};
-use crate::time::timers::Action;
+use crate::time::timers::TimerAction;
+use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
 /// What is a thread's own.
-pub(crate) struct Context {
-    pub(crate) host: &'static Host,
+pub(crate) struct ThreadContext {
+    pub(crate) host: &'static Scheduler,
     /// The users' own code.
     pub(crate) user: Arc<UserCode>,
     /// Which of the host's threads this is.
     pub(crate) index: usize,
     /// What all may see of it.
-    pub(crate) thread: &'static Thread,
+    pub(crate) thread: &'static Worker,
     /// Which of the host's workers it holds, or held last.
     pub(crate) worker_index: Cell<usize>,
-    pub(crate) worker: Cell<&'static Worker>,
+    pub(crate) worker: Cell<&'static Permit>,
     /// The thread that it got its worker from, which may have left something behind.
     pub(crate) behind: Cell<Option<usize>>,
     /// Whether it has not had a worker yet.
     pub(crate) is_new: Cell<bool>,
     /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
-    pub(crate) post: Option<&'static Post>,
+    pub(crate) post: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
     /// How many steps the thread had run when a far end came first for the last time.
     pub(crate) fair: Cell<u64>,
@@ -52,14 +53,14 @@ pub(crate) struct Context {
 }
 
 thread_local! {
-    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    static CURRENT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
 /// Runs `body` with the calling thread's context, if it is a thread of a host.
 #[inline]
-pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Context>) -> R) -> R {
+pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `Context::enter` and outside of `Context::step_out`, during which the context is borrowed
+    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::step_out`, during which the context is borrowed
     // and this thread is its only user.
     body(unsafe { current.as_ref() })
 }
@@ -69,12 +70,12 @@ pub(crate) fn current_pid() -> Option<Pid> {
     with_current(|context| context?.pid())
 }
 
-impl Context {
+impl ThreadContext {
     /// That of a thread with this number and record, which begins with that worker or without one.
     pub(crate) fn new(
-        host: &'static Host,
+        host: &'static Scheduler,
         user: Arc<UserCode>,
-        (index, thread): (usize, &'static Thread),
+        (index, thread): (usize, &'static Worker),
         worker: Option<usize>,
         deque: Deque<Token>,
     ) -> Self {
@@ -113,13 +114,8 @@ impl Context {
 
     /// Runs `body` without the context: what it does counts as done from outside.
     pub(crate) fn step_out<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Return(*const Context);
-        impl Drop for Return {
-            fn drop(&mut self) {
-                CURRENT.set(self.0);
-            }
-        }
-        let _return = Return(CURRENT.replace(ptr::null()));
+        let context = CURRENT.replace(ptr::null());
+        let _return = defer(|| CURRENT.set(context));
         body()
     }
 
@@ -155,7 +151,7 @@ impl Context {
     }
 }
 
-impl Host {
+impl Scheduler {
     /// Runs `body` with the users' own code; `None` when the host has been shut down.
     pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
         with_current(|context| match context {
@@ -171,7 +167,7 @@ impl Host {
     }
 
     /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
-    pub(crate) fn set_timer(&self, due: Moment, action: Action) -> Option<TimerKey> {
+    pub(crate) fn set_timer(&self, due: Moment, action: TimerAction) -> Option<TimerKey> {
         let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {
             self.wake_for_timer();
@@ -199,10 +195,10 @@ impl Host {
     }
 
     /// Where the calling thread counts who comes and goes.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(crate) fn lane(&self) -> TallyLane {
         with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => Lane::Worker(context.worker_index.get()),
-            _ => Lane::Shared,
+            Some(context) if ptr::eq(context.host, self) => TallyLane::Worker(context.worker_index.get()),
+            _ => TallyLane::Shared,
         })
     }
 }

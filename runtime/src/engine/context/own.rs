@@ -3,16 +3,16 @@
 use super::local::with_current;
 use super::starting::starting;
 use crate::exit::ExitReason;
-use crate::links::message::{Bond, Ear};
-use crate::links::protocol::{Bonds, Said};
+use crate::links::message::{LinkEndpoint, SentLinkMessage};
+use crate::links::protocol::{LinkMessage, Links};
 use crate::mailbox::node_pool;
 use crate::pid::{Pid, Resident};
-use crate::slots::{Extras, Slot, TABLE};
+use crate::slots::{ColdState, Slot, TABLE};
 use std::ptr;
 
 /// Looks at the extras of the process that the calling thread runs or starts; `None` if there is none, or if it is being taken
 /// apart. `look` must not run foreign code.
-pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut Extras) -> R) -> Option<R> {
+pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) -> R) -> Option<R> {
     if crate::call::caller::is_ending() {
         return None;
     }
@@ -43,17 +43,17 @@ fn own() -> Option<(&'static Slot, Pid)> {
     Some((slot, slot.resident()?))
 }
 
-impl Extras {
+impl ColdState {
     /// What binds the process to others.
-    pub(crate) fn bonds(&mut self) -> &mut Bonds<Pid> {
+    pub(crate) fn bonds(&mut self) -> &mut Links<Pid> {
         self.bonds.get_or_insert_default()
     }
 }
 
 /// Says something to `to`, which may have ended: then it is answered for.
-pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: Said<ExitReason>) {
+pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: LinkMessage<ExitReason>) {
     let (back, from) = from;
-    let bond = Bond::new(from, to, Some(back), said);
+    let bond = SentLinkMessage::new(from, to, Some(back), said);
     match TABLE.slot(to.slot()) {
         Some(slot) => slot.tell(to, bond),
         None => drop(bond),

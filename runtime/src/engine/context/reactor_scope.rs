@@ -1,7 +1,7 @@
 //! How code runs within the host's [`reactor`](crate::engine::io::reactor).
 
 use super::local::with_current;
-use crate::engine::host::{Host, UserCode};
+use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::io::reactor::Driver;
 use std::ptr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl UserCode {
     }
 }
 
-impl Host {
+impl Scheduler {
     /// Runs `body` within the host's reactor, if it has one, as code of its processes on whatever thread.
     #[inline]
     pub(crate) fn within_reactor<R>(&self, body: impl FnOnce() -> R) -> R {

@@ -1,6 +1,6 @@
 //! Which process a thread starts.
 
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::pid::Pid;
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ pub(crate) struct Starting {
     /// How many processes, each in the start of the one before.
     pub(crate) depth: usize,
     /// The last of them, and its host.
-    pub(crate) process: Option<(&'static Host, Pid)>,
+    pub(crate) process: Option<(&'static Scheduler, Pid)>,
 }
 
 thread_local! {
@@ -18,6 +18,6 @@ thread_local! {
 }
 
 /// The process that the calling thread starts, with its host.
-pub(crate) fn starting() -> Option<(&'static Host, Pid)> {
+pub(crate) fn starting() -> Option<(&'static Scheduler, Pid)> {
     STARTING.try_with(Cell::get).ok()?.process
 }

@@ -12,11 +12,11 @@ use crate::util::panics::{Site, contain};
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 
-type Handle = Box<dyn Fn(Payload, Caller) + Send + Sync>;
+type CommandHandler = Box<dyn Fn(Payload, Caller) + Send + Sync>;
 
 struct Handler {
     command: TypeId,
-    handle: Handle,
+    handle: CommandHandler,
 }
 
 /// The handlers while they are being registered. A later one for the same command takes the place of the earlier.
@@ -27,7 +27,7 @@ impl Handlers {
     pub(crate) fn add<C: Command>(&mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) {
         let command = TypeId::of::<C>();
         self.0.retain(|handler| handler.command != command);
-        let handle: Handle = Box::new(move |payload, caller| {
+        let handle: CommandHandler = Box::new(move |payload, caller| {
             if let Ok(command) = payload.take::<C>() {
                 handle(command, Completion::new(caller));
             }

@@ -46,7 +46,7 @@ struct Tally {
 
 /// Who counts: a thread with a worker, in whose tally few others count, or any other thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Lane {
+pub(crate) enum TallyLane {
     Worker(usize),
     Shared,
 }
@@ -62,10 +62,10 @@ impl Gate {
         }
     }
 
-    fn count(&self, lane: Lane, which: impl Fn(&Tally) -> &AtomicU64) {
+    fn count(&self, lane: TallyLane, which: impl Fn(&Tally) -> &AtomicU64) {
         let tally = match lane {
-            Lane::Worker(worker) => worker,
-            Lane::Shared => self.tallies.len() - 1,
+            TallyLane::Worker(worker) => worker,
+            TallyLane::Shared => self.tallies.len() - 1,
         };
         which(&self.tallies[tally]).fetch_add(1, Ordering::SeqCst);
         fence_for_models();
@@ -73,7 +73,7 @@ impl Gate {
 
     /// E1 and E2: comes in. Whoever does must leave.
     #[must_use = "who came in must leave"]
-    pub(crate) fn enter(&self, lane: Lane) -> bool {
+    pub(crate) fn enter(&self, lane: TallyLane) -> bool {
         self.count(lane, |tally| &tally.entered);
         let open = !self.is_closed();
         if !open {
@@ -83,7 +83,7 @@ impl Gate {
     }
 
     /// L1 and L2: goes out.
-    pub(crate) fn leave(&self, lane: Lane) {
+    pub(crate) fn leave(&self, lane: TallyLane) {
         self.count(lane, |tally| &tally.left);
         if self.is_closed() {
             let _waiting = lock(&self.waiting);

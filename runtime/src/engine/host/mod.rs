@@ -12,20 +12,20 @@ pub(crate) mod idle_waiters;
 use super::io::reactor::Reactor;
 use super::permits::sleep::Idle;
 use super::watchdog::counts::Monitored;
-use super::workers::permit::Worker;
-use super::workers::pinned::Posts;
-use super::workers::threads::{Handle, Threads};
-use super::workers::worker::{CALLED, Thread};
-use crate::env::clock::{Moment, Told};
+use super::workers::permit::Permit;
+use super::workers::pinned::PinnedThreads;
+use super::workers::threads::{StartedThread, Workers};
+use super::workers::worker::{CALLED, Worker};
+use crate::env::clock::{ClockOverride, Moment};
 use crate::mailbox::bound::Bound;
 use crate::names::table::Names;
 use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
-use crate::slots::{Home, Slot, Token};
+use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue, lock,
 };
-use crate::time::timers::{Action, Due, FIRED, SOUGHT, Timers, complete};
+use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
 use crate::util::panics::{Site, contain};
 use backlog::Backlogs;
@@ -77,7 +77,7 @@ pub(crate) struct UserCode {
 }
 
 /// See the module.
-pub(crate) struct Host {
+pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
     /// Whether it has start and complete hooks.
@@ -86,24 +86,24 @@ pub(crate) struct Host {
     pub(crate) has_reactor: bool,
     /// Whether its threads drive that.
     pub(crate) has_driver: bool,
-    home: OnceLock<&'static Home>,
+    home: OnceLock<&'static SlotOwner>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
     /// First in, first out, for all workers: what came from outside for the first time, and what has used its budget.
     pub(crate) global: SegQueue<Token>,
-    pub(crate) workers: Box<[CachePadded<Worker>]>,
+    pub(crate) workers: Box<[CachePadded<Permit>]>,
     /// Their numbers are those of `idle`.
-    pub(crate) threads: Threads,
+    pub(crate) threads: Workers,
     /// Threads without a worker whose deque has something, by their numbers: each once.
     pub(crate) left: SegQueue<usize>,
     /// Those of the pinned processes.
-    pub(crate) posts: Posts,
+    pub(crate) posts: PinnedThreads,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
     pub(crate) monitor: Monitored,
     /// The time that it goes by, if it is not the system's.
-    pub(crate) told: Told,
+    pub(crate) told: ClockOverride,
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
@@ -128,7 +128,7 @@ pub(crate) struct Host {
     /// Held by whoever starts a thread for want of one.
     pub(crate) growing: Mutex<()>,
     /// The threads that have been started.
-    pub(crate) running: Mutex<Vec<Handle>>,
+    pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many workers have got their first thread.
     pub(crate) launched: Mutex<usize>,
     /// How often a step has blocked with its worker because there were as many threads as there may be, and of which process
@@ -139,11 +139,11 @@ pub(crate) struct Host {
     pub(crate) past_bound: Counter,
 }
 
-impl Host {
+impl Scheduler {
     /// A host whose threads have not been started.
     pub(crate) fn new(config: Config, user: UserCode) -> &'static Self {
         let count = config.workers;
-        let threads = Threads::new();
+        let threads = Workers::new();
         (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
@@ -153,10 +153,10 @@ impl Host {
             home: OnceLock::new(),
             handle: OnceLock::new(),
             global: SegQueue::new(),
-            workers: (0..count).map(|_| CachePadded::new(Worker::new())).collect(),
+            workers: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
             threads,
             left: SegQueue::new(),
-            posts: Posts::default(),
+            posts: PinnedThreads::default(),
             idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
@@ -186,13 +186,13 @@ impl Host {
             past_bound: Counter::default(),
             config,
         }));
-        let home = Home::new(host, host.config.node, host.config.number);
+        let home = SlotOwner::new(host, host.config.node, host.config.number);
         let _first = host.home.set(Box::leak(Box::new(home)));
         host.config.clock.drive(host);
         host
     }
 
-    pub(crate) fn home(&self) -> &'static Home {
+    pub(crate) fn home(&self) -> &'static SlotOwner {
         self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
@@ -239,7 +239,7 @@ impl Host {
 
     /// The threads that there may be, with their numbers.
     #[inline]
-    pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Thread)> {
+    pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Worker)> {
         self.threads.first(self.idle.high())
     }
 
@@ -251,7 +251,7 @@ impl Host {
 
     /// Keeps the handle of a thread that has been started, for the shutdown to join it. Without its handle the system takes the
     /// thread's stack back when it ends.
-    pub(crate) fn keep_thread(&self, thread: Handle) {
+    pub(crate) fn keep_thread(&self, thread: StartedThread) {
         let mut threads = lock(&self.running);
         if self.unattended.load(Ordering::SeqCst) {
             return;
@@ -281,7 +281,7 @@ impl Host {
     /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the worker, and by
     /// all that search. While none can lie down: so it is in a queue again before its thread can, or the host would seem to be
     /// at rest.
-    pub(crate) fn move_run_next(&'static self, thread: &Thread, holder: usize) -> bool {
+    pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
         let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
             Some(token) => {
                 worker.map_or(&self.global, |worker| &self.workers[worker].inject).push(token);
@@ -303,7 +303,7 @@ impl Host {
     }
 
     /// Puts the thread into the line of those that have left something in their deque, if it has.
-    pub(crate) fn leave_behind(&self, number: usize, thread: &Thread) {
+    pub(crate) fn leave_behind(&self, number: usize, thread: &Worker) {
         if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {
             self.left.push(number);
         }
@@ -356,7 +356,7 @@ impl Host {
     /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
     fn fire(&self, due: Due) -> u32 {
         match due {
-            Due::Fire(Action::Complete { slot, generation, tag }) => {
+            Due::Fire(TimerAction::Complete { slot, generation, tag }) => {
                 complete(slot, generation, tag);
                 1
             }

@@ -31,7 +31,7 @@ use tokio::time::Sleep;
 
 /// Which Tokio runtime a host's processes are to be within.
 #[derive(Default)]
-pub(crate) enum Choice {
+pub(crate) enum TokioChoice {
     #[default]
     None,
     Own,
@@ -41,21 +41,21 @@ pub(crate) enum Choice {
 /// How long the threads of `spawn_blocking` are waited for.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-impl Choice {
+impl TokioChoice {
     /// The reactor of a host of that name.
     pub(crate) fn start(self, name: &str) -> io::Result<Option<Box<dyn Reactor>>> {
         Ok(match self {
             Self::None => None,
             Self::Own => Some(Box::new(Own::start(name)?)),
-            Self::Given(handle) => Some(Box::new(Given(handle))),
+            Self::Given(handle) => Some(Box::new(BorrowedTokio(handle))),
         })
     }
 }
 
 /// A Tokio runtime that somebody else looks after.
-struct Given(Handle);
+struct BorrowedTokio(Handle);
 
-impl Reactor for Given {
+impl Reactor for BorrowedTokio {
     fn within(&self, body: &mut dyn FnMut()) {
         let _entered = self.0.enter();
         body();
@@ -71,7 +71,7 @@ impl Reactor for Given {
 /// A Tokio runtime of the host's own.
 struct Own {
     handle: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<TokioShared>,
     /// The thread that drives it while no other does, until somebody has waited for its end.
     fallback: Mutex<Option<JoinHandle<()>>>,
     fallback_id: ThreadId,
@@ -79,15 +79,15 @@ struct Own {
 }
 
 /// What those who drive it have in common.
-struct Shared {
+struct TokioShared {
     /// Whoever drives it holds the lock. `None` when it has ended.
     core: Mutex<Option<Core>>,
-    turn: Arc<Turn>,
+    turn: Arc<BlockOn>,
     /// How often it has been driven.
     turns: AtomicU64,
     /// The number of them at the last call of `tend`.
     tended: AtomicU64,
-    wish: Mutex<Wish>,
+    wish: Mutex<FallbackRequest>,
     wished: Condvar,
 }
 
@@ -99,7 +99,7 @@ struct Core {
 
 /// What the fallback is to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum FallbackRequest {
     Rest,
     Drive,
     End,
@@ -107,14 +107,14 @@ enum Wish {
 
 /// One `block_on`.
 #[derive(Default)]
-struct Turn {
+struct BlockOn {
     /// Whether Tokio has waited.
     has_waited: AtomicBool,
     /// Has the future of the `block_on` polled: the same for all of them.
     waker: Mutex<Option<Waker>>,
 }
 
-impl Turn {
+impl BlockOn {
     /// Tokio has waited: the future is to look.
     fn waited(&self) {
         self.has_waited.store(true, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Turn {
 
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
-        let turn = Arc::new(Turn::default());
+        let turn = Arc::new(BlockOn::default());
         // Weak: the waker that the turn keeps holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
         // and its file descriptors for ever. Those who drive hold the turn meanwhile, so no wait is missed.
         let waited = Arc::downgrade(&turn);
@@ -151,12 +151,12 @@ impl Own {
             })
             .build()?;
         let handle = runtime.handle().clone();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TokioShared {
             core: Mutex::new(Some(Core { runtime, timer: None })),
             turn,
             turns: AtomicU64::new(0),
             tended: AtomicU64::new(0),
-            wish: Mutex::new(Wish::Drive),
+            wish: Mutex::new(FallbackRequest::Drive),
             wished: Condvar::new(),
         });
         let ended = Arc::new(Oneshot::new());
@@ -181,7 +181,7 @@ impl Reactor for Own {
     }
 
     fn end(&self, patience: Duration) {
-        self.shared.wish(Wish::End);
+        self.shared.wish(FallbackRequest::End);
         // A task that does not return keeps its thread, which is left behind then.
         if self.ended.wait(instant_now().checked_add(patience)).is_some()
             && let Some(thread) = lock(&self.fallback).take()
@@ -194,7 +194,7 @@ impl Reactor for Own {
 /// For a shutdown that nobody waits for.
 impl Drop for Own {
     fn drop(&mut self) {
-        self.shared.wish(Wish::End);
+        self.shared.wish(FallbackRequest::End);
     }
 }
 
@@ -243,7 +243,7 @@ impl Driver for Own {
     fn tend(&self) {
         let turns = self.shared.turns.load(Ordering::Relaxed);
         if self.shared.tended.swap(turns, Ordering::Relaxed) == turns && self.shared.is_free() {
-            self.shared.wish(Wish::Drive);
+            self.shared.wish(FallbackRequest::Drive);
         }
     }
 }
@@ -263,7 +263,7 @@ fn poll_timer(
     sleep.as_mut().poll(context)
 }
 
-impl Shared {
+impl TokioShared {
     /// The right to drive, if nobody has it; the fallback is told to give it up.
     fn take_core(&self) -> Option<MutexGuard<'_, Option<Core>>> {
         let core = match self.core.try_lock() {
@@ -271,8 +271,8 @@ impl Shared {
             Err(TryLockError::Poisoned(core)) => core.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 let mut wish = lock(&self.wish);
-                if *wish == Wish::Drive {
-                    *wish = Wish::Rest;
+                if *wish == FallbackRequest::Drive {
+                    *wish = FallbackRequest::Rest;
                     self.turn.wake();
                 }
                 return None;
@@ -288,9 +288,9 @@ impl Shared {
     }
 
     /// Tells the fallback what to do; nothing comes after the end.
-    fn wish(&self, new: Wish) {
+    fn wish(&self, new: FallbackRequest) {
         let mut wish = lock(&self.wish);
-        if *wish != Wish::End {
+        if *wish != FallbackRequest::End {
             *wish = new;
         }
         drop(wish);
@@ -302,10 +302,10 @@ impl Shared {
     fn fall_back(&self) {
         loop {
             let mut wish = lock(&self.wish);
-            while *wish == Wish::Rest {
+            while *wish == FallbackRequest::Rest {
                 wish = wait(&self.wished, wish);
             }
-            let ends = *wish == Wish::End;
+            let ends = *wish == FallbackRequest::End;
             drop(wish);
             let mut core = lock(&self.core);
             if ends {
@@ -319,7 +319,7 @@ impl Shared {
             if let Some(core) = &mut *core {
                 core.runtime.block_on(poll_fn(|context| {
                     self.turn.keep(context.waker());
-                    if *lock(&self.wish) == Wish::Drive { Poll::Pending } else { Poll::Ready(()) }
+                    if *lock(&self.wish) == FallbackRequest::Drive { Poll::Pending } else { Poll::Ready(()) }
                 }));
             }
         }

@@ -28,13 +28,13 @@ use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
 use crate::engine::context::own::say;
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
 use crate::exit::{ExitReason, Panic};
-use crate::links::message::Bond;
-use crate::links::protocol::{Bonds, Heard};
+use crate::links::message::SentLinkMessage;
+use crate::links::protocol::{LinkEffect, Links};
 use crate::links::registrations::MEMBERSHIPS;
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -42,19 +42,26 @@ use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::process::guardian::{Guardian, while_leaving};
 use crate::process::handling;
-use crate::slots::{Extras, Slot, TABLE, Token};
+use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
 use crate::util::panics::{Shown, Site, contain, dispose, ignore};
 use std::ptr;
 use std::sync::Arc;
 
 /// Ends the process whose token this is. Does not panic.
-pub(crate) fn end(host: &'static Host, token: Token, body: Option<Body>, reason: ExitReason, result: Option<Payload>) {
+pub(crate) fn end(
+    host: &'static Scheduler,
+    token: Token,
+    body: Option<Body>,
+    reason: ExitReason,
+    result: Option<Payload>,
+) {
     let (Some(pid), slot, is_reusable) = (token.pid(), token.slot(), token.is_reusable()) else {
         unreachable!("a process ends once")
     };
     let token = Some(token);
-    let mut ending = Ending { host, slot, pid, begun: 0, token, body, reason, result, handling: None, extras: None };
+    let mut ending =
+        ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, extras: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
         ignore(Site::Backstop, || crate::util::log::error!(%pid, %panic, "a panic came from the end of a process"));
@@ -66,8 +73,8 @@ pub(crate) fn end(host: &'static Host, token: Token, body: Option<Body>, reason:
 }
 
 /// A process on its way out.
-struct Ending {
-    host: &'static Host,
+struct ExitingProcess {
+    host: &'static Scheduler,
     slot: &'static Slot,
     pid: Pid,
     /// The stage that has begun last.
@@ -80,10 +87,10 @@ struct Ending {
     result: Option<Payload>,
     /// The type of the message that it failed in.
     handling: Option<&'static str>,
-    extras: Option<Box<Extras>>,
+    extras: Option<Box<ColdState>>,
 }
 
-impl Ending {
+impl ExitingProcess {
     /// All stages, of which a panic costs the rest of one.
     #[inline]
     fn go(&mut self) -> Result<(), Panic> {
@@ -231,7 +238,7 @@ pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
 }
 
 /// Tells those that a process was bound to that it has ended.
-pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Bonds<Pid>, reason: &ExitReason) {
+pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Links<Pid>, reason: &ExitReason) {
     let (owned, said) = bonds.end(reason);
     for other in owned {
         other.cancel(ExitReason::Shutdown);
@@ -275,7 +282,7 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
         match token.hold().pop_data() {
             // What is in the ring has its place among the others where its ticket is: what was handed over by the one before
             // has none, and came first.
-            Some(Letter { kind: Kind::Ticket, .. }) => {
+            Some(Envelope { kind: NodeKind::Ticket, .. }) => {
                 ring.next().into_iter().for_each(|letter| bequeath(token, guardian, pid, letter, reason));
             }
             Some(letter) => bequeath(token, guardian, pid, letter, reason),
@@ -290,13 +297,13 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
 }
 
 /// Hands on one letter; what is no message, and what the guardian does not keep, goes the way of all.
-fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, letter: Letter, reason: &ExitReason) {
-    let Letter { kind, generation, word, payload } = letter;
+fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, letter: Envelope, reason: &ExitReason) {
+    let Envelope { kind, generation, word, payload } = letter;
     let payload = match payload {
-        Some(payload) if kind == Kind::Message && generation == pid.generation() => payload,
+        Some(payload) if kind == NodeKind::Message && generation == pid.generation() => payload,
         payload => {
             let why = if generation == pid.generation() { reason } else { &ExitReason::Gone };
-            let letter = Letter { kind, generation, word, payload };
+            let letter = Envelope { kind, generation, word, payload };
             return token.dead_letter(letter, DeadLetterReason::Ended, why);
         }
     };
@@ -305,25 +312,25 @@ fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, letter: Letter, re
     if let Err(package) = guardian.inherit(Package::from_parts(pid, payload, caller)) {
         let (_, payload, caller) = package.into_parts();
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-        let letter = Letter { kind, generation, word, payload: Some(payload) };
+        let letter = Envelope { kind, generation, word, payload: Some(payload) };
         token.dead_letter(letter, DeadLetterReason::Ended, reason);
     }
 }
 
 /// Turns what is left in the lanes into dead letters and joins.
-fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: &ExitReason) {
+fn empty(token: &mut Token, extras: &mut Option<Box<ColdState>>, pid: Pid, reason: &ExitReason) {
     while let Some(letter) = token.hold().pop_data() {
         let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
         token.dead_letter(letter, DeadLetterReason::Ended, why);
     }
-    let take = |extras: &mut Box<Extras>| (std::mem::take(&mut extras.controls), std::mem::take(&mut extras.held));
+    let take = |extras: &mut Box<ColdState>| (std::mem::take(&mut extras.controls), std::mem::take(&mut extras.held));
     let (kept, held) = extras.as_mut().map(take).unwrap_or_default();
     let queued = token.hold().take_control();
     for mut controls in [kept, held, queued] {
         while let Some(mut node) = controls.pop() {
             let letter = node.take();
             node_pool::recycle(node);
-            if letter.kind == Kind::Signal
+            if letter.kind == NodeKind::Signal
                 && letter.generation == pid.generation()
                 && let Some(Ok(control)) = letter.payload.map(Payload::take::<Control>)
             {
@@ -332,7 +339,7 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
                     Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
                     other => dispose(Site::EventDrop, other),
                 }
-            } else if letter.kind != Kind::Signal {
+            } else if letter.kind != NodeKind::Signal {
                 token.slot().home().inspect(|home| {
                     home.late.fetch_add(1, Ordering::Relaxed);
                 });
@@ -342,11 +349,11 @@ fn empty(token: &mut Token, extras: &mut Option<Box<Extras>>, pid: Pid, reason: 
 }
 
 /// Hears what was said to a process that has ended and has not told anyone.
-fn hear(slot: &'static Slot, pid: Pid, extras: &mut Extras, bond: Bond) {
+fn hear(slot: &'static Slot, pid: Pid, extras: &mut ColdState, bond: SentLinkMessage) {
     let (from, _, Some(said)) = bond.open() else { return };
     let heard = extras.bonds().hear(from, &said);
     dispose(Site::ReasonDrop, said);
-    if let Heard::Answer(answer) = heard {
+    if let LinkEffect::Answer(answer) = heard {
         say((slot, pid), from, answer);
     }
 }

@@ -3,13 +3,13 @@
 use crate::engine::context::local::{current_pid, with_current};
 use crate::engine::context::starting::{STARTING, Starting, starting};
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
-use crate::env::clock::{Told, go_by};
+use crate::env::clock::{ClockOverride, go_by};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::links::registrations::MEMBERSHIPS;
-use crate::mailbox::bound::Bound as MailboxBound;
+use crate::mailbox::bound::Bound;
 use crate::mailbox::node_pool;
 use crate::names::name::Name;
 use crate::pid::Pid;
@@ -18,8 +18,9 @@ use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
 use crate::process::{InitContext, Process};
 use crate::slots::slot::cold_state::Values;
-use crate::slots::{Home, ProcessKind, Slot, TABLE, Token};
+use crate::slots::{ProcessKind, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, Ordering, lock};
+use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
 use std::any::Any;
 use std::any::TypeId;
@@ -42,9 +43,9 @@ pub(crate) struct Options {
     pub(crate) or_existing: bool,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    pub(crate) bound: Bound,
+    pub(crate) bound: SpawnerTie,
     /// `None`: the host's.
-    pub(crate) mailbox: Option<MailboxBound>,
+    pub(crate) mailbox: Option<Bound>,
     /// Who looks after the process.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     /// Whether a request to stop comes to it as a cancel with reason `Normal`.
@@ -53,7 +54,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// How the process is to be bound to the one that spawns it, if one does.
-    fn bound(&self) -> Result<Bound, SpawnError> {
+    fn bound(&self) -> Result<SpawnerTie, SpawnError> {
         match self.bound.asked() {
             Some(option) if crate::engine::context::own::with_own(|_, _, _| ()).is_none() => {
                 Err(SpawnError::NoProcess { option })
@@ -63,20 +64,20 @@ impl Options {
     }
 
     /// The bound of its mailbox, if that has one of its own.
-    fn mailbox(&self) -> Result<Option<MailboxBound>, SpawnError> {
-        Ok(self.mailbox.map(MailboxBound::check).transpose()?)
+    fn mailbox(&self) -> Result<Option<Bound>, SpawnError> {
+        Ok(self.mailbox.map(Bound::check).transpose()?)
     }
 }
 
 /// How a process is bound to the one that spawns it, before it runs.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Bound {
+pub(crate) struct SpawnerTie {
     pub(crate) linked: bool,
     pub(crate) monitored: bool,
     pub(crate) owned: bool,
 }
 
-impl Bound {
+impl SpawnerTie {
     /// The options that ask for it, as they were written.
     fn asked(self) -> Option<&'static str> {
         match self {
@@ -89,7 +90,7 @@ impl Bound {
 }
 
 /// What is known of a process before it is there.
-pub(crate) struct Birth {
+pub(crate) struct PendingSpawn {
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
     pub(crate) place: &'static Location<'static>,
@@ -112,7 +113,7 @@ pub(crate) enum First {
 /// A process that is about to come, as far as it depends on where it runs. One of `close` and `into_body` is the last.
 pub(crate) trait Newborn {
     /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
-    fn home(&mut self) -> &'static Home;
+    fn home(&mut self) -> &'static SlotOwner;
     /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand on the way
     /// waits for the cache.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
@@ -123,13 +124,13 @@ pub(crate) trait Newborn {
     /// What runs from now on.
     fn into_body(self) -> Body;
     /// Queues it for its first step.
-    fn queue(host: &'static Host, token: Token);
+    fn queue(host: &'static Scheduler, token: Token);
 }
 
 /// What a start runs in.
 #[derive(Clone)]
 pub(crate) struct Environment {
-    pub(crate) host: &'static Host,
+    pub(crate) host: &'static Scheduler,
     pub(crate) pid: Pid,
     pub(crate) parent: Option<Pid>,
     /// What it hands on to those that it spawns.
@@ -139,20 +140,20 @@ pub(crate) struct Environment {
 }
 
 /// A process that any worker may run: it starts on the thread that spawns it.
-struct Here<P, F> {
-    host: &'static Host,
+struct OnAnyWorker<P, F> {
+    host: &'static Scheduler,
     process: P,
     start: Option<F>,
     traps: bool,
 }
 
-impl<P, F> Newborn for Here<P, F>
+impl<P, F> Newborn for OnAnyWorker<P, F>
 where
     P: Process + Send,
     F: FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
 {
     #[inline]
-    fn home(&mut self) -> &'static Home {
+    fn home(&mut self) -> &'static SlotOwner {
         self.host.home()
     }
 
@@ -183,7 +184,7 @@ where
     }
 
     #[inline]
-    fn queue(host: &'static Host, token: Token) {
+    fn queue(host: &'static Scheduler, token: Token) {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, host) => context.push_next(token),
             _ => host.push_global(token),
@@ -191,27 +192,27 @@ where
     }
 }
 
-impl Host {
+impl Scheduler {
     /// Spawns `process` with what `start` makes of it.
     #[inline]
     pub(crate) fn spawn<P: Process + Send>(
         &'static self,
-        birth: &mut Birth,
+        birth: &mut PendingSpawn,
         process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
-        self.bear(birth, Here { host: self, process, start: Some(start), traps: false })
+        self.bear(birth, OnAnyWorker { host: self, process, start: Some(start), traps: false })
     }
 
     /// Brings a process into being, and takes what it keeps out of `birth`.
     #[inline]
-    pub(crate) fn bear<N: Newborn>(&'static self, birth: &mut Birth, mut newborn: N) -> Result<Pid, SpawnError> {
+    pub(crate) fn bear<N: Newborn>(&'static self, birth: &mut PendingSpawn, mut newborn: N) -> Result<Pid, SpawnError> {
         let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
         }
         let (bound, mailbox) = match &birth.options {
-            None => (Bound::default(), self.config.own_mailbox()),
+            None => (SpawnerTie::default(), self.config.own_mailbox()),
             Some(options) => (options.bound()?, options.mailbox()?.or(self.config.own_mailbox())),
         };
         if !self.take_place() {
@@ -277,7 +278,7 @@ impl Host {
         Ok(pid)
     }
 
-    fn write_card(&self, token: &mut Token, birth: &Birth, parent: Option<Pid>) {
+    fn write_card(&self, token: &mut Token, birth: &PendingSpawn, parent: Option<Pid>) {
         let slot = token.slot();
         let card = &slot.card;
         card.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Release);
@@ -304,7 +305,7 @@ impl Host {
     }
 
     #[inline]
-    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: &mut Birth, values: Option<Values>) {
+    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: &mut PendingSpawn, values: Option<Values>) {
         let (options, result) = (birth.options.take(), birth.result.take());
         let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
         if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
@@ -367,7 +368,7 @@ impl Host {
 }
 
 /// Binds a process that has not begun to the one that spawns it, which runs or starts on this thread.
-fn bind(bound: Bound, token: &mut Token, child: Pid) {
+fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     crate::engine::context::own::with_own(|_, me, extras| {
         let (bonds, newborn) = (extras.bonds(), token.make_extras().bonds());
         if bound.linked {
@@ -388,7 +389,7 @@ pub(crate) struct Inside {
     /// What the thread had to hand on, if that or this process's is anything.
     values: Option<Option<Values>>,
     /// The time that the thread went by.
-    told: Told,
+    told: ClockOverride,
 }
 
 impl Inside {
@@ -412,17 +413,12 @@ impl Drop for Inside {
 
 /// Runs `body` while another thread starts the process: what runs here meanwhile is no part of any start.
 pub(crate) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() -> R) -> R {
-    struct Restore(Starting);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            STARTING.set(self.0);
-        }
-    }
-    let _restore = Restore(STARTING.replace(Starting { depth: env.depth, process: None }));
+    let outer = STARTING.replace(Starting { depth: env.depth, process: None });
+    let _restore = defer(|| STARTING.set(outer));
     body()
 }
 
 /// The host that the calling thread runs or starts a process of.
-pub(crate) fn current_host() -> Option<&'static Host> {
+pub(crate) fn current_host() -> Option<&'static Scheduler> {
     starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
 }

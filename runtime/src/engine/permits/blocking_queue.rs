@@ -8,19 +8,19 @@ use std::task::Waker;
 
 /// A place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct WaiterId(u64);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct BlockingQueue {
     tickets: u64,
-    waiting: VecDeque<(Ticket, Waker)>,
-    promised: Vec<Ticket>,
+    waiting: VecDeque<(WaiterId, Waker)>,
+    promised: Vec<WaiterId>,
 }
 
 /// What a ticket is worth.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Worth {
+pub(crate) enum Reservation {
     /// Its turn has come.
     Promised,
     /// It waits, and the waker is kept.
@@ -29,25 +29,25 @@ pub(crate) enum Worth {
     Nothing,
 }
 
-impl Line {
+impl BlockingQueue {
     /// At the end of the line.
-    pub(crate) fn join(&mut self, waker: Waker) -> Ticket {
+    pub(crate) fn join(&mut self, waker: Waker) -> WaiterId {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = WaiterId(self.tickets);
         self.waiting.push_back((ticket, waker));
         ticket
     }
 
     /// Whether it is the ticket's turn; if it waits, `waker` is woken when it is, and is the one from before now.
-    pub(crate) fn ask(&mut self, ticket: Ticket, waker: &mut Waker) -> Worth {
+    pub(crate) fn ask(&mut self, ticket: WaiterId, waker: &mut Waker) -> Reservation {
         if self.promised.contains(&ticket) {
-            return Worth::Promised;
+            return Reservation::Promised;
         }
         let Some((_, kept)) = self.waiting.iter_mut().find(|(other, _)| *other == ticket) else {
-            return Worth::Nothing;
+            return Reservation::Nothing;
         };
         std::mem::swap(kept, waker);
-        Worth::Waits
+        Reservation::Waits
     }
 
     /// How many promises there are.
@@ -69,7 +69,7 @@ impl Line {
 
     /// The ticket has been used, or its holder wants nothing any more. Gives whether it had a promise, and the waker that is
     /// not needed any more.
-    pub(crate) fn leave(&mut self, ticket: Ticket) -> (bool, Option<Waker>) {
+    pub(crate) fn leave(&mut self, ticket: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.promised.iter().position(|other| *other == ticket) {
             self.promised.swap_remove(place);
             return (true, None);
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn first_come_first_served_and_who_leaves_is_passed_over() {
-        let mut line = Line::default();
-        let tickets: Vec<Ticket> = (0..4).map(|_| line.join(Waker::noop().clone())).collect();
-        let worth = |line: &mut Line, of: usize| line.ask(tickets[of], &mut Waker::noop().clone());
+        let mut line = BlockingQueue::default();
+        let tickets: Vec<WaiterId> = (0..4).map(|_| line.join(Waker::noop().clone())).collect();
+        let worth = |line: &mut BlockingQueue, of: usize| line.ask(tickets[of], &mut Waker::noop().clone());
         assert!(!line.leave(tickets[1]).0);
         assert!(line.promise().is_some() && line.promise().is_some());
         assert_eq!((line.promised(), line.len()), (2, 1));
-        assert_eq!((worth(&mut line, 0), worth(&mut line, 1)), (Worth::Promised, Worth::Nothing));
-        assert_eq!((worth(&mut line, 2), worth(&mut line, 3)), (Worth::Promised, Worth::Waits));
+        assert_eq!((worth(&mut line, 0), worth(&mut line, 1)), (Reservation::Promised, Reservation::Nothing));
+        assert_eq!((worth(&mut line, 2), worth(&mut line, 3)), (Reservation::Promised, Reservation::Waits));
         assert!(line.leave(tickets[0]).0 && !line.leave(tickets[0]).0);
         assert_eq!((line.promised(), line.len()), (1, 1));
     }

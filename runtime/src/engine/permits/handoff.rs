@@ -66,8 +66,8 @@
 //! thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is in
 //! `tests/models`.
 
-use super::blocking_queue::{Ticket, Worth};
-use super::holders::{At, Need, Successor};
+use super::blocking_queue::{Reservation, WaiterId};
+use super::holders::{At, Need, NextHolder};
 use super::sleep::{Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
@@ -89,7 +89,7 @@ pub(crate) enum HandedOff {
 
 /// How a thread comes back.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Back {
+pub(crate) enum Resumption {
     /// With that worker. A thread that had it may have to be woken.
     With(usize, Option<usize>),
     /// It waits in line; these must be called.
@@ -109,7 +109,7 @@ pub(crate) enum Attended {
 
 /// What a thread that rests finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum RestOutcome {
     /// It has that worker, and counts as searching; the other thread may have left something behind.
     Up(usize, Option<usize>),
     /// It sleeps; whether there are more threads than workers.
@@ -139,14 +139,14 @@ impl Idle {
     pub(crate) fn hand_off_or_line_up(
         &self,
         from: usize,
-        ticket: Option<Ticket>,
+        ticket: Option<WaiterId>,
         mut waker: Waker,
-    ) -> (Result<HandedOff, Ticket>, Option<Waker>) {
+    ) -> (Result<HandedOff, WaiterId>, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
         let need = match ticket.map(|ticket| (ticket, sleepers.permits.line.ask(ticket, &mut waker))) {
-            None | Some((_, Worth::Nothing)) => Need::Blocking,
-            Some((ticket, Worth::Promised)) => Need::Promised(ticket),
-            Some((ticket, Worth::Waits)) => return (Err(ticket), Some(waker)),
+            None | Some((_, Reservation::Nothing)) => Need::Blocking,
+            Some((ticket, Reservation::Promised)) => Need::Promised(ticket),
+            Some((ticket, Reservation::Waits)) => return (Err(ticket), Some(waker)),
         };
         let handed_off = self.give_away(&mut sleepers, from, (need, false), At::Blocked);
         sleepers.permits.note_waits(from, false);
@@ -165,7 +165,7 @@ impl Idle {
     }
 
     /// Whoever had the ticket wants nothing any more. Gives whether a thread was promised, and a waker that is not needed.
-    pub(crate) fn leave_line(&self, ticket: Ticket) -> (bool, Option<Waker>) {
+    pub(crate) fn leave_line(&self, ticket: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
         let left = sleepers.permits.line.leave(ticket);
         self.count_line(&sleepers);
@@ -219,17 +219,17 @@ impl Idle {
             return HandedOff::HadNone;
         }
         let handed_off = match permits.successor(need, grown) {
-            Successor::Waiting(next) => {
+            NextHolder::Waiting(next) => {
                 permits.pass_to_waiting(from, then);
                 HandedOff::ToWaiting(next)
             }
-            Successor::Standby(next) => {
+            NextHolder::Standby(next) => {
                 permits.pass_to_standby(from, then);
                 self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
                 HandedOff::ToStandby(next)
             }
-            Successor::New => return HandedOff::Grow,
-            Successor::None => return HandedOff::Stays,
+            NextHolder::New => return HandedOff::Grow,
+            NextHolder::None => return HandedOff::Stays,
         };
         if let Need::Promised(ticket) = need {
             permits.line.leave(ticket);
@@ -286,21 +286,21 @@ impl Idle {
 
     /// B1: `thread` has blocked, and takes the worker of a sleeper. If nobody sleeps it joins the line, or with `or_stray`
     /// goes on without.
-    pub(crate) fn come_back(&self, thread: usize, or_stray: bool) -> Back {
+    pub(crate) fn come_back(&self, thread: usize, or_stray: bool) -> Resumption {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.stopped {
             if let Some(sleeper) = self.take_sleeper(&mut sleepers, 0)
                 && let Some((worker, must_wake)) = sleepers.permits.displace(sleeper, thread)
             {
-                return Back::With(worker, must_wake.then_some(sleeper));
+                return Resumption::With(worker, must_wake.then_some(sleeper));
             }
             if !or_stray {
                 sleepers.permits.wait(thread);
-                return Back::Waits(sleepers.permits.those(|at| matches!(at, At::Up(_))).collect());
+                return Resumption::Waits(sleepers.permits.those(|at| matches!(at, At::Up(_))).collect());
             }
         }
         sleepers.permits.go_without(thread, false);
-        Back::Stray
+        Resumption::Stray
     }
 
     /// Takes the last sleeper off the list, who counts as searching then if `as_searcher` says so.
@@ -341,28 +341,28 @@ impl Idle {
 
     /// What a thread that has lain down or stands by has to do now. The lookout's sleep has its own end.
     #[inline]
-    pub(crate) fn look(&self, thread: usize, lookout: bool) -> Rest {
+    pub(crate) fn look(&self, thread: usize, lookout: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
-            At::Up(worker) => Rest::Up(worker, permits.take_behind(thread)),
-            _ if permits.stopped => Rest::Ended,
+            At::Up(worker) => RestOutcome::Up(worker, permits.take_behind(thread)),
+            _ if permits.stopped => RestOutcome::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
                 permits.note_timed(thread, spare && !lookout);
-                Rest::Asleep(spare)
+                RestOutcome::Asleep(spare)
             }
-            _ => Rest::Standby(permits.has_surplus()),
+            _ => RestOutcome::Standby(permits.has_surplus()),
         }
     }
 
     /// A thread that waits in line: gives the worker it has got, or `None` in it as long as it has to wait.
-    pub(crate) fn served(&self, thread: usize) -> Option<Back> {
+    pub(crate) fn served(&self, thread: usize) -> Option<Resumption> {
         let sleepers = lock(&self.sleepers);
         match sleepers.permits.at(thread) {
             At::Waiting => None,
-            At::Up(worker) => Some(Back::With(worker, None)),
-            _ => Some(Back::Stray),
+            At::Up(worker) => Some(Resumption::With(worker, None)),
+            _ => Some(Resumption::Stray),
         }
     }
 

@@ -4,7 +4,7 @@
 //! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change of
 //! this table. There are more threads than workers while steps block.
 
-use super::blocking_queue::{Line, Ticket};
+use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
 
 /// Where a thread is.
@@ -33,7 +33,7 @@ pub(crate) enum At {
 
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ThreadRecord {
     at: At,
     /// Whom it got its worker from, if that one may have left something behind.
     behind: Option<usize>,
@@ -45,7 +45,7 @@ struct Place {
     waits: bool,
 }
 
-const NOWHERE: Place = Place { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
+const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
 
 /// Why a step gives up its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) enum Need {
     /// It runs something that blocks.
     Blocking,
     /// The same, in async code, with a thread promised.
-    Promised(Ticket),
+    Promised(WaiterId),
     /// It waits for another process, which may need a worker for that.
     Process,
     /// The same; but it can do without.
@@ -62,7 +62,7 @@ pub(crate) enum Need {
 
 /// Who could get a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Successor {
+pub(crate) enum NextHolder {
     /// One that waits for a worker in the middle of a step.
     Waiting(usize),
     /// One that has nothing to do.
@@ -76,7 +76,7 @@ pub(crate) enum Successor {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Permits {
-    places: Vec<Place>,
+    places: Vec<ThreadRecord>,
     /// The last that has come is the first to go: its caches are warm, and those that idle long are few.
     standby: Vec<usize>,
     /// First come, first served.
@@ -89,7 +89,7 @@ pub(crate) struct Permits {
     starting: usize,
     ending: usize,
     /// Those that wait for a thread. There are always as many in standby, on their way, or to be started, as are promised.
-    pub(crate) line: Line,
+    pub(crate) line: BlockingQueue,
     pub(crate) stopped: bool,
 }
 
@@ -104,7 +104,7 @@ impl Permits {
             threads: 0,
             starting: 0,
             ending: 0,
-            line: Line::default(),
+            line: BlockingQueue::default(),
             stopped: false,
         }
     }
@@ -169,7 +169,7 @@ impl Permits {
             self.places.push(NOWHERE);
             self.places.len() - 1
         });
-        self.places[thread] = Place { at: worker.map_or(At::Starting, At::Up), ..NOWHERE };
+        self.places[thread] = ThreadRecord { at: worker.map_or(At::Starting, At::Up), ..NOWHERE };
         self.threads += 1;
         self.starting += usize::from(worker.is_none());
         thread
@@ -192,16 +192,16 @@ impl Permits {
     }
 
     /// Who could get the worker of a step that has that need, and for which a thread may have been started.
-    pub(crate) fn successor(&self, need: Need, grown: bool) -> Successor {
+    pub(crate) fn successor(&self, need: Need, grown: bool) -> NextHolder {
         if let Some(&next) = self.waiting.front() {
-            return Successor::Waiting(next);
+            return NextHolder::Waiting(next);
         }
         let may = grown || matches!(need, Need::Promised(_)) || self.available() > 0;
         match self.standby.last() {
-            Some(&next) if may => Successor::Standby(next),
-            None if may => Successor::New,
-            _ if need == Need::Process && self.is_last_to_run() => Successor::New,
-            _ => Successor::None,
+            Some(&next) if may => NextHolder::Standby(next),
+            None if may => NextHolder::New,
+            _ if need == Need::Process && self.is_last_to_run() => NextHolder::New,
+            _ => NextHolder::None,
         }
     }
 
@@ -213,7 +213,7 @@ impl Permits {
             Need::Promised(_) => self.starting + self.ending == 0,
             Need::Process => self.is_last_to_run(),
         };
-        !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == Successor::New
+        !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == NextHolder::New
     }
 
     /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave one,
@@ -368,13 +368,13 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.may_start(need)), [true; 3]);
         let third = permits.admit(None);
         // It is there for the first that asks.
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::New; 3]);
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::New; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         permits.stand_by(third);
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::Standby(third); 3]);
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::Standby(third); 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         assert_eq!(permits.pass_to_standby(0, At::Blocked), Some(third));
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [Successor::None; 3]);
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::None; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         // The other worker's step blocks in its place: a wait for another process must not stop everything.
         permits.stay(1, true);
@@ -393,18 +393,18 @@ mod tests {
         let promised = Need::Promised(ticket);
         assert_eq!((permits.may_start(promised), permits.may_start(Need::Blocking)), (true, false));
         let third = permits.admit(None);
-        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (Successor::New, false));
+        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (NextHolder::New, false));
         permits.stand_by(third);
         assert_eq!(
             (permits.successor(promised, false), permits.may_start(promised)),
-            (Successor::Standby(third), false)
+            (NextHolder::Standby(third), false)
         );
         permits.line.leave(ticket);
         assert!(permits.retire(third), "one too many, and not promised");
         let again = permits.line.join(Waker::noop().clone());
         assert!(permits.promise().is_some());
         let promised = Need::Promised(again);
-        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (Successor::New, false));
+        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (NextHolder::New, false));
         permits.dismiss(third);
         assert!(permits.may_start(promised));
     }

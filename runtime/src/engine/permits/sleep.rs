@@ -94,7 +94,7 @@ pub(crate) struct Idle {
 
 /// How many workers have nothing to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crew {
+pub(crate) struct IdleCounts {
     /// Those whose thread sleeps.
     pub(crate) sleeping: usize,
     /// Those, and those whose thread searches.
@@ -282,13 +282,13 @@ impl Idle {
     }
 
     /// What all threads are at, which goes into `places`, and how many workers are idle. For the monitor.
-    pub(crate) fn survey(&self, places: &mut Vec<At>) -> Crew {
+    pub(crate) fn survey(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
         places.extend(sleepers.permits.places());
         let sleeping = sleepers.list.len();
         let searching = searching(self.counts.load(Ordering::SeqCst)) as usize;
-        Crew { sleeping, idle: sleeping + searching, all_idle: sleeping == self.workers }
+        IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.workers }
     }
 
     /// Runs `change` while no thread can lie down; it is given the worker that `thread` holds.

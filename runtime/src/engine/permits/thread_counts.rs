@@ -6,7 +6,7 @@ use crate::sync::lock;
 
 /// What the threads of a host do.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct ThreadCounts {
     /// Those whose step blocks, without a worker.
     pub(crate) blocked: usize,
     /// Those that wait for a worker to go on with their step.
@@ -37,10 +37,10 @@ impl Idle {
     }
 
     /// What the threads do.
-    pub(crate) fn census(&self) -> Census {
+    pub(crate) fn census(&self) -> ThreadCounts {
         let sleepers = lock(&self.sleepers);
         let permits = &sleepers.permits;
-        Census {
+        ThreadCounts {
             blocked: permits.those(|at| at == At::Blocked).count(),
             waiting: permits.those(|at| at == At::Waiting).count(),
             strays: permits.those(|at| at == At::Stray).count(),

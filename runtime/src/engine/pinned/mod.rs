@@ -1,6 +1,6 @@
 //! Processes with a thread of their own, which holds no worker.
 //!
-//! Each has a [`Post`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process asks the slot's
+//! Each has a [`PinnedThread`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process asks the slot's
 //! home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process knows nothing of this.
 //! The thread takes the token out, runs a turn in the loop that all threads run, and waits for the next. It has a context, so
 //! that its process is found as any other is, and counts as one that has lost its worker: so the loop looks here for what to
@@ -26,18 +26,18 @@
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
 use super::blocking::block_in_place::while_blocked;
-use super::context::local::Context;
-use super::host::Host;
-use super::lifecycle::spawn::{Birth, Environment, First, Inside, Newborn, while_started_elsewhere};
-use super::workers::pinned::{Post, Work};
-use super::workers::threads::Handle;
+use super::context::local::ThreadContext;
+use super::host::Scheduler;
+use super::lifecycle::spawn::{Environment, First, Inside, Newborn, PendingSpawn, while_started_elsewhere};
+use super::workers::pinned::{PinnedThread, Work};
+use super::workers::threads::StartedThread;
 use super::workers::worker::LOST;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::process::{InitContext, Process};
-use crate::slots::{Home, TABLE, Token};
+use crate::slots::{SlotOwner, TABLE, Token};
 use crate::sync::{Arc, Ordering, spawn_thread_with};
 use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
@@ -45,10 +45,10 @@ use crate::util::thread_bound::Anchored;
 use std::ptr;
 
 /// Makes the state and starts it.
-type Begin = dyn FnOnce(&mut InitContext<'_>) -> Begun + Send;
+type StartPinned = dyn FnOnce(&mut InitContext<'_>) -> StartedPinned + Send;
 
 /// What came of it.
-struct Begun {
+struct StartedPinned {
     /// The state, if it was made.
     body: Option<Body>,
     outcome: Result<First, SpawnError>,
@@ -59,11 +59,11 @@ fn begin<P: Process>(
     make: impl FnOnce() -> P,
     start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ctx: &mut InitContext<'_>,
-) -> Begun {
+) -> StartedPinned {
     let panicked = |panic| SpawnError::Init(InitError::Panicked(panic));
     let mut process = match contain(Site::Make, make) {
         Ok(process) => Anchored::new(process),
-        Err(panic) => return Begun { body: None, outcome: Err(panicked(panic)), traps: false },
+        Err(panic) => return StartedPinned { body: None, outcome: Err(panicked(panic)), traps: false },
     };
     let outcome = contain(Site::Start, || {
         let first = start(process.get_mut(), ctx)?;
@@ -71,25 +71,25 @@ fn begin<P: Process>(
     });
     let body = Some(Body::new(process));
     match outcome {
-        Ok(Ok((first, traps))) => Begun { body, outcome: Ok(first), traps },
-        Ok(Err(error)) => Begun { body, outcome: Err(error.into()), traps: false },
-        Err(panic) => Begun { body, outcome: Err(panicked(panic)), traps: false },
+        Ok(Ok((first, traps))) => StartedPinned { body, outcome: Ok(first), traps },
+        Ok(Err(error)) => StartedPinned { body, outcome: Err(error.into()), traps: false },
+        Err(panic) => StartedPinned { body, outcome: Err(panicked(panic)), traps: false },
     }
 }
 
 /// A pinned process that is about to come.
-struct Pinned {
-    host: &'static Host,
-    post: Option<&'static Post>,
+struct PinnedSpawn {
+    host: &'static Scheduler,
+    post: Option<&'static PinnedThread>,
     name: &'static str,
-    begin: Option<Box<Begin>>,
+    begin: Option<Box<StartPinned>>,
     /// Whether the thread was started, which gives the post back itself.
     has_thread: bool,
     body: Option<Body>,
     traps: bool,
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedSpawn {
     fn drop(&mut self) {
         if let Some(post) = self.post
             && !self.has_thread
@@ -99,14 +99,14 @@ impl Drop for Pinned {
     }
 }
 
-impl Pinned {
-    fn post(&mut self) -> &'static Post {
+impl PinnedSpawn {
+    fn post(&mut self) -> &'static PinnedThread {
         self.post.get_or_insert_with(|| self.host.posts.take(self.host.home()))
     }
 }
 
-impl Newborn for Pinned {
-    fn home(&mut self) -> &'static Home {
+impl Newborn for PinnedSpawn {
+    fn home(&mut self) -> &'static SlotOwner {
         self.post().home()
     }
 
@@ -117,7 +117,7 @@ impl Newborn for Pinned {
         let told = answer.clone();
         let run = move || host.run_pinned(post, theirs, begin, &told);
         match spawn_thread_with(self.name.to_owned(), host.config.stack, run) {
-            Ok(thread) => host.keep_thread(Handle::new(thread, Some(&post.thread))),
+            Ok(thread) => host.keep_thread(StartedThread::new(thread, Some(&post.thread))),
             Err(error) => {
                 post.ends();
                 return Err(Box::new(SpawnError::Thread(error.to_string())));
@@ -150,14 +150,14 @@ impl Newborn for Pinned {
         self.body.take().unwrap_or_else(|| unreachable!("it has started"))
     }
 
-    fn queue(_: &'static Host, token: Token) {
+    fn queue(_: &'static Scheduler, token: Token) {
         token.wake();
     }
 }
 
-impl Context {
+impl ThreadContext {
     /// Waits for the next turn; `None` if there is none any more. For the loop that all threads run.
-    pub(crate) fn next_turn(&self, post: &Post) -> Option<Token> {
+    pub(crate) fn next_turn(&self, post: &PinnedThread) -> Option<Token> {
         if post.has_ended() {
             return None;
         }
@@ -175,12 +175,20 @@ impl Context {
     }
 }
 
-impl Host {
+impl Scheduler {
     /// The life of a process's thread.
-    fn run_pinned(&'static self, post: &'static Post, env: Environment, begin: Box<Begin>, answer: &Oneshot<Begun>) {
+    fn run_pinned(
+        &'static self,
+        post: &'static PinnedThread,
+        env: Environment,
+        begin: Box<StartPinned>,
+        answer: &Oneshot<StartedPinned>,
+    ) {
         if let (Some(user), Some(deque)) = (self.user(), post.thread.occupy(self)) {
-            let context =
-                Context { post: Some(post), ..Context::new(self, user, (usize::MAX, &post.thread), None, deque) };
+            let context = ThreadContext {
+                post: Some(post),
+                ..ThreadContext::new(self, user, (usize::MAX, &post.thread), None, deque)
+            };
             post.thread.call(LOST);
             self.inhabit(&context, |context| {
                 let begun = post.thread.visit(|| {
@@ -194,7 +202,7 @@ impl Host {
             });
             post.thread.vacate(context.deque);
         } else {
-            answer.put(Begun { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
+            answer.put(StartedPinned { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
             let Work::Leave = post.next(|| false, || self.quiet.tell()) else { unreachable!("nothing was made") };
         }
         post.ends();
@@ -205,7 +213,7 @@ impl Host {
     /// Spawns a process with a thread of its own, on which `make` makes it and `start` starts it.
     pub(crate) fn spawn_pinned<P: Process>(
         &'static self,
-        birth: &mut Birth,
+        birth: &mut PendingSpawn,
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
@@ -213,9 +221,16 @@ impl Host {
         crate::util::panics::install_hook();
         // The last part of a path: the system shows 15 letters.
         let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
-        let begin: Box<Begin> = Box::new(move |ctx| begin(make, start, ctx));
-        let newborn =
-            Pinned { host: self, post: None, name, begin: Some(begin), has_thread: false, body: None, traps: false };
+        let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
+        let newborn = PinnedSpawn {
+            host: self,
+            post: None,
+            name,
+            begin: Some(begin),
+            has_thread: false,
+            body: None,
+            traps: false,
+        };
         self.bear(birth, newborn)
     }
 }

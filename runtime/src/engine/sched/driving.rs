@@ -19,16 +19,16 @@
 //! off the list meanwhile it searches.
 //!
 //! *No call is missed*: whoever calls the lookout notes that under the lock that also guards the waker of the wait
-//! ([`Thread::unpark`](crate::engine::workers::worker::Thread::unpark)). The wait leaves the waker there and then looks for the note under the
+//! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait leaves the waker there and then looks for the note under the
 //! same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
 //!
 //! A task that is ready after D6's visit (it has yielded there, or somebody woke it since) runs in the wait, on a thread that
 //! counts as asleep; if it takes long, that is a worker less meanwhile. A call, and D2, are heard after some dozens of tasks.
 
-use crate::engine::context::local::Context;
-use crate::engine::host::Host;
+use crate::engine::context::local::ThreadContext;
+use crate::engine::host::Scheduler;
 use crate::engine::io::reactor::Driver;
-use crate::engine::workers::worker::Thread;
+use crate::engine::workers::worker::Worker;
 use crate::sync::{Ordering, fence, park};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// The host whose reactor this thread drives.
-    static DRIVES: Cell<*const Host> = const { Cell::new(ptr::null()) };
+    static DRIVES: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
     /// Whether that has queued processes of the host.
     static QUEUED: Cell<bool> = const { Cell::new(false) };
     /// While it waits there, what ends that.
@@ -53,7 +53,7 @@ thread_local! {
 
 /// D2: a process of `host` has been queued. Gives whether this thread drives the reactor of that host: then it sees to that.
 #[inline]
-pub(crate) fn is_seen_to(host: &Host) -> bool {
+pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
     if drives && !QUEUED.replace(true) {
         // A wait is to end before it blocks.
@@ -63,7 +63,7 @@ pub(crate) fn is_seen_to(host: &Host) -> bool {
 }
 
 /// From here on the wait of `thread`, which is this one, is ended by `waker`. Gives whether it is to end at once.
-fn rests_with(thread: &Thread, waker: &Waker) -> bool {
+fn rests_with(thread: &Worker, waker: &Waker) -> bool {
     WAITS.with_borrow_mut(|waits| {
         if !waits.as_ref().is_some_and(|own| own.will_wake(waker)) {
             *waits = Some(waker.clone());
@@ -72,7 +72,7 @@ fn rests_with(thread: &Thread, waker: &Waker) -> bool {
     thread.rests_with(waker)
 }
 
-impl Context {
+impl ThreadContext {
     /// D1 and D3: S4 of the lookout.
     pub(crate) fn park_as_lookout(&self, patience: Option<Duration>) {
         let Some(driver) = self.user.driver().filter(|_| patience.is_none_or(|patience| patience > EXACT)) else {
@@ -140,7 +140,7 @@ impl Context {
     }
 }
 
-impl Host {
+impl Scheduler {
     /// D7: for the monitor, at each of its ticks.
     pub(crate) fn tend_reactor(&self) {
         if self.has_driver

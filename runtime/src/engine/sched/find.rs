@@ -34,10 +34,10 @@
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
-use super::step::Desk;
-use crate::engine::context::local::Context;
-use crate::engine::workers::permit::Worker;
-use crate::engine::workers::worker::Thread;
+use super::step::StepScratch;
+use crate::engine::context::local::ThreadContext;
+use crate::engine::workers::permit::Permit;
+use crate::engine::workers::worker::Worker;
 use crate::env::clock::Moment;
 use crate::exit::Panic;
 use crate::slots::Token;
@@ -67,22 +67,22 @@ const TIGHT: u32 = 4;
 /// How many looks with a growing pause before parking.
 const SPINS: u32 = 12;
 
-impl Context {
+impl ThreadContext {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
-        let mut desk = Desk::new(self.thread);
+        let mut desk = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Turn, || self.run_with(&mut desk)) {
             if let Err(panic) = self.panicked_anew(&mut desk, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
                 crate::util::log::error!(%panic, "a panic came from between the turns of processes");
-                let _panic = contain(Site::Backstop, || desk = Desk::new(self.thread));
+                let _panic = contain(Site::Backstop, || desk = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
             }
         }
     }
 
     /// Sees to a panic, and to those of the steps that follow in the same turn.
-    fn panicked_anew(&self, desk: &mut Desk, panic: Panic) -> Result<(), Panic> {
+    fn panicked_anew(&self, desk: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let mut panic = panic;
         loop {
             match contain(Site::Backstop, || self.panicked(desk, panic)) {
@@ -92,7 +92,7 @@ impl Context {
         }
     }
 
-    fn run_with(&self, desk: &mut Desk) {
+    fn run_with(&self, desk: &mut StepScratch) {
         loop {
             let found = if self.thread.attention() != 0 {
                 self.find_when_called()
@@ -187,7 +187,7 @@ impl Context {
     /// What has been sent from outside to a process of this worker, or of the one whose turn it is.
     fn take_outside(&self, visit: u32) -> Option<Token> {
         let workers = &self.host.workers;
-        let other: &Worker = &workers[visit as usize % workers.len()];
+        let other: &Permit = &workers[visit as usize % workers.len()];
         [self.worker.get(), other]
             .iter()
             .filter(|worker| !worker.inject.is_empty())
@@ -365,7 +365,7 @@ impl Context {
         None
     }
 
-    fn steal_from(&self, victim: &Thread) -> Option<Token> {
+    fn steal_from(&self, victim: &Worker) -> Option<Token> {
         loop {
             let before = self.deque.len();
             match victim.stealer.steal_batch_with_limit_and_pop(&self.deque, THEFT) {

@@ -1,9 +1,9 @@
 //! How the threads of a host start and end.
 
-use crate::engine::context::local::Context;
-use crate::engine::host::Host;
+use crate::engine::context::local::ThreadContext;
+use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::Need;
-use crate::engine::workers::threads::Handle;
+use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::CALLED;
 use crate::sync::{lock, spawn_thread_with};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use std::ptr;
 
 thread_local! {
     /// The host whose thread this is, whatever it does now.
-    static OF_HOST: Cell<*const Host> = const { Cell::new(ptr::null()) };
+    static OF_HOST: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
 }
 
 /// Whether the calling thread is one of a host's, also while its process blocks.
@@ -21,7 +21,7 @@ pub(crate) fn is_of_a_host() -> bool {
     !OF_HOST.try_with(Cell::get).unwrap_or(ptr::null()).is_null()
 }
 
-impl Host {
+impl Scheduler {
     /// Starts a thread for each worker that has had none. What was spawned before runs now.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         crate::util::panics::install_hook();
@@ -74,7 +74,7 @@ impl Host {
         let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
         let start = |record| {
             let handle = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, worker))?;
-            Ok(Handle::new(handle, Some(record)))
+            Ok(StartedThread::new(handle, Some(record)))
         };
         match made.and_then(start) {
             Ok(handle) => {
@@ -93,11 +93,11 @@ impl Host {
         if let Some(deque) = thread.occupy(self) {
             // Not there any more when the host has been shut down: what is left there is ended without.
             let user = self.user().unwrap_or_default();
-            let context = Context::new(self, user, (index, thread), worker, deque);
+            let context = ThreadContext::new(self, user, (index, thread), worker, deque);
             if worker.is_none() {
                 thread.call(CALLED);
             }
-            self.inhabit(&context, Context::run);
+            self.inhabit(&context, ThreadContext::run);
             thread.vacate(context.deque);
         }
         self.idle.dismiss(index);
@@ -110,7 +110,7 @@ impl Host {
     }
 
     /// Runs `body` on a thread of the host, for as long as the thread is that.
-    pub(crate) fn inhabit(&'static self, context: &Context, body: impl FnOnce(&Context)) {
+    pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(self);
         crate::env::clock::go_by(self.told);
         crate::call::caller::collect_orphans();

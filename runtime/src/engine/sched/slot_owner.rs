@@ -4,17 +4,17 @@
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::engine::backpressure;
 use crate::engine::context::local::with_current;
-use crate::engine::host::Host;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, Told};
+use crate::engine::host::Scheduler;
+use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey};
 use crate::mailbox::bound::Bound;
-use crate::mailbox::node::{Letter, NodeBox};
-use crate::slots::{Admission, Keeper, Slot, Token};
+use crate::mailbox::node::{Envelope, NodeBox};
+use crate::slots::{Admission, Schedule, Slot, Token};
 use crate::sync::Ordering;
-use crate::time::timers::Action;
+use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
 use std::ptr;
 
-impl Keeper for Host {
+impl Schedule for Scheduler {
     fn wake(&'static self, token: Token) {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, self) => context.push_next(token),
@@ -48,10 +48,10 @@ impl Keeper for Host {
     }
 
     fn let_go(&self, slot: &'static Slot) {
-        backpressure::suspend::lift(slot, backpressure::suspend::Why::Called);
+        backpressure::suspend::lift(slot, backpressure::suspend::ResumeReason::Called);
     }
 
-    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
+    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {
         backpressure::placeholders::redeem(slot, generation)
     }
 
@@ -60,9 +60,9 @@ impl Keeper for Host {
     }
 }
 
-impl TimeKeeper for Host {
+impl TimeKeeper for Scheduler {
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey> {
-        if self.is_stopped() { None } else { self.set_timer(due, Action::Run(action)) }
+        if self.is_stopped() { None } else { self.set_timer(due, TimerAction::Run(action)) }
     }
 
     fn forget(&'static self, key: TimerKey) -> bool {
@@ -81,12 +81,12 @@ impl TimeKeeper for Host {
         self.timers.is_pending(key)
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> ClockOverride {
         self.told
     }
 }
 
-impl Sink for Host {
+impl Sink for Scheduler {
     fn dead_letter(&self, letter: DeadLetter) {
         if letter.message.is::<Internal>() {
             return dispose(Site::ValueDrop, letter);

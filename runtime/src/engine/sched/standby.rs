@@ -4,14 +4,14 @@
 //! thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than that either while
 //! there are more threads than workers.
 
-use crate::engine::context::local::Context;
-use crate::engine::permits::handoff::{Attended, Rest};
+use crate::engine::context::local::ThreadContext;
+use crate::engine::permits::handoff::{Attended, RestOutcome};
 use crate::engine::permits::sleep::Lain;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
 use std::time::Duration;
 
-impl Context {
+impl ThreadContext {
     /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives `false`.
     pub(crate) fn sleep(&self, searched: bool) -> bool {
         self.thread.heed();
@@ -61,24 +61,24 @@ impl Context {
         let (mut looks_again, mut until) = (has_lain_down, None);
         loop {
             let rest = host.idle.look(self.index, lookout);
-            let asleep = matches!(rest, Rest::Asleep(_));
+            let asleep = matches!(rest, RestOutcome::Asleep(_));
             // One that has been called looks everywhere when it searches.
-            let is_called = !asleep && !matches!(rest, Rest::Standby(_));
+            let is_called = !asleep && !matches!(rest, RestOutcome::Standby(_));
             if !is_called && std::mem::take(&mut looks_again) && self.look_again(lookout) {
                 continue;
             }
             looks_again = asleep;
             let patience = match rest {
-                Rest::Up(worker, behind) => {
+                RestOutcome::Up(worker, behind) => {
                     self.take_up(worker);
                     self.behind.set(behind);
                     self.see_to_watch();
                     return true;
                 }
-                Rest::Ended => return false,
-                Rest::Asleep(_) if lookout => self.patience(),
-                Rest::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
-                Rest::Standby(has_surplus) => {
+                RestOutcome::Ended => return false,
+                RestOutcome::Asleep(_) if lookout => self.patience(),
+                RestOutcome::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
+                RestOutcome::Standby(has_surplus) => {
                     let now = instant_now();
                     let until = *until.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
                     let rest = until.map(|until| until.saturating_duration_since(now));

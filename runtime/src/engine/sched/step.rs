@@ -12,17 +12,17 @@
 //! threads outside pay nothing: they level, they do not bound.
 //!
 //! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each step
-//! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; [`Context::panicked`] ends the
+//! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; [`ThreadContext::panicked`] ends the
 //! process that the thread runs, wherever in its turn that was, and the thread enters the guard anew.
 
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
 use crate::engine::backpressure;
-use crate::engine::backpressure::state::Press;
-use crate::engine::context::local::Context;
+use crate::engine::backpressure::state::Congestion;
+use crate::engine::context::local::ThreadContext;
 use crate::engine::lifecycle::exit::end;
-use crate::engine::workers::worker::Thread;
+use crate::engine::workers::worker::Worker;
 use crate::env::clock::{Moment, TimerKey};
 use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Panic};
@@ -32,12 +32,12 @@ use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
 use crate::process::budget::{BUDGET, MOST_DEBT};
-use crate::process::event::{Events, Feed, Rare};
+use crate::process::event::{Events, Rare, StepInput};
 use crate::process::handover::Upgrade;
-use crate::process::output::{Contradiction, Request, Status, Written, Yield};
+use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
 use crate::slots::{Slot, Token};
 use crate::sync::Ordering;
-use crate::time::timers::{Action, complete};
+use crate::time::timers::{TimerAction, complete};
 use crate::util::panics::{Site, contain, dispose};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -53,14 +53,14 @@ const PASS: Duration = Duration::from_micros(50);
 const BRIEF: Duration = Duration::from_micros(50);
 
 /// What became of a step.
-enum Outcome {
+enum StepOutcome {
     Done,
     Error(ProcessError),
     Panic(Panic),
 }
 
 /// What is to happen after a step.
-enum After {
+enum AfterStep {
     /// Another step in this turn: there is something left, and budget.
     Again,
     /// Let others run first.
@@ -72,12 +72,12 @@ enum After {
     /// Why is on the desk.
     End,
     /// It has sent to a mailbox that is too full; whether it waits for its yields besides.
-    Hold(Press, bool),
+    Hold(Congestion, bool),
 }
 
 /// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its own.
-pub(crate) struct Desk {
-    feed: Feed,
+pub(crate) struct StepScratch {
+    feed: StepInput,
     written: Written,
     /// Of a process that ends.
     reason: ExitReason,
@@ -88,12 +88,12 @@ pub(crate) struct Desk {
     has_panicked: bool,
 }
 
-impl Desk {
+impl StepScratch {
     /// For the thread that calls.
-    pub(crate) fn new(thread: &'static Thread) -> Self {
+    pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
             // SAFETY: the thread has the token of these lanes for good, and uses no desk but the one that it made last.
-            feed: unsafe { Feed::new(&thread.turn, &thread.nowhere) },
+            feed: unsafe { StepInput::new(&thread.turn, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
             result: None,
@@ -107,16 +107,16 @@ impl Desk {
         self.feed.is_simple() && self.written.yields.is_empty()
     }
 
-    fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> After {
+    fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> AfterStep {
         (self.reason, self.result) = (reason, result);
-        After::End
+        AfterStep::End
     }
 }
 
-impl Context {
+impl ThreadContext {
     /// Runs the process whose token this is.
     #[inline(always)]
-    pub(crate) fn turn(&self, desk: &mut Desk, mut token: Token) {
+    pub(crate) fn turn(&self, desk: &mut StepScratch, mut token: Token) {
         let slot = token.slot();
         token = token.taken_up();
         self.thread.running.begin(&token);
@@ -166,7 +166,7 @@ impl Context {
     }
 
     /// Notes what the turn has spent beyond its budget.
-    fn owe(&self, desk: &Desk, slot: &'static Slot) {
+    fn owe(&self, desk: &StepScratch, slot: &'static Slot) {
         // To the nearest: a turn that ends with its step is a little over.
         let budget = u64::from(BUDGET);
         let turns = (desk.feed.spent().saturating_sub(budget) + budget / 2) / budget;
@@ -178,7 +178,7 @@ impl Context {
 
     /// The turn, from one of its steps on.
     #[inline(always)]
-    fn go_on(&self, desk: &mut Desk, mut token: Token) {
+    fn go_on(&self, desk: &mut StepScratch, mut token: Token) {
         loop {
             let after = self.step(desk, &mut token);
             match self.conclude(desk, token, after) {
@@ -191,7 +191,7 @@ impl Context {
     /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it came
     /// from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
     #[cold]
-    pub(crate) fn panicked(&self, desk: &mut Desk, panic: Panic) -> Result<(), Panic> {
+    pub(crate) fn panicked(&self, desk: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
         // SAFETY: while a process is named there and lives, its thread has the token (see `running`); the unwinding has
         // forgotten it. Nothing panics from the moment that its life is closed: see `end`.
@@ -199,10 +199,10 @@ impl Context {
         let is_first = !std::mem::replace(&mut desk.has_panicked, true);
         let after = if is_first {
             self.count(desk, slot);
-            self.after(desk, &mut token, Outcome::Panic(panic))
+            self.after(desk, &mut token, StepOutcome::Panic(panic))
         } else {
             // Not even what follows from a panic went well: nothing more is made of what the step has left behind.
-            dispose(Site::StatusDrop, std::mem::replace(desk, Desk::new(self.thread)));
+            dispose(Site::StatusDrop, std::mem::replace(desk, StepScratch::new(self.thread)));
             desk.end(ExitReason::Panic(panic.into()), None)
         };
         if let Some(token) = self.conclude(desk, token, after) {
@@ -213,24 +213,24 @@ impl Context {
 
     /// What follows from a step. Gives the token back if there is another step in this turn.
     #[inline(always)]
-    fn conclude(&self, desk: &mut Desk, token: Token, after: After) -> Option<Token> {
+    fn conclude(&self, desk: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
         if desk.has_values {
             self.put_values_down(desk, &after);
         }
         let held = match after {
-            After::LayIdle => self.lay(token, Token::lay_idle),
-            After::LayWait => self.lay(token, Token::lay_wait),
-            After::LayWaiting => self.lay_waiting(token),
-            After::Again => Some(token),
-            After::Hold(press, waits) => match self.hold_for(desk, token, press, waits) {
+            AfterStep::LayIdle => self.lay(token, Token::lay_idle),
+            AfterStep::LayWait => self.lay(token, Token::lay_wait),
+            AfterStep::LayWaiting => self.lay_waiting(token),
+            AfterStep::Again => Some(token),
+            AfterStep::Hold(press, waits) => match self.hold_for(desk, token, press, waits) {
                 Some(token) if waits => self.lay_waiting(token),
                 held => held,
             },
-            After::Requeue => {
+            AfterStep::Requeue => {
                 self.requeue(token);
                 None
             }
-            After::End => {
+            AfterStep::End => {
                 self.end(desk, token);
                 None
             }
@@ -256,18 +256,18 @@ impl Context {
     /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here, which
     /// would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
     #[cold]
-    fn put_values_down(&self, desk: &mut Desk, after: &After) {
-        if !matches!(after, After::Again) {
+    fn put_values_down(&self, desk: &mut StepScratch, after: &AfterStep) {
+        if !matches!(after, AfterStep::Again) {
             desk.has_values = false;
         }
-        if !matches!(after, After::Again | After::End) {
+        if !matches!(after, AfterStep::Again | AfterStep::End) {
             crate::engine::context::values::set_values(None);
         }
     }
 
     /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
     #[cold]
-    fn hold_for(&self, desk: &Desk, token: Token, press: Press, waits: bool) -> Option<Token> {
+    fn hold_for(&self, desk: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
         // Without what the press itself has cost it.
         let sends = desk.feed.spent().saturating_sub(BUDGET.into());
         let token = self.hold(token, press, sends, waits);
@@ -307,7 +307,7 @@ impl Context {
     }
 
     #[cold]
-    fn end(&self, desk: &mut Desk, mut token: Token) {
+    fn end(&self, desk: &mut StepScratch, mut token: Token) {
         let (reason, result) = (std::mem::replace(&mut desk.reason, ExitReason::Normal), desk.result.take());
         desk.has_panicked = false;
         let body = token.body().take();
@@ -316,7 +316,7 @@ impl Context {
     }
 
     #[inline(always)]
-    fn step(&self, desk: &mut Desk, token: &mut Token) -> After {
+    fn step(&self, desk: &mut StepScratch, token: &mut Token) -> AfterStep {
         let slot = token.slot();
         slot.owner.check();
         // SAFETY: this is the token, and only the feed uses the lanes until the step is over.
@@ -324,7 +324,7 @@ impl Context {
         if (slot.lanes.has_control() || token.is_special())
             && let Err(panic) = self.begin_rare(desk, token)
         {
-            return self.after(desk, token, Outcome::Panic(panic));
+            return self.after(desk, token, StepOutcome::Panic(panic));
         }
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
         let outcome = if desk.feed.is_ended() {
@@ -352,16 +352,16 @@ impl Context {
         self.count(desk, slot);
         match outcome {
             // Whether something has arrived meanwhile is found out by laying the token down.
-            Ok(()) if desk.written.is_plain() && desk.feed.is_plain() && !desk.feed.is_spent() => After::LayIdle,
-            Ok(()) => self.after(desk, token, Outcome::Done),
-            Err(error) => self.after(desk, token, Outcome::Error(error)),
+            Ok(()) if desk.written.is_plain() && desk.feed.is_plain() && !desk.feed.is_spent() => AfterStep::LayIdle,
+            Ok(()) => self.after(desk, token, StepOutcome::Done),
+            Err(error) => self.after(desk, token, StepOutcome::Error(error)),
         }
     }
 
     /// A step begins with something in the control lane, or with what few processes have. Gives a panic of the process that
     /// was asked about it.
     #[inline(never)]
-    fn begin_rare(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
+    fn begin_rare(&self, desk: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let begun = self.begin_special(desk, token);
         let slot = token.slot();
         // After the controls were taken, a wake among them: it may have been for those that wait for room.
@@ -373,7 +373,7 @@ impl Context {
         begun
     }
 
-    fn begin_special(&self, desk: &mut Desk, token: &mut Token) -> Result<(), Panic> {
+    fn begin_special(&self, desk: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
         let (mut kept, mut held) = (Controls::none(), Controls::none());
         let taken = if !token.is_special() {
@@ -416,7 +416,7 @@ impl Context {
 
     /// Counts a step and what it took.
     #[inline(always)]
-    fn count(&self, desk: &Desk, slot: &'static Slot) {
+    fn count(&self, desk: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
         counters.steps.add(1);
         counters.messages.add(u64::from(desk.feed.messages));
@@ -426,9 +426,9 @@ impl Context {
 
     /// What follows from a step that did more than take messages.
     #[inline(never)]
-    fn after(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+    fn after(&self, desk: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         let after = self.after_step(desk, token, outcome);
-        let rests = matches!(after, After::LayWait | After::LayWaiting);
+        let rests = matches!(after, AfterStep::LayWait | AfterStep::LayWaiting);
         let slot = token.slot();
         if slot.is_overfull() && (rests || desk.feed.is_data_empty()) {
             backpressure::suspend::relieve(slot, true);
@@ -436,47 +436,49 @@ impl Context {
         // At last, so that nothing that was sent from here is left for the next process to answer for.
         let press = if desk.feed.is_spent() { backpressure::congestion::take() } else { None };
         match press {
-            Some(press) if !matches!(after, After::End) => After::Hold(press, matches!(after, After::LayWaiting)),
+            Some(press) if !matches!(after, AfterStep::End) => {
+                AfterStep::Hold(press, matches!(after, AfterStep::LayWaiting))
+            }
             _ => after,
         }
     }
 
-    fn after_step(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+    fn after_step(&self, desk: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         // Most often it has got an answer, or ended.
         let counts_yields = desk.feed.completions > 0 && token.slot().card.outstanding.load(Ordering::Relaxed) > 0;
         if desk.feed.is_spent() {
             // Also if it is going to rest: what it has sent is to be handled before it sends more.
             self.owe(desk, token.slot());
         }
-        if matches!(outcome, Outcome::Done) && desk.is_simple() && !counts_yields {
+        if matches!(outcome, StepOutcome::Done) && desk.is_simple() && !counts_yields {
             let simple = match &desk.written.status {
-                Status::Idle => Some(After::LayIdle),
-                Status::Suspended => Some(After::LayWait),
-                Status::Ended(ExitReason::Normal, None) => Some(After::End),
+                StepStatus::Idle => Some(AfterStep::LayIdle),
+                StepStatus::Suspended => Some(AfterStep::LayWait),
+                StepStatus::Ended(ExitReason::Normal, None) => Some(AfterStep::End),
                 _ => None,
             };
             if let Some(after) = simple {
                 desk.feed.end_simple();
-                desk.written.status = Status::Idle;
+                desk.written.status = StepStatus::Idle;
                 return after;
             }
         }
         self.after_all(desk, token, outcome)
     }
 
-    fn after_all(&self, desk: &mut Desk, token: &mut Token, outcome: Outcome) -> After {
+    fn after_all(&self, desk: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         let slot = token.slot();
-        let Desk { feed, written, .. } = desk;
+        let StepScratch { feed, written, .. } = desk;
         let (has_control, data_empty, completions) = (feed.has_control(), feed.is_data_empty(), feed.completions);
         let has_control_node = feed.has_control_node();
         let data_empty = data_empty && !feed.has_notices();
-        let again = if feed.has_taken() && !feed.is_spent() { After::Again } else { After::Requeue };
+        let again = if feed.has_taken() && !feed.is_spent() { AfterStep::Again } else { AfterStep::Requeue };
         let end = feed.finish().and_then(|rare| keep_rare(token, *rare));
         let reason = match outcome {
-            Outcome::Done => None,
-            Outcome::Error(error) => Some(error.into_reason()),
+            StepOutcome::Done => None,
+            StepOutcome::Error(error) => Some(error.into_reason()),
             // Whoever it left unanswered is told at the end, when the PID is unroutable.
-            Outcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
+            StepOutcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
         };
         let status = std::mem::take(&mut written.status);
         if let Some(contradiction) = written.contradiction.take() {
@@ -498,27 +500,29 @@ impl Context {
             return desk.end(reason, None);
         }
         match (status, end) {
-            (Status::Done(result), _) => desk.end(ExitReason::Normal, result),
-            (Status::Ended(reason, result), _) => desk.end(reason, result),
+            (StepStatus::Done(result), _) => desk.end(ExitReason::Normal, result),
+            (StepStatus::Ended(reason, result), _) => desk.end(reason, result),
             (status, Some(reason)) => {
                 let _panic = contain(Site::StatusDrop, || drop(status));
                 desk.end(reason, None)
             }
-            (Status::Upgrade(successor), None) => match crate::engine::lifecycle::upgrade::succeed(token, *successor) {
-                Some(panic) => desk.end(panic, None),
-                None => After::Requeue,
-            },
-            (Status::Continue, None) => After::Requeue,
-            (Status::Idle, None) if has_control || !data_empty => again,
-            (Status::Idle, None) => After::LayIdle,
-            (Status::Waiting, None) if outstanding == 0 => desk.end(
+            (StepStatus::Upgrade(successor), None) => {
+                match crate::engine::lifecycle::upgrade::succeed(token, *successor) {
+                    Some(panic) => desk.end(panic, None),
+                    None => AfterStep::Requeue,
+                }
+            }
+            (StepStatus::Continue, None) => AfterStep::Requeue,
+            (StepStatus::Idle, None) if has_control || !data_empty => again,
+            (StepStatus::Idle, None) => AfterStep::LayIdle,
+            (StepStatus::Waiting, None) if outstanding == 0 => desk.end(
                 ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
                 None,
             ),
-            (Status::Suspended, None) if has_control => again,
-            (Status::Suspended, None) => After::LayWait,
-            (Status::Waiting, None) if has_control_node => again,
-            (Status::Waiting, None) => After::LayWaiting,
+            (StepStatus::Suspended, None) if has_control => again,
+            (StepStatus::Suspended, None) => AfterStep::LayWait,
+            (StepStatus::Waiting, None) if has_control_node => again,
+            (StepStatus::Waiting, None) => AfterStep::LayWaiting,
         }
     }
 
@@ -538,11 +542,11 @@ impl Context {
     fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {
-            Request::Command(command) => {
+            StepRequest::Command(command) => {
                 let (caller, _ticket) = Caller::process(slot, generation, tag, None);
                 self.host.dispatch(command, caller);
             }
-            Request::Call(to, message) => {
+            StepRequest::Call(to, message) => {
                 let (caller, _ticket) = Caller::process(slot, generation, tag, None);
                 let package = Package::from_parts(to, message, Some(caller));
                 if let Err(refused) = crate::routing::router::route(package) {
@@ -553,11 +557,11 @@ impl Context {
                     drop(message);
                 }
             }
-            Request::Timer(duration) => {
+            StepRequest::Timer(duration) => {
                 if !duration.is_zero() {
                     let due = Moment::now().after(duration);
                     // What is never due is not kept: nothing could take it back.
-                    let timer = (due < Moment::NEVER).then_some(Action::Complete { slot, generation, tag });
+                    let timer = (due < Moment::NEVER).then_some(TimerAction::Complete { slot, generation, tag });
                     return self.host.set_timer(due, timer?);
                 }
                 complete(slot, generation, tag);

@@ -41,12 +41,12 @@
 //!
 //! A model is in `tests/models`.
 
-use crate::engine::host::{Host, UserCode};
+use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
 use crate::engine::watchdog::counts::Report;
-use crate::engine::watchdog::detector::{Order, Rest, Seen, Sight, StepId, Watch, tick_of};
+use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
 use crate::engine::watchdog::report::Stall;
-use crate::engine::workers::threads::Handle;
+use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::Moment;
 use crate::pid::Resident;
 use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
@@ -56,22 +56,22 @@ use std::time::Duration;
 
 /// What the thread keeps from one look to the next.
 struct Looks {
-    watch: Watch,
+    watch: StallDetector,
     places: Vec<At>,
-    threads: Vec<Seen>,
+    threads: Vec<ThreadSample>,
     orders: Vec<Order>,
     /// Of each thread: the stall that was reported and has not ended.
     open: Vec<Option<Stall>>,
 }
 
-impl Host {
+impl Scheduler {
     /// Starts the thread.
     pub(crate) fn start_monitor(&'static self) -> std::io::Result<()> {
         let mut monitor = lock(&self.monitor.thread);
         if monitor.is_none() {
             let thread = spawn_thread(format!("{}-monitor", self.config.name), move || self.look_on())?;
             *monitor = Some(thread.thread().clone());
-            self.keep_thread(Handle::new(thread, None));
+            self.keep_thread(StartedThread::new(thread, None));
         }
         Ok(())
     }
@@ -79,14 +79,14 @@ impl Host {
     /// The thread's life.
     fn look_on(&'static self) {
         crate::util::panics::contain_thread();
-        let watch = Watch::new(self.config.stall_limit);
+        let watch = StallDetector::new(self.config.stall_limit);
         let mut looks = Looks { watch, places: Vec::new(), threads: Vec::new(), orders: Vec::new(), open: Vec::new() };
         let tick = tick_of(self.config.stall_limit);
         while !self.is_stopped() {
             let now = Moment::now_by(None);
             match self.look(&mut looks, now) {
-                Rest::Tick => self.stay(now.after(tick), || true),
-                Rest::Calm(longest) => {
+                RestUntil::Tick => self.stay(now.after(tick), || true),
+                RestUntil::Calm(longest) => {
                     if self.idle.rest_monitor() {
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
                         self.stay(until, || self.idle.does_monitor_rest());
@@ -129,7 +129,7 @@ impl Host {
     }
 
     /// A tick. Gives what comes after it.
-    fn look(&'static self, looks: &mut Looks, now: Moment) -> Rest {
+    fn look(&'static self, looks: &mut Looks, now: Moment) -> RestUntil {
         let crew = self.idle.survey(&mut looks.places);
         looks.threads.clear();
         for (number, thread) in self.threads_in_use() {
@@ -140,10 +140,10 @@ impl Host {
                 // K3.
                 thread.tick();
             }
-            looks.threads.resize(number, Seen::default());
+            looks.threads.resize(number, ThreadSample::default());
             let begun = step.and_then(|step| thread.begun_unwatched(step.steps));
             let has_worker = matches!(at, At::Up(_));
-            looks.threads.push(Seen { step, begun, has_worker, has_run_next: thread.has_run_next() });
+            looks.threads.push(ThreadSample { step, begun, has_worker, has_run_next: thread.has_run_next() });
         }
         let is_due = self.next_timer() <= now;
         let queued = self.count_queued() + usize::from(is_due);
@@ -153,7 +153,8 @@ impl Host {
         }
         let queued = queued + looks.places.iter().filter(|&&at| at == At::Waiting).count();
         let steps = self.threads.first(usize::MAX).map(|(_, thread)| thread.counters.steps.get()).sum();
-        let sight = Sight { now, threads: &looks.threads, queued, steps, idle: crew.idle, all_idle: crew.all_idle };
+        let sight =
+            HostSample { now, threads: &looks.threads, queued, steps, idle: crew.idle, all_idle: crew.all_idle };
         let rest = looks.watch.look(sight, &mut looks.orders);
         // K4.
         self.carry_out(&looks.orders, &mut looks.open);

@@ -50,12 +50,12 @@
 //! it has changed already, which the look under the lock sees by the number. Threads outside change what no thread of the host
 //! tells of, a backlog or the timers of a manual clock, so it looks again after [`AGAIN`] in any case.
 
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
 use crate::pid::Pid;
 use crate::slots::Slot;
 use crate::sync::{Ordering, fence, lock, wait_for};
-use crate::time::virtual_clock::Driven;
+use crate::time::virtual_clock::ClockUser;
 use std::time::{Duration, Instant};
 
 /// After what time it looks again in any case.
@@ -73,7 +73,7 @@ pub(crate) fn share(deadline: Duration) -> Duration {
     deadline - deadline / CLEAN_UP
 }
 
-impl Host {
+impl Scheduler {
     /// Waits until the host is drained, or until then. Gives some of the processes that had not finished, if it is not.
     pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<(Pid, &'static str)>> {
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);

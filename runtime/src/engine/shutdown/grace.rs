@@ -30,7 +30,7 @@ pub(crate) struct Grace {
 
 /// What a shutdown does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum GraceStep {
     /// It waits until then, or for ever, or until no more processes than that are left; and looks again.
     Wait(Option<Instant>, u64),
     /// It kills those that are left, and looks again.
@@ -53,29 +53,29 @@ impl Grace {
     }
 
     /// What to do when so many processes are left, after a look at their steps.
-    pub(crate) fn next(&mut self, now: Instant, left: u64) -> Next {
+    pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
-            return Next::Stop;
+            return GraceStep::Stop;
         }
         let Some(killed) = self.killed else { return self.before_deadline(now) };
         let stuck = self.steps.iter().filter(|(_, since)| now >= *since + GRACE).count() as u64;
         if left <= stuck || now >= killed + GRACE {
-            return Next::Stop;
+            return GraceStep::Stop;
         }
         let lasts = self.steps.iter().map(|(_, since)| *since + GRACE).filter(|until| *until > now);
-        Next::Wait(lasts.chain([killed + GRACE]).min(), stuck)
+        GraceStep::Wait(lasts.chain([killed + GRACE]).min(), stuck)
     }
 
-    fn before_deadline(&mut self, now: Instant) -> Next {
+    fn before_deadline(&mut self, now: Instant) -> GraceStep {
         match self.deadline {
-            None => Next::Wait(None, 0),
+            None => GraceStep::Wait(None, 0),
             Some(deadline) if now >= deadline => {
                 self.killed = Some(now);
-                Next::Kill
+                GraceStep::Kill
             }
             Some(deadline) => {
                 let look = deadline.checked_sub(GRACE).filter(|look| *look > now);
-                Next::Wait(look.or(self.deadline), 0)
+                GraceStep::Wait(look.or(self.deadline), 0)
             }
         }
     }
@@ -105,10 +105,10 @@ mod tests {
         loop {
             grace.look(now, at_work(now).into_iter());
             match grace.next(now, left) {
-                Next::Wait(Some(until), most) if left > most => now = until,
-                Next::Wait(..) => now += tick,
-                Next::Kill => left = 1,
-                Next::Stop => break,
+                GraceStep::Wait(Some(until), most) if left > most => now = until,
+                GraceStep::Wait(..) => now += tick,
+                GraceStep::Kill => left = 1,
+                GraceStep::Stop => break,
             }
         }
         let stopped = now - start;
@@ -145,7 +145,7 @@ mod tests {
         // A clean-up, one that comes to its turn late, and one after the other.
         let start = Instant::now();
         let mut grace = Grace::until(Some(start));
-        assert_eq!(grace.next(start, 3), Next::Kill);
+        assert_eq!(grace.next(start, 3), GraceStep::Kill);
         let mut now = start;
         let mut steps = 0;
         let mut seen = || {
@@ -155,8 +155,8 @@ mod tests {
         let stopped = loop {
             grace.look(now, [seen()].into_iter());
             match grace.next(now, 3) {
-                Next::Stop => break now,
-                Next::Wait(Some(_), _) => now += ms(7),
+                GraceStep::Stop => break now,
+                GraceStep::Wait(Some(_), _) => now += ms(7),
                 other => panic!("{other:?}"),
             }
         };
@@ -176,28 +176,28 @@ mod tests {
     fn those_in_no_step_are_waited_for_until_they_have_ended() {
         let start = Instant::now();
         let mut grace = Grace::until(Some(start + ms(300)));
-        assert_eq!(grace.next(start, 2), Next::Wait(Some(start + ms(100)), 0));
+        assert_eq!(grace.next(start, 2), GraceStep::Wait(Some(start + ms(100)), 0));
         grace.look(start + ms(100), [step(1)].into_iter());
-        assert_eq!(grace.next(start + ms(100), 2), Next::Wait(Some(start + ms(300)), 0));
+        assert_eq!(grace.next(start + ms(100), 2), GraceStep::Wait(Some(start + ms(300)), 0));
         grace.look(start + ms(300), [step(1)].into_iter());
-        assert_eq!(grace.next(start + ms(300), 2), Next::Kill);
+        assert_eq!(grace.next(start + ms(300), 2), GraceStep::Kill);
         // One is stuck, and the other is about to end.
-        assert_eq!(grace.next(start + ms(300), 2), Next::Wait(Some(start + ms(500)), 1));
-        assert_eq!(grace.next(start + ms(301), 1), Next::Stop);
+        assert_eq!(grace.next(start + ms(300), 2), GraceStep::Wait(Some(start + ms(500)), 1));
+        assert_eq!(grace.next(start + ms(301), 1), GraceStep::Stop);
     }
 
     #[test]
     fn a_shutdown_without_a_deadline_kills_nobody() {
         let mut grace = Grace::until(None);
-        assert_eq!(grace.next(Instant::now(), 1), Next::Wait(None, 0));
-        assert_eq!(grace.next(Instant::now(), 0), Next::Stop);
+        assert_eq!(grace.next(Instant::now(), 1), GraceStep::Wait(None, 0));
+        assert_eq!(grace.next(Instant::now(), 0), GraceStep::Stop);
     }
 
     #[test]
     fn another_step_of_the_same_process_begins_anew() {
         let start = Instant::now();
         let mut grace = Grace::until(Some(start));
-        assert_eq!(grace.next(start, 1), Next::Kill);
+        assert_eq!(grace.next(start, 1), GraceStep::Kill);
         grace.look(start, [StepId { slot: 1, steps: 1 }].into_iter());
         let later = start + GRACE / 2;
         grace.look(later, [StepId { slot: 1, steps: 2 }].into_iter());

@@ -45,21 +45,21 @@ pub use report::ShutdownReport;
 
 use super::backpressure;
 
-use super::host::Host;
-use super::host::gate::Lane;
+use super::host::Scheduler;
+use super::host::gate::TallyLane;
 use super::watchdog::detector::StepId;
-use super::workers::threads::Handle;
+use super::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
-use crate::mailbox::node::Kind;
+use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::slots::Slot;
 use crate::sync::{Ordering, lock, park};
-use crate::time::timers::Action;
-use grace::{GRACE, Grace, Next};
+use crate::time::timers::TimerAction;
+use grace::{GRACE, Grace, GraceStep};
 use std::collections::BTreeMap;
 use std::ptr;
 use std::time::Duration;
@@ -67,7 +67,7 @@ use std::time::Duration;
 /// How often a shutdown looks whether threads have ended, some of which may be stuck.
 const LOOK: Duration = Duration::from_millis(1);
 
-impl Host {
+impl Scheduler {
     /// Finishes what is queued, then shuts the host down; all of it within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let (began, dead) = (instant_now(), self.dead_ended.get());
@@ -132,12 +132,12 @@ impl Host {
             let now = instant_now();
             grace.look(now, self.steps());
             match grace.next(now, self.gate.inside()) {
-                Next::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
-                Next::Kill => {
+                GraceStep::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
+                GraceStep::Kill => {
                     killed = self.gate.inside();
                     self.tell_all(|| Control::Kill);
                 }
-                Next::Stop => return killed,
+                GraceStep::Stop => return killed,
             }
         }
     }
@@ -157,7 +157,7 @@ impl Host {
         loop {
             threads.append(&mut lock(&self.running));
             let (all_ended, now) = (self.gate.inside() == 0, instant_now());
-            grace.look(now, threads.iter().filter_map(Handle::step));
+            grace.look(now, threads.iter().filter_map(StartedThread::step));
             let mut pending = Vec::new();
             for thread in threads {
                 if all_ended || thread.is_finished() {
@@ -188,7 +188,7 @@ impl Host {
         self.leave_unattended();
         self.close();
         self.tell_those_of_age(reason);
-        let kill = Action::Run(Box::new(|| self.tell_all(|| Control::Kill)));
+        let kill = TimerAction::Run(Box::new(|| self.tell_all(|| Control::Kill)));
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.tell_all(|| Control::Kill);
         }
@@ -197,7 +197,7 @@ impl Host {
     }
 
     /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do so.
-    pub(crate) fn leave(&'static self, lane: Lane) {
+    pub(crate) fn leave(&'static self, lane: TallyLane) {
         self.gate.leave(lane);
         self.end_if_left();
     }
@@ -255,7 +255,7 @@ impl Host {
 /// Puts `control` into the control lane of a process.
 pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
     let is_end = control.is_end();
-    slot.post_control(node_pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
+    slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
     if is_end && slot.is_held() {
         backpressure::suspend::let_step_end(slot);
     }

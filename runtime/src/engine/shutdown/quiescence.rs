@@ -24,18 +24,18 @@
 //! Either T3 sees the count, and the notice comes after the look (then the waiter has seen the list, or waits), or the
 //! count came after T2, and the look of Q2 sees the list as T1 left it.
 
-use crate::engine::host::Host;
+use crate::engine::host::Scheduler;
 use crate::engine::host::idle_waiters::Quiet;
 use crate::env::clock::{Moment, instant_now};
 use crate::sync::{Ordering, fence, lock, wait_for};
-use crate::time::virtual_clock::{Driven, IdleError, PATIENCE};
-use crate::util::oneshot::Watch;
+use crate::time::virtual_clock::{ClockUser, IdleError, PATIENCE};
+use crate::util::oneshot::RestWatcher;
 use std::time::Instant;
 
 /// How many processes an error names.
 const NAMED: usize = 5;
 
-impl Host {
+impl Scheduler {
     /// Waits until the host is at rest, and nothing is due.
     pub(crate) fn wait_until_idle(&'static self) -> Result<(), IdleError> {
         let name = || self.config.name.to_string();
@@ -61,13 +61,13 @@ impl Host {
     }
 }
 
-impl Watch for Host {
+impl RestWatcher for Scheduler {
     fn rests(&self) {
         self.quiet.tell();
     }
 }
 
-impl Driven for Host {
+impl ClockUser for Scheduler {
     fn at_rest(&self) -> Option<u64> {
         if self.is_stopped() {
             return Some(u64::MAX);
@@ -84,14 +84,14 @@ impl Driven for Host {
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {
-        struct Waiting<'a>(&'a Quiet);
-        impl Drop for Waiting<'_> {
+        struct IdleWaiter<'a>(&'a Quiet);
+        impl Drop for IdleWaiter<'_> {
             fn drop(&mut self) {
                 self.0.waiting.fetch_sub(1, Ordering::SeqCst);
             }
         }
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = Waiting(&self.quiet);
+        let _waiting = IdleWaiter(&self.quiet);
         fence(Ordering::SeqCst);
         let mut guard = lock(&self.quiet.lock);
         loop {

@@ -87,7 +87,7 @@ impl StepId {
 
 /// What is to be seen of a thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ThreadSample {
     /// What it is in, unless it waits inside of it.
     pub(crate) step: Option<StepId>,
     /// When that began, if it has noted it.
@@ -98,9 +98,9 @@ pub(crate) struct Seen {
 
 /// What is to be seen of a host.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct HostSample<'a> {
     pub(crate) now: Moment,
-    pub(crate) threads: &'a [Seen],
+    pub(crate) threads: &'a [ThreadSample],
     /// How many processes are queued where everybody looks, or are in a step that waits for a worker.
     pub(crate) queued: usize,
     /// How many steps have been taken.
@@ -126,7 +126,7 @@ pub(crate) enum Order {
 
 /// Until when there is nothing to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum RestUntil {
     /// The next tick.
     Tick,
     /// Until somebody waits, or for so long.
@@ -135,7 +135,7 @@ pub(crate) enum Rest {
 
 /// What was seen of a thread's step at earlier ticks.
 #[derive(Clone, Copy, Debug)]
-struct Stage {
+struct StepHistory {
     step: StepId,
     since: Moment,
     /// Whether somebody was found waiting in its run-next slot.
@@ -145,9 +145,9 @@ struct Stage {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct StallDetector {
     limit: Duration,
-    stages: Vec<Option<Stage>>,
+    stages: Vec<Option<StepHistory>>,
     /// What was queued at the last tick, without a worker for it, and how many steps had been taken then.
     queued: usize,
     steps: u64,
@@ -159,14 +159,14 @@ pub(crate) struct Watch {
     rest: Duration,
 }
 
-impl Watch {
+impl StallDetector {
     /// A watch that has seen nothing. A limit of [`Duration::MAX`] is never reached.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, stages: Vec::new(), queued: 0, steps: 0, pressed: None, calm: 0, rest: tick_of(limit) }
     }
 
     /// A tick: puts what is to be done into `orders`.
-    pub(crate) fn look(&mut self, sight: Sight<'_>, orders: &mut Vec<Order>) -> Rest {
+    pub(crate) fn look(&mut self, sight: HostSample<'_>, orders: &mut Vec<Order>) -> RestUntil {
         if self.stages.len() < sight.threads.len() {
             self.stages.resize(sight.threads.len(), None);
         }
@@ -195,7 +195,7 @@ impl Watch {
     }
 
     /// W1 and W2: how many others wait.
-    fn waiting(&mut self, sight: Sight<'_>) -> usize {
+    fn waiting(&mut self, sight: HostSample<'_>) -> usize {
         let queued = if sight.idle == 0 { sight.queued } else { 0 };
         let (queued_before, steps_before) = (self.queued.min(queued), self.steps);
         (self.queued, self.steps) = (queued, sight.steps);
@@ -210,7 +210,7 @@ impl Watch {
     }
 
     /// Notes what a thread is at; J1, and the end of what was reported.
-    fn look_at(&mut self, thread: usize, seen: Seen, now: Moment, orders: &mut Vec<Order>) {
+    fn look_at(&mut self, thread: usize, seen: ThreadSample, now: Moment, orders: &mut Vec<Order>) {
         let stage = &mut self.stages[thread];
         if let (Some(before), Some(step)) = (stage.as_mut(), seen.step)
             && before.step == step
@@ -225,7 +225,7 @@ impl Watch {
             orders.push(Order::Ended(thread, now.since(before.since)));
         }
         let since = seen.begun.map_or(now, |begun| begun.min(now));
-        *stage = seen.step.map(|step| Stage { step, since, has_hidden: false, is_reported: false });
+        *stage = seen.step.map(|step| StepHistory { step, since, has_hidden: false, is_reported: false });
     }
 
     /// J3.
@@ -240,21 +240,21 @@ impl Watch {
         }
     }
 
-    fn rest(&mut self, sight: Sight<'_>) -> Rest {
+    fn rest(&mut self, sight: HostSample<'_>) -> RestUntil {
         if !sight.all_idle {
             (self.calm, self.rest) = (0, tick_of(self.limit));
-            return Rest::Tick;
+            return RestUntil::Tick;
         }
         self.calm = self.calm.saturating_add(1);
         if self.calm < CALM {
-            return Rest::Tick;
+            return RestUntil::Tick;
         }
         if self.stages.iter().flatten().all(|stage| !stage.is_reported) {
             self.calm = 0;
-            return Rest::Calm(None);
+            return RestUntil::Calm(None);
         }
         self.rest = (self.rest * 2).min(SELDOM);
-        Rest::Calm(Some(self.rest))
+        RestUntil::Calm(Some(self.rest))
     }
 }
 

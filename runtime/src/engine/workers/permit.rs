@@ -9,12 +9,12 @@ use crate::slots::Token;
 use crate::sync::SegQueue;
 
 /// See the module.
-pub(crate) struct Worker {
+pub(crate) struct Permit {
     /// Processes woken from outside that ran here last.
     pub(crate) inject: SegQueue<Token>,
 }
 
-impl Worker {
+impl Permit {
     pub(crate) fn new() -> Self {
         Self { inject: SegQueue::new() }
     }

@@ -1,24 +1,24 @@
 //! The records of pinned processes' threads: each the home of a slot, and an inbox. How they are used is in `pinned`.
 
-use super::worker::Thread;
+use super::worker::Worker;
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::env::clock::TimeKeeper;
 use crate::exit::ExitReason;
 use crate::mailbox::bound::Bound;
-use crate::mailbox::node::{Letter, NodeBox};
+use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::process::body::Body;
-use crate::slots::{Admission, Home, Keeper, Slot, TABLE, Token};
+use crate::slots::{Admission, Schedule, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, wait};
 use crate::util::oneshot::Oneshot;
 
 /// Where a pinned process lives besides its slot. Never freed, as a host: a sender may look at it late.
-pub(crate) struct Post {
+pub(crate) struct PinnedThread {
     /// The host's.
-    host: &'static Home,
+    host: &'static SlotOwner,
     /// Of its thread: what it runs, what it counts.
-    pub(crate) thread: Thread,
-    home: OnceLock<&'static Home>,
+    pub(crate) thread: Worker,
+    home: OnceLock<&'static SlotOwner>,
     in_use: AtomicBool,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
@@ -47,43 +47,43 @@ pub(crate) enum Work {
 
 /// The posts of a host.
 #[derive(Default)]
-pub(crate) struct Posts(Mutex<Lists>);
+pub(crate) struct PinnedThreads(Mutex<PinnedLists>);
 
 #[derive(Default)]
-struct Lists {
-    all: Vec<&'static Post>,
-    free: Vec<&'static Post>,
+struct PinnedLists {
+    all: Vec<&'static PinnedThread>,
+    free: Vec<&'static PinnedThread>,
 }
 
-impl Posts {
+impl PinnedThreads {
     /// A post that is free, or a new one.
-    pub(crate) fn take(&self, host: &'static Home) -> &'static Post {
+    pub(crate) fn take(&self, host: &'static SlotOwner) -> &'static PinnedThread {
         let mut lists = lock(&self.0);
         if let Some(post) = lists.free.pop() {
             post.in_use.store(true, Ordering::Relaxed);
             return post;
         }
-        let post: &'static Post = Box::leak(Box::new(Post {
+        let post: &'static PinnedThread = Box::leak(Box::new(PinnedThread {
             host,
-            thread: Thread::new(),
+            thread: Worker::new(),
             home: OnceLock::new(),
             in_use: AtomicBool::new(true),
             inbox: Mutex::new(Inbox { rests: true, ..Inbox::default() }),
             arrived: Condvar::new(),
         }));
-        let home: &'static Home = Box::leak(Box::new(Home::beside(host, post)));
+        let home: &'static SlotOwner = Box::leak(Box::new(SlotOwner::beside(host, post)));
         let _first = post.home.set(home);
         lists.all.push(post);
         post
     }
 
-    pub(crate) fn give_back(&self, post: &'static Post) {
+    pub(crate) fn give_back(&self, post: &'static PinnedThread) {
         post.in_use.store(false, Ordering::Relaxed);
         lock(&self.0).free.push(post);
     }
 
     /// All that there have ever been.
-    pub(crate) fn all(&self) -> Vec<&'static Post> {
+    pub(crate) fn all(&self) -> Vec<&'static PinnedThread> {
         lock(&self.0).all.clone()
     }
 
@@ -108,8 +108,8 @@ impl Posts {
     }
 }
 
-impl Post {
-    pub(crate) fn home(&self) -> &'static Home {
+impl PinnedThread {
+    pub(crate) fn home(&self) -> &'static SlotOwner {
         self.home.get().unwrap_or_else(|| unreachable!("set when the post was made"))
     }
 
@@ -186,7 +186,7 @@ impl Post {
     }
 }
 
-impl Keeper for Post {
+impl Schedule for PinnedThread {
     fn wake(&'static self, token: Token) {
         self.give(Work::Turn(token));
     }
@@ -211,7 +211,7 @@ impl Keeper for Post {
         self.host.keeper.let_go(slot);
     }
 
-    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Letter> {
+    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {
         self.host.keeper.redeem(slot, generation)
     }
 
@@ -220,7 +220,7 @@ impl Keeper for Post {
     }
 }
 
-impl Sink for Post {
+impl Sink for PinnedThread {
     fn dead_letter(&self, letter: DeadLetter) {
         self.host.keeper.dead_letter(letter);
     }

@@ -21,9 +21,9 @@ use crate::sync::{AtomicPtr, Ordering};
 use std::ptr;
 
 /// See the module. Written by its own thread; others look now and then.
-pub(crate) struct Running(AtomicPtr<Slot>);
+pub(crate) struct RunningProcess(AtomicPtr<Slot>);
 
-impl Running {
+impl RunningProcess {
     pub(crate) fn nothing() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }

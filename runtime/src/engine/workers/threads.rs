@@ -3,7 +3,7 @@
 //! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest free
 //! one is used first (`permits`), and whoever looks at all goes up to the highest that is in use.
 
-use super::worker::Thread;
+use super::worker::Worker;
 use crate::engine::watchdog::detector::StepId;
 use crate::sync::{CachePadded, JoinHandle, OnceLock};
 
@@ -14,17 +14,17 @@ const FIRST: usize = 8;
 const SEGMENTS: usize = 19;
 
 /// Records, or room for them.
-type Segment = Box<[OnceLock<CachePadded<Thread>>]>;
+type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 
 /// A thread that has been started, for joining it.
-pub(crate) struct Handle {
+pub(crate) struct StartedThread {
     thread: JoinHandle<()>,
     /// Its record; the monitor has none.
-    record: Option<&'static Thread>,
+    record: Option<&'static Worker>,
 }
 
-impl Handle {
-    pub(crate) fn new(thread: JoinHandle<()>, record: Option<&'static Thread>) -> Self {
+impl StartedThread {
+    pub(crate) fn new(thread: JoinHandle<()>, record: Option<&'static Worker>) -> Self {
         Self { thread, record }
     }
 
@@ -35,7 +35,7 @@ impl Handle {
     /// Which code of users it runs, which may never return: a step, the end of a process, a task of the reactor. Of the
     /// monitor that is not known, which calls the hook for stalls.
     pub(crate) fn step(&self) -> Option<StepId> {
-        self.record.map_or(Some(StepId::of_the_monitor()), Thread::step)
+        self.record.map_or(Some(StepId::of_the_monitor()), Worker::step)
     }
 
     /// Waits for its end.
@@ -46,11 +46,11 @@ impl Handle {
 }
 
 /// See the module.
-pub(crate) struct Threads {
+pub(crate) struct Workers {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-impl Threads {
+impl Workers {
     /// None.
     pub(crate) fn new() -> Self {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
@@ -65,23 +65,23 @@ impl Threads {
 
     /// The record of that number, if it has been made.
     #[inline]
-    pub(crate) fn get(&self, thread: usize) -> Option<&Thread> {
+    pub(crate) fn get(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);
         let record = self.segments.get(segment)?.get()?.get(place)?.get()?;
         Some(record)
     }
 
     /// The record of that number, which is made if it is not there; `None` for a number beyond all.
-    pub(crate) fn make(&self, thread: usize) -> Option<&Thread> {
+    pub(crate) fn make(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);
         let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();
         let records = self.segments.get(segment)?.get_or_init(segment_of);
-        let record: &Thread = records.get(place)?.get_or_init(|| CachePadded::new(Thread::new()));
+        let record: &Worker = records.get(place)?.get_or_init(|| CachePadded::new(Worker::new()));
         Some(record)
     }
 
     /// The records up to that number, but for those that have not been made; so all, if the number is beyond all.
-    pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Thread)> {
+    pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Worker)> {
         let record = |number| {
             let (segment, place) = Self::place(number);
             Some((number, self.segments.get(segment)?.get()?.get(place)?.get()))
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn each_number_has_one_record_that_stays_where_it_is() {
-        let threads = Threads::new();
+        let threads = Workers::new();
         assert!(threads.get(0).is_none());
-        let made: Vec<*const Thread> =
+        let made: Vec<*const Worker> =
             (0..100).filter_map(|thread| threads.make(thread)).map(std::ptr::from_ref).collect();
         assert_eq!(made.len(), 100);
         for (thread, &record) in made.iter().enumerate() {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(found, (0..40).collect::<Vec<_>>());
         assert!(threads.get(100).is_none() && threads.make(usize::MAX / 2).is_none());
         assert_eq!(
-            (Threads::place(0), Threads::place(7), Threads::place(8), Threads::place(23), Threads::place(24)),
+            (Workers::place(0), Workers::place(7), Workers::place(8), Workers::place(23), Workers::place(24)),
             ((0, 0), (0, 7), (1, 0), (1, 15), (2, 0))
         );
     }

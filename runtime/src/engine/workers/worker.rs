@@ -19,18 +19,18 @@
 //! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
 //! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
-use super::running::Running;
+use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
 use crate::env::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
-use crate::process::slice::Turn;
+use crate::process::slice::TimeSlice;
 use crate::slots::{Slot, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer,
     ThreadHandle, current_thread, lock, unpark,
 };
-use crate::util::oneshot::{Waiter, Watch};
+use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -47,13 +47,13 @@ pub(crate) const UNWATCHED: u8 = 8;
 const NOT_NOTED: u64 = u64::MAX;
 
 /// What all may see of a thread.
-pub(crate) struct Thread {
+pub(crate) struct Worker {
     /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
     run_next: AtomicPtr<Slot>,
     /// What it runs now; also while that blocks.
-    pub(crate) running: Running,
+    pub(crate) running: RunningProcess,
     /// What is left of its turn, and what that is at.
-    pub(crate) turn: Turn,
+    pub(crate) turn: TimeSlice,
     /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
     pub(crate) nowhere: Lanes,
     /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time has
@@ -86,14 +86,14 @@ struct Cold {
     deque: Option<Deque<Token>>,
 }
 
-impl Thread {
+impl Worker {
     /// A thread to be.
     pub(crate) fn new() -> Self {
         let deque = Deque::new_lifo();
         Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
-            running: Running::nothing(),
-            turn: Turn::new(),
+            running: RunningProcess::nothing(),
+            turn: TimeSlice::new(),
             nowhere: Lanes::unused(),
             attention: AtomicU8::new(0),
             begun: AtomicU64::new(NOT_NOTED),
@@ -167,7 +167,7 @@ impl Thread {
 
     /// Runs such code.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Over<'a>(&'a Thread);
+        struct Over<'a>(&'a Worker);
         impl Drop for Over<'_> {
             fn drop(&mut self) {
                 self.0.visiting.store(false, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Thread {
     }
 
     /// Says that the calling thread is this one. Gives the near end of its deque.
-    pub(crate) fn occupy(&self, watch: &'static dyn Watch) -> Option<Deque<Token>> {
+    pub(crate) fn occupy(&self, watch: &'static dyn RestWatcher) -> Option<Deque<Token>> {
         crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
         let mut cold = lock(&self.cold);
         cold.handle = Some(current_thread());

@@ -1,12 +1,12 @@
 //! What the passing of time does to a pool.
 
 use super::lanes::waits;
-use super::{Action, Plan};
+use super::{PoolAction, PoolPlan};
 use crate::env::clock::Moment;
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     /// Advances the time to `now`: expires messages, retires idle members, has lanes looked at again, and kills members that
     /// outlive a pool that gave up.
     pub(crate) fn tick(&mut self, now: Moment) {
@@ -20,7 +20,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
             {
                 self.waiting -= 1;
                 self.freed = true;
-                self.actions.push_back(Action::Expire(waiting.message));
+                self.actions.push_back(PoolAction::Expire(waiting.message));
                 self.tidy(now, &key);
             }
         }

@@ -11,8 +11,8 @@
 //! 4. A pool that gives up takes nothing new, fails what waits with the reason, tells its members to end, kills those that
 //!    have not after [`ENDS_WITHIN`], and is over when the last has ended.
 
-use super::lanes::{Lane, Record};
-use super::{Action, Plan};
+use super::lanes::{Lane, MemberRecord};
+use super::{PoolAction, PoolPlan};
 use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use std::hash::Hash;
@@ -50,7 +50,7 @@ pub struct PoolGaveUp {
     pub reason: ExitReason,
 }
 
-impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     /// A member of the lane has failed after it had run for so long, or could not be started (`None`).
     pub(super) fn fail(&mut self, now: Moment, key: &K, run: Option<Duration>, why: &ExitReason) {
         if self.ending.is_some() {
@@ -76,11 +76,11 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         let (most, within) = self.intensity.limits();
         let reason = ExitReason::error(PoolGaveUp { most, within, reason: why.clone() });
         let waiting = self.end_with(reason.clone());
-        self.actions.extend(waiting.into_iter().map(|message| Action::Fail(message, reason.clone())));
+        self.actions.extend(waiting.into_iter().map(|message| PoolAction::Fail(message, reason.clone())));
         // Said before anything that may make the pool be over: its keeper ends with it.
-        self.actions.push_back(Action::GiveUp(reason));
+        self.actions.push_back(PoolAction::GiveUp(reason));
         let members = self.all();
-        self.actions.extend(members.into_iter().map(Action::Cancel));
+        self.actions.extend(members.into_iter().map(PoolAction::Cancel));
         self.kill_at = Some(now.after(ENDS_WITHIN));
         self.drain(now);
     }
@@ -99,12 +99,12 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     pub(super) fn kill_late(&mut self, now: Moment) {
         if self.kill_at.take_if(|due| *due <= now).is_some() {
             let members = self.all();
-            self.actions.extend(members.into_iter().map(Action::Kill));
+            self.actions.extend(members.into_iter().map(PoolAction::Kill));
         }
     }
 }
 
-impl<K> Record<K> {
+impl<K> MemberRecord<K> {
     /// Whether it failed that it ended for that reason.
     pub(super) fn has_failed(&self, why: &ExitReason) -> bool {
         !(self.let_go || self.served && why.is_normal())

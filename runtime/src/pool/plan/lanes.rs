@@ -1,6 +1,6 @@
 //! The lanes of a pool's plan: what is kept of members and of messages that wait, and how the one meet the other.
 
-use super::{Action, Choice, Member, Plan, Rules};
+use super::{Balancing, MemberId, PoolAction, PoolPlan, PoolRules};
 use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
@@ -14,7 +14,7 @@ pub(super) const CROWDED: Duration = Duration::from_millis(5);
 
 /// A message, and until when it waits.
 #[derive(Debug)]
-pub(crate) struct Waiting<K, T> {
+pub(crate) struct QueuedMessage<K, T> {
     pub(crate) message: T,
     pub(super) lane: K,
     /// Messages of a lane are numbered in the order of their arrival.
@@ -22,19 +22,19 @@ pub(crate) struct Waiting<K, T> {
     pub(super) until: Option<Moment>,
 }
 
-impl<K, T> Waiting<K, T> {
+impl<K, T> QueuedMessage<K, T> {
     /// The message, and its place in line.
-    pub(crate) fn split(self) -> (T, Waiting<K, ()>) {
+    pub(crate) fn split(self) -> (T, QueuedMessage<K, ()>) {
         let Self { message, lane, serial, until } = self;
-        (message, Waiting { message: (), lane, serial, until })
+        (message, QueuedMessage { message: (), lane, serial, until })
     }
 }
 
-impl<K> Waiting<K, ()> {
+impl<K> QueuedMessage<K, ()> {
     /// A message at that place.
-    pub(crate) fn with<T>(self, message: T) -> Waiting<K, T> {
+    pub(crate) fn with<T>(self, message: T) -> QueuedMessage<K, T> {
         let Self { lane, serial, until, .. } = self;
-        Waiting { message, lane, serial, until }
+        QueuedMessage { message, lane, serial, until }
     }
 }
 
@@ -62,7 +62,7 @@ impl Hasher for NumberHasher {
 
 /// Members that share a line.
 pub(super) struct Lane<K, T> {
-    pub(super) line: VecDeque<Waiting<K, T>>,
+    pub(super) line: VecDeque<QueuedMessage<K, T>>,
     /// In the order of their start, until their end is told.
     pub(super) members: Vec<u64>,
     pub(super) starting: usize,
@@ -77,7 +77,7 @@ pub(super) struct Lane<K, T> {
 }
 
 /// What is kept of a member.
-pub(super) struct Record<K> {
+pub(super) struct MemberRecord<K> {
     pub(super) pid: Pid,
     pub(super) lane: K,
     pub(super) in_hand: usize,
@@ -96,12 +96,12 @@ pub(super) struct Record<K> {
     pub(super) crowded: bool,
 }
 
-impl<K> Record<K> {
+impl<K> MemberRecord<K> {
     pub(super) fn is_present(&self) -> bool {
         !self.let_go && !self.lost
     }
 
-    pub(super) fn has_room(&self, rules: &Rules) -> bool {
+    pub(super) fn has_room(&self, rules: &PoolRules) -> bool {
         self.is_present() && !self.crowded && self.in_hand < rules.at_once
     }
 
@@ -122,7 +122,7 @@ impl<K, T> Lane<K, T> {
     }
 }
 
-impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     /// The member of a lane that is to get the next message, if one has room; `is_new`: unless others wait.
     pub(super) fn choose(&mut self, key: &K, is_new: bool) -> Option<u64> {
         let Self { lanes, members, rules, .. } = self;
@@ -133,11 +133,11 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         };
         let count = lane.members.len();
         let place = match rules.choice {
-            Choice::LeastLoaded => {
+            Balancing::LeastLoaded => {
                 let loads = lane.members.iter().enumerate();
                 loads.filter_map(|(place, number)| Some((load(number)?, place))).min()?.1
             }
-            Choice::RoundRobin => {
+            Balancing::RoundRobin => {
                 let mut places = (0..count).map(|turn| (lane.turn + turn) % count);
                 places.find(|&place| load(&lane.members[place]).is_some())?
             }
@@ -146,14 +146,14 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         Some(lane.members[place])
     }
 
-    pub(super) fn give(&mut self, number: u64, waiting: Waiting<K, T>) {
+    pub(super) fn give(&mut self, number: u64, waiting: QueuedMessage<K, T>) {
         let Some(member) = self.members.get_mut(&number) else { unreachable!("chosen among the members") };
         member.in_hand += 1;
-        self.actions.push_back(Action::Give(Member { number, pid: member.pid }, waiting));
+        self.actions.push_back(PoolAction::Give(MemberId { number, pid: member.pid }, waiting));
     }
 
     /// Puts a message into its lane's line, behind those that came before it.
-    pub(super) fn wait(&mut self, waiting: Waiting<K, T>) {
+    pub(super) fn wait(&mut self, waiting: QueuedMessage<K, T>) {
         let Some(lane) = self.lanes.get_mut(&waiting.lane) else { return };
         self.waiting += 1;
         if let Some(until) = waiting.until {
@@ -173,7 +173,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         if let Some(lane) = self.lanes.get_mut(key) {
             lane.starting += 1;
             self.starting += 1;
-            self.actions.push_back(Action::Start(key.clone()));
+            self.actions.push_back(PoolAction::Start(key.clone()));
         }
     }
 
@@ -191,7 +191,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// How many of a lane's members get messages.
     pub(super) fn present(&self, lane: &Lane<K, T>) -> usize {
-        let is_present = |number: &&u64| self.members.get(number).is_some_and(Record::is_present);
+        let is_present = |number: &&u64| self.members.get(number).is_some_and(MemberRecord::is_present);
         lane.members.iter().filter(is_present).count()
     }
 
@@ -205,7 +205,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         let Some(member) = self.members.get_mut(&number) else { return };
         if goes {
             member.let_go = true;
-            self.actions.push_back(Action::Stop(member.pid));
+            self.actions.push_back(PoolAction::Stop(member.pid));
         } else if let Some(until) = idle_until.filter(|&until| until > now && !member.listed) {
             member.listed = true;
             self.idlers.push(Reverse((until, number)));
@@ -215,7 +215,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     /// Starts members where a lane is to have more, or where messages wait; when the lane has backed off, if it does.
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
-        let (Rules { least, most, at_once, .. }, count) = (&self.rules, lane.count());
+        let (PoolRules { least, most, at_once, .. }, count) = (&self.rules, lane.count());
         let wanted = lane.line.len() > lane.starting.saturating_mul(*at_once);
         let missing = match self.draining {
             true => usize::from(wanted && count == 0),
@@ -245,7 +245,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         let line = self.lanes.get_mut(key).map(|lane| std::mem::take(&mut lane.line)).unwrap_or_default();
         self.waiting -= line.len();
         self.freed = true;
-        self.actions.extend(line.into_iter().map(|waiting| Action::Fail(waiting.message, why.clone())));
+        self.actions.extend(line.into_iter().map(|waiting| PoolAction::Fail(waiting.message, why.clone())));
     }
 
     /// Forgets a lane that is there for its messages only, and has none. One that backs off is remembered: a message for it
@@ -262,7 +262,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     pub(super) fn settle(&mut self) {
         if self.draining && !self.over && self.members.is_empty() && self.starting == 0 && self.waiting == 0 {
             self.close();
-            self.actions.push_back(Action::Over);
+            self.actions.push_back(PoolAction::Over);
         }
     }
 }

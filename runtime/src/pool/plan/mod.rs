@@ -1,5 +1,5 @@
 //! Which member of a pool gets which message, and when members come and go: decided here, without a clock, a thread or a
-//! process. What happens is told to the [`Plan`], with the time, and what is to be done comes out as [`Action`]s, in order.
+//! process. What happens is told to the [`PoolPlan`], with the time, and what is to be done comes out as [`PoolAction`]s, in order.
 //!
 //! A pool is one or more *lanes*: members that share one line of waiting messages. Where any member will do there is one
 //! lane; where the message decides, there is one for each key, with one member at most.
@@ -21,8 +21,8 @@ pub(crate) mod lanes;
 
 pub use failures::PoolGaveUp;
 pub(crate) use failures::Unstarted;
-pub(crate) use lanes::Waiting;
-use lanes::{CROWDED, Lane, Numbered, Record};
+pub(crate) use lanes::QueuedMessage;
+use lanes::{CROWDED, Lane, MemberRecord, Numbered};
 
 use crate::env::chance::Random;
 use crate::env::clock::Moment;
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 /// Which of several members that have room gets a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum Balancing {
     /// The one after the last that got one.
     RoundRobin,
     /// The one with the fewest messages; of several, the one that has been there longest.
@@ -46,8 +46,8 @@ pub(crate) enum Choice {
 
 /// What a pool keeps to.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    pub(crate) choice: Choice,
+pub(crate) struct PoolRules {
+    pub(crate) choice: Balancing,
     /// How many messages a member has at a time.
     pub(crate) at_once: usize,
     /// How many may wait in all lines together.
@@ -67,12 +67,12 @@ pub(crate) struct Rules {
 
 /// What is to be done, in this order.
 #[derive(Debug)]
-pub(crate) enum Action<K, T> {
-    /// Give the message to the member; tell [`Plan::done`] when it has been handled, or [`Plan::bounced`] if it is gone.
-    Give(Member, Waiting<K, T>),
+pub(crate) enum PoolAction<K, T> {
+    /// Give the message to the member; tell [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`] if it is gone.
+    Give(MemberId, QueuedMessage<K, T>),
     /// Give the message to the member, past those that wait; nobody asks what becomes of it.
     Copy(Pid, T),
-    /// Start a member for the lane; tell [`Plan::started`] or [`Plan::unstarted`].
+    /// Start a member for the lane; tell [`PoolPlan::started`] or [`PoolPlan::unstarted`].
     Start(K),
     /// Let the member go, when it is done with what it has.
     Stop(Pid),
@@ -92,14 +92,14 @@ pub(crate) enum Action<K, T> {
 
 /// Names a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct MemberId {
     pub(crate) number: u64,
     pub(crate) pid: Pid,
 }
 
 /// Why a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum PoolRefusal {
     Full,
     Draining,
 }
@@ -116,12 +116,12 @@ pub(crate) struct Standing {
 }
 
 /// See the module.
-pub(crate) struct Plan<K, T> {
-    rules: Rules,
+pub(crate) struct PoolPlan<K, T> {
+    rules: PoolRules,
     lanes: HashMap<K, Lane<K, T>>,
-    members: HashMap<u64, Record<K>, Numbered>,
+    members: HashMap<u64, MemberRecord<K>, Numbered>,
     numbers: HashMap<Pid, u64>,
-    actions: VecDeque<Action<K, T>>,
+    actions: VecDeque<PoolAction<K, T>>,
     /// Until when those wait that do, in that order; some have been taken out of their lines since.
     patience: VecDeque<(Moment, K, u64)>,
     /// When members will have been idle for long enough, if they are idle until then.
@@ -145,9 +145,9 @@ pub(crate) struct Plan<K, T> {
     freed: bool,
 }
 
-impl<K: Clone + Eq + Hash, T> Plan<K, T> {
+impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     /// A plan with lanes that are always there.
-    pub(crate) fn new(rules: Rules, lasting: impl IntoIterator<Item = K>, random: Random) -> Self {
+    pub(crate) fn new(rules: PoolRules, lasting: impl IntoIterator<Item = K>, random: Random) -> Self {
         let (most, within) = rules.intensity;
         Self {
             rules,
@@ -173,7 +173,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     }
 
     /// The next thing to do.
-    pub(crate) fn action(&mut self) -> Option<Action<K, T>> {
+    pub(crate) fn action(&mut self) -> Option<PoolAction<K, T>> {
         self.actions.pop_front()
     }
 
@@ -186,19 +186,19 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     }
 
     /// A message comes for a lane.
-    pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, Refusal)> {
+    pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, PoolRefusal)> {
         if self.draining {
-            return Err((message, Refusal::Draining));
+            return Err((message, PoolRefusal::Draining));
         }
         let free = self.choose(&key, true);
         let until = self.rules.patience.map(|patience| now.after(patience));
         self.serial += 1;
-        let waiting = Waiting { message, lane: key.clone(), serial: self.serial, until };
+        let waiting = QueuedMessage { message, lane: key.clone(), serial: self.serial, until };
         if let Some(number) = free {
             self.give(number, waiting);
             return Ok(());
         }
-        let Rules { at_once, most, .. } = self.rules;
+        let PoolRules { at_once, most, .. } = self.rules;
         let grows = self.lanes.get(&key).is_none_or(|lane| {
             let is_short = lane.line.len() >= lane.starting.saturating_mul(at_once);
             lane.count() < most && is_short && !lane.backs_off(now)
@@ -209,7 +209,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
         let coming = (self.starting + usize::from(comes)).saturating_mul(at_once);
         if self.waiting >= self.rules.queue.saturating_add(coming) {
-            return Err((waiting.message, Refusal::Full));
+            return Err((waiting.message, PoolRefusal::Full));
         }
         self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
         self.wait(waiting);
@@ -221,7 +221,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// A message goes to a member past those that wait, in order with what was given before.
     pub(crate) fn spread(&mut self, member: Pid, message: T) {
-        self.actions.push_back(Action::Copy(member, message));
+        self.actions.push_back(PoolAction::Copy(member, message));
     }
 
     /// A member has handled a message.
@@ -243,14 +243,14 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// A member was gone when it was to get a message, or `lives` and others have filled its mailbox: the message takes its place
     /// in line again.
-    pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: Waiting<K, T>) {
+    pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: QueuedMessage<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
             (member.lost, member.crowded) = (!lives, lives);
             member.in_hand = member.in_hand.saturating_sub(1);
         }
         if self.over || self.ending.is_some() {
             let reason = self.ending.clone().unwrap_or(ExitReason::Gone);
-            return self.actions.push_back(Action::Fail(waiting.message, reason));
+            return self.actions.push_back(PoolAction::Fail(waiting.message, reason));
         }
         let key = waiting.lane.clone();
         self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
@@ -266,7 +266,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
     pub(crate) fn started(&mut self, now: Moment, key: &K, pid: Pid) {
         self.serial += 1;
         let number = self.serial;
-        let record = Record {
+        let record = MemberRecord {
             pid,
             lane: key.clone(),
             in_hand: 0,
@@ -321,7 +321,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
         };
         let (number, record) = member;
         let has_failed = record.has_failed(why) && self.ending.is_none();
-        let Record { lane: key, served, let_go, since, .. } = record;
+        let MemberRecord { lane: key, served, let_go, since, .. } = record;
         let Some(lane) = self.lanes.get_mut(&key) else { return has_failed };
         lane.members.retain(|&other| other != number);
         if !served && !let_go {
@@ -377,7 +377,7 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// Whether a message that was refused might be taken now.
     pub(crate) fn has_room(&self) -> bool {
-        let is_free = |member: &Record<K>| member.has_room(&self.rules);
+        let is_free = |member: &MemberRecord<K>| member.has_room(&self.rules);
         self.draining || self.waiting < self.rules.queue || self.members.values().any(is_free)
     }
 
@@ -387,10 +387,10 @@ impl<K: Clone + Eq + Hash, T> Plan<K, T> {
 
     /// Those that get messages.
     pub(crate) fn members(&self) -> Vec<Pid> {
-        self.in_order(Record::is_present)
+        self.in_order(MemberRecord::is_present)
     }
 
-    fn in_order(&self, which: impl Fn(&Record<K>) -> bool) -> Vec<Pid> {
+    fn in_order(&self, which: impl Fn(&MemberRecord<K>) -> bool) -> Vec<Pid> {
         let mut members: Vec<_> = self.members.iter().filter(|(_, record)| which(record)).collect();
         members.sort_unstable_by_key(|(number, _)| **number);
         members.into_iter().map(|(_, record)| record.pid).collect()

@@ -5,10 +5,10 @@ mod failures;
 
 /// A plan, and a world that does what it says: members that live, and what each has in hand.
 struct World {
-    plan: Plan<u8, u32>,
+    plan: PoolPlan<u8, u32>,
     now: Moment,
     began: Moment,
-    members: Vec<(Member, u8, Vec<u32>)>,
+    members: Vec<(MemberId, u8, Vec<u32>)>,
     /// Members whose PIDs are known and that were given nothing yet.
     silent: Vec<(Pid, u8)>,
     starts: VecDeque<u8>,
@@ -28,10 +28,10 @@ struct World {
 }
 
 /// Any number of failures, whose delays are known.
-fn rules(least: usize, most: usize) -> Rules {
+fn rules(least: usize, most: usize) -> PoolRules {
     let backoff = Backoff::exponential(FIRST, LAST).jitter(0.0);
-    let (choice, intensity) = (Choice::LeastLoaded, (u32::MAX, Duration::ZERO));
-    Rules { choice, at_once: 1, queue: 4, patience: None, idle: None, least, most, backoff, intensity }
+    let (choice, intensity) = (Balancing::LeastLoaded, (u32::MAX, Duration::ZERO));
+    PoolRules { choice, at_once: 1, queue: 4, patience: None, idle: None, least, most, backoff, intensity }
 }
 
 const FIRST: Duration = Duration::from_millis(20);
@@ -40,10 +40,10 @@ const LAST: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
 
 impl World {
-    fn new(rules: Rules, lanes: u8) -> Self {
+    fn new(rules: PoolRules, lanes: u8) -> Self {
         let now = Moment::now();
         let mut world = Self {
-            plan: Plan::new(rules, 0..lanes, Random::new(0, 0)),
+            plan: PoolPlan::new(rules, 0..lanes, Random::new(0, 0)),
             now,
             began: now,
             members: vec![],
@@ -69,7 +69,7 @@ impl World {
     fn act(&mut self) {
         while let Some(action) = self.plan.action() {
             match action {
-                Action::Give(member, waiting) => {
+                PoolAction::Give(member, waiting) => {
                     if let Some(place) = self.silent.iter().position(|(pid, _)| *pid == member.pid) {
                         let (_, lane) = self.silent.remove(place);
                         self.members.push((member, lane, vec![]));
@@ -83,23 +83,23 @@ impl World {
                         None => self.plan.bounced(self.now, member.number, false, waiting),
                     }
                 }
-                Action::Copy(..) => self.copied += 1,
-                Action::Start(lane) => self.starts.push_back(lane),
-                Action::Stop(pid) => self.stopped.push(pid),
-                Action::Expire(message) => self.expired.push(message),
-                Action::Fail(message, why) => {
+                PoolAction::Copy(..) => self.copied += 1,
+                PoolAction::Start(lane) => self.starts.push_back(lane),
+                PoolAction::Stop(pid) => self.stopped.push(pid),
+                PoolAction::Expire(message) => self.expired.push(message),
+                PoolAction::Fail(message, why) => {
                     self.failed.push(message);
                     self.told = Some(why);
                 }
-                Action::Cancel(pid) => self.cancelled.push(pid),
-                Action::Kill(pid) => self.killed.push(pid),
-                Action::GiveUp(reason) => self.given_up.push(reason),
-                Action::Over => self.over += 1,
+                PoolAction::Cancel(pid) => self.cancelled.push(pid),
+                PoolAction::Kill(pid) => self.killed.push(pid),
+                PoolAction::GiveUp(reason) => self.given_up.push(reason),
+                PoolAction::Over => self.over += 1,
             }
         }
     }
 
-    fn arrive(&mut self, lane: u8, message: u32) -> Result<(), Refusal> {
+    fn arrive(&mut self, lane: u8, message: u32) -> Result<(), PoolRefusal> {
         let arrived = self.plan.arrive(self.now, lane, message).map_err(|(_, refusal)| refusal);
         self.act();
         arrived
@@ -218,7 +218,7 @@ fn it_grows_by_one_for_each_that_finds_nobody_up_to_its_bound() {
 
 #[test]
 fn a_member_that_is_to_take_more_at_once_is_not_doubled_for_them() {
-    let mut world = World::new(Rules { at_once: 3, ..rules(0, 8) }, 1);
+    let mut world = World::new(PoolRules { at_once: 3, ..rules(0, 8) }, 1);
     for message in 0..4 {
         world.arrive(0, message).unwrap();
     }
@@ -234,17 +234,17 @@ fn a_full_line_refuses_and_those_that_are_coming_count() {
     for message in 0..5 {
         world.arrive(0, message).unwrap();
     }
-    assert_eq!(world.arrive(0, 5), Err(Refusal::Full));
+    assert_eq!(world.arrive(0, 5), Err(PoolRefusal::Full));
     world.start();
     assert_eq!(world.plan.standing(), Standing { members: 1, waiting: 4, in_hand: 1, ..Standing::default() });
-    assert_eq!(world.arrive(0, 5), Err(Refusal::Full));
+    assert_eq!(world.arrive(0, 5), Err(PoolRefusal::Full));
     world.done(0);
     world.arrive(0, 6).unwrap();
 }
 
 #[test]
 fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
-    let mut world = World::new(Rules { patience: Some(SECOND), ..rules(1, 1) }, 1);
+    let mut world = World::new(PoolRules { patience: Some(SECOND), ..rules(1, 1) }, 1);
     world.start();
     world.arrive(0, 0).unwrap();
     world.arrive(0, 1).unwrap();
@@ -262,11 +262,11 @@ fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
 /// Catches: those that wait for room are not told that a message has expired.
 #[test]
 fn what_expires_makes_room_for_those_that_wait_for_it() {
-    let mut world = World::new(Rules { patience: Some(SECOND), queue: 1, ..rules(1, 1) }, 1);
+    let mut world = World::new(PoolRules { patience: Some(SECOND), queue: 1, ..rules(1, 1) }, 1);
     world.start();
     world.arrive(0, 0).unwrap();
     world.arrive(0, 1).unwrap();
-    assert_eq!(world.arrive(0, 2), Err(Refusal::Full));
+    assert_eq!(world.arrive(0, 2), Err(PoolRefusal::Full));
     world.plan.take_freed();
     assert!(!world.plan.has_room());
     world.after(SECOND);
@@ -275,7 +275,7 @@ fn what_expires_makes_room_for_those_that_wait_for_it() {
 
 #[test]
 fn members_that_idle_go_down_to_the_least_and_never_while_they_have_work() {
-    let mut world = World::new(Rules { idle: Some(SECOND), ..rules(1, 3) }, 1);
+    let mut world = World::new(PoolRules { idle: Some(SECOND), ..rules(1, 3) }, 1);
     let first = world.start();
     for message in 0..3 {
         world.arrive(0, message).unwrap();
@@ -298,7 +298,7 @@ fn members_that_idle_go_down_to_the_least_and_never_while_they_have_work() {
 
 #[test]
 fn one_that_was_as_few_as_there_are_to_be_goes_when_another_has_come() {
-    let mut world = World::new(Rules { idle: Some(SECOND), ..rules(1, 2) }, 1);
+    let mut world = World::new(PoolRules { idle: Some(SECOND), ..rules(1, 2) }, 1);
     let first = world.start();
     world.after(SECOND);
     assert!(world.stopped.is_empty());
@@ -313,7 +313,7 @@ fn one_that_was_as_few_as_there_are_to_be_goes_when_another_has_come() {
 
 #[test]
 fn round_robin_goes_on_where_it_was_and_skips_the_busy() {
-    let mut world = World::new(Rules { choice: Choice::RoundRobin, ..rules(3, 3) }, 1);
+    let mut world = World::new(PoolRules { choice: Balancing::RoundRobin, ..rules(3, 3) }, 1);
     let pids: Vec<Pid> = (0..3).map(|_| world.start()).collect();
     let mut turns = vec![];
     for message in 0..7 {
@@ -377,7 +377,7 @@ fn where_others_serve_a_start_that_fails_fails_nobody() {
 
 #[test]
 fn a_key_never_has_two_members_and_its_lane_is_forgotten() {
-    let mut world = World::new(Rules { idle: Some(SECOND), ..rules(0, 1) }, 0);
+    let mut world = World::new(PoolRules { idle: Some(SECOND), ..rules(0, 1) }, 0);
     world.arrive(7, 0).unwrap();
     let first = world.start();
     world.done(0);
@@ -403,7 +403,7 @@ fn a_pool_that_drains_handles_what_it_has_takes_nothing_and_is_over_once() {
     world.arrive(0, 1).unwrap();
     world.plan.drain(world.now);
     world.act();
-    assert_eq!(world.arrive(0, 2), Err(Refusal::Draining));
+    assert_eq!(world.arrive(0, 2), Err(PoolRefusal::Draining));
     assert!(world.stopped.is_empty());
     world.done(0);
     assert_eq!((world.messages(), world.stopped.len()), (vec![0, 1], 0));
@@ -453,8 +453,8 @@ fn every_message_has_one_end_whatever_happens() {
         let mut random = Random::new(seed, 0);
         let (least, most) = [(0, 3), (2, 2), (1, 4), (0, 1), (1, 1)][random.below(5)];
         let lanes = if most == 1 { 3 } else { 1 };
-        let rules = Rules {
-            choice: [Choice::LeastLoaded, Choice::RoundRobin][random.below(2)],
+        let rules = PoolRules {
+            choice: [Balancing::LeastLoaded, Balancing::RoundRobin][random.below(2)],
             at_once: 1 + random.below(3),
             queue: random.below(6),
             patience: [None, Some(SECOND)][random.below(2)],

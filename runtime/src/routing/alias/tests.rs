@@ -51,7 +51,7 @@ struct Signpost {
     kind: Option<&'static ProcessKind>,
 }
 
-impl Behind for Signpost {
+impl AliasTarget for Signpost {
     fn now(&self) -> Option<Pid> {
         let mut targets = lock(&self.targets);
         if targets.len() > 1 { Some(targets.remove(0)) } else { targets.first().copied() }
@@ -80,13 +80,13 @@ impl Behind for Signpost {
     }
 }
 
-fn pointer(targets: &[Pid]) -> (Pointer, Arc<Signpost>) {
+fn pointer(targets: &[Pid]) -> (Alias, Arc<Signpost>) {
     let signpost = Arc::new(Signpost { targets: Mutex::new(targets.to_vec()), ..Signpost::default() });
-    (Pointer::new(signpost.clone()), signpost)
+    (Alias::new(signpost.clone()), signpost)
 }
 
-fn refuses() -> Pointer {
-    Pointer::new(Arc::new(Signpost { refuses: true, ..Signpost::default() }))
+fn refuses() -> Alias {
+    Alias::new(Arc::new(Signpost { refuses: true, ..Signpost::default() }))
 }
 
 fn call(pid: Pid, number: u64) -> Call<u64, u64> {
@@ -319,7 +319,7 @@ fn an_address_can_be_made_of_the_type_that_is_behind() {
     lock(&signpost.targets).clear();
     assert_eq!(runtime.address::<Account>(pid).unwrap_err(), AddressError::Gone(pid));
     let kind = Some(crate::actor::definition::kind::KindOf::<Bank>::KIND);
-    let said = Pointer::new(Arc::new(Signpost { kind, ..Signpost::default() }));
+    let said = Alias::new(Arc::new(Signpost { kind, ..Signpost::default() }));
     assert_eq!(runtime.address::<Bank>(said.pid()).unwrap().pid(), said.pid());
     assert!(runtime.address::<Account>(said.pid()).is_err());
 }

@@ -1,17 +1,17 @@
 //! What becomes of something sent: what is decided about it, what is left to do, and why it goes back.
 
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::{Letter, Node, NodeBox};
+use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
 /// Why something sent was refused; the letter is whole. In a box, so that the result of what is not refused is one word.
 #[derive(Debug)]
-pub(crate) struct Refusal(pub(crate) Letter, pub(crate) Why);
+pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 
 /// Why something sent was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum RefusalReason {
     Gone,
     Full,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Why {
 /// A node that was put into a data lane, and what is still to be done about it.
 #[must_use = "the process may be idle, and its token here"]
 pub(crate) struct Pushed {
-    pub(crate) mine: NonNull<Node>,
+    pub(crate) mine: NonNull<MailNode>,
     pub(crate) claim: Claim,
     pub(crate) crowded: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) enum Admission {
     /// It is to be queued.
     Accepted(NodeBox),
     /// It goes back.
-    Refused(Letter, Why),
+    Refused(Envelope, RefusalReason),
     /// It is in the lane.
     Pushed(Pushed),
     /// It has been seen to.
@@ -40,11 +40,11 @@ impl Admission {
     /// Gives the message back, since the mailbox is full.
     pub(crate) fn refuse(mut node: NodeBox) -> Self {
         let letter = node.take();
-        Self::give_back(node, letter, Why::Full)
+        Self::give_back(node, letter, RefusalReason::Full)
     }
 
     /// Gives a message back that has been taken out of that node.
-    pub(crate) fn give_back(node: NodeBox, letter: Letter, why: Why) -> Self {
+    pub(crate) fn give_back(node: NodeBox, letter: Envelope, why: RefusalReason) -> Self {
         node_pool::recycle(node);
         Self::Refused(letter, why)
     }

@@ -1,8 +1,8 @@
 //! What a slot keeps for its process: the process itself, and what only few processes have.
 
 use crate::env::clock::TimerKey;
-use crate::links::message::Bond;
-use crate::links::protocol::Bonds;
+use crate::links::message::SentLinkMessage;
+use crate::links::protocol::Links;
 use crate::mailbox::lanes::Controls;
 use crate::pid::Pid;
 use crate::process::control::{EndWaiter, Join};
@@ -17,7 +17,7 @@ pub(crate) type Values = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
 /// What few processes have.
 #[derive(Default)]
-pub(crate) struct Extras {
+pub(crate) struct ColdState {
     /// Who waits for the result.
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
     /// Who else waits for the end.
@@ -30,11 +30,11 @@ pub(crate) struct Extras {
     /// What came through the control lane while the process was held, as it came.
     pub(crate) held: Controls,
     /// Notices that were taken out of the data lane and not heard: something said before them was still to come.
-    pub(crate) notices: VecDeque<Box<Bond>>,
+    pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
     /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
     pub(crate) timers: Vec<TimerKey>,
     /// Who looks after it.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     /// What binds it to others.
-    pub(crate) bonds: Option<Box<Bonds<Pid>>>,
+    pub(crate) bonds: Option<Box<Links<Pid>>>,
 }

@@ -4,7 +4,7 @@ use super::{Slot, Token};
 use crate::call::caller::Port;
 use crate::errors::CommandError;
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 
@@ -13,14 +13,14 @@ impl Slot {
     pub(crate) fn post_control(
         &'static self,
         mut node: NodeBox,
-        kind: Kind,
+        kind: NodeKind,
         generation: u64,
-        word: *mut Node,
+        word: *mut MailNode,
         payload: Option<Payload>,
     ) {
-        let letter = Letter { kind, generation, word, payload };
+        let letter = Envelope { kind, generation, word, payload };
         // A signal is let in while its process is being taken apart: it may be a wish to be told of the end.
-        let told = kind == Kind::Signal && self.is_last(generation);
+        let told = kind == NodeKind::Signal && self.is_last(generation);
         if !self.is_living(generation) && !told {
             node_pool::recycle(node);
             self.late(letter);
@@ -78,10 +78,16 @@ impl Slot {
 }
 
 impl Port for Slot {
-    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut Node, result: Result<Payload, CommandError>) {
+    fn answer(
+        &'static self,
+        node: NodeBox,
+        generation: u64,
+        tag: *mut MailNode,
+        result: Result<Payload, CommandError>,
+    ) {
         match result {
-            Ok(value) => self.post_control(node, Kind::Completed, generation, tag, Some(value)),
-            Err(error) => self.post_control(node, Kind::Failed, generation, tag, Some(Payload::new(error))),
+            Ok(value) => self.post_control(node, NodeKind::Completed, generation, tag, Some(value)),
+            Err(error) => self.post_control(node, NodeKind::Failed, generation, tag, Some(Payload::new(error))),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How many steps a process has made, and how many messages it has taken: the slot's `counts`.
 
 use super::Slot;
-use super::metadata::{ALL_STEPS, Card};
+use super::metadata::{ALL_STEPS, Metadata};
 use crate::sync::Ordering;
 
 const STEP_BITS: u32 = 12;
@@ -27,7 +27,7 @@ impl Slot {
 
     #[cold]
     fn carry(&self, counts: u32) {
-        let Card { steps, messages, .. } = &self.card;
+        let Metadata { steps, messages, .. } = &self.card;
         let before = steps.load(Ordering::Relaxed);
         let after = before.wrapping_add(u64::from(counts & STEPS)) & ALL_STEPS;
         steps.store(before & !ALL_STEPS | after, Ordering::Relaxed);

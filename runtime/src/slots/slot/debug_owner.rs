@@ -6,14 +6,14 @@
 //! still goes by one that is gone, meets the assertion at its first touch.
 
 /// See the module.
-pub(crate) struct Owner {
+pub(crate) struct DebugOwner {
     /// Names the thread; zero while the token is not used.
     #[cfg(all(debug_assertions, not(loom)))]
     thread: std::sync::atomic::AtomicUsize,
 }
 
 #[cfg(all(debug_assertions, not(loom)))]
-impl Owner {
+impl DebugOwner {
     pub(crate) const fn none() -> Self {
         Self { thread: std::sync::atomic::AtomicUsize::new(0) }
     }
@@ -66,7 +66,7 @@ fn this_thread() -> usize {
 }
 
 #[cfg(not(all(debug_assertions, not(loom))))]
-impl Owner {
+impl DebugOwner {
     pub(crate) const fn none() -> Self {
         Self {}
     }

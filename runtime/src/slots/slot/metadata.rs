@@ -1,13 +1,13 @@
 //! The second line of a slot: what is told of a process to whoever asks. The path of a message does not touch it.
 
-use super::cold_state::{Extras, ProcessKind};
+use super::cold_state::{ColdState, ProcessKind};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use std::ptr;
 
 /// The second line of a slot: what is told of a process. Plain loads and stores; only the token's holder writes.
 #[repr(C, align(64))]
-pub(crate) struct Card {
+pub(crate) struct Metadata {
     /// Of type `&'static ProcessKind`.
     pub(crate) kind: AtomicPtr<ProcessKind>,
     /// Of type `&'static &'static str`: the name of the entry.
@@ -24,14 +24,14 @@ pub(crate) struct Card {
     pub(crate) steps: AtomicU64,
     /// The same without a host.
     pub(crate) messages: AtomicU64,
-    pub(crate) extras: OwnedCell<Option<Box<Extras>>>,
+    pub(crate) extras: OwnedCell<Option<Box<ColdState>>>,
 }
 
 /// On the second line: where the parent's host is, and the bits below it.
 pub(crate) const HOST_SHIFT: u32 = 48;
 pub(crate) const ALL_STEPS: u64 = (1 << HOST_SHIFT) - 1;
 
-impl Card {
+impl Metadata {
     /// That of a slot that was never used.
     pub(crate) fn unused(index: u32) -> Self {
         Self {

@@ -28,19 +28,19 @@ use crate::call::dead_letter::Sink;
 use crate::env::clock::TimeKeeper;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::lanes::Lanes;
-use crate::mailbox::node::{Letter, NodeBox};
+use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::{NodeId, Pid, Resident};
 use crate::process::body::Body;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
-use debug_owner::Owner;
-use metadata::Card;
+use debug_owner::DebugOwner;
+use metadata::Metadata;
 use std::num::NonZeroU64;
 use std::ptr;
 
-pub(crate) use admission::{Admission, Refusal, Why};
+pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 
 /// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
-pub(crate) trait Keeper: Sink {
+pub(crate) trait Schedule: Sink {
     /// Something arrived for a process that had laid its token down: here it is.
     fn wake(&'static self, token: Token);
 
@@ -71,14 +71,14 @@ pub(crate) trait Keeper: Sink {
     fn let_go(&self, _slot: &'static Slot) {}
 
     /// The message that a ticket of the process of `generation` stands for.
-    fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Letter> {
+    fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }
 }
 
 /// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
-pub(crate) struct Home {
-    pub(crate) keeper: &'static dyn Keeper,
+pub(crate) struct SlotOwner {
+    pub(crate) keeper: &'static dyn Schedule,
     pub(crate) node: NodeId,
     /// The host's number in its node.
     pub(crate) host: u16,
@@ -90,14 +90,14 @@ pub(crate) struct Home {
     pub(crate) late: AtomicU64,
 }
 
-impl Home {
-    pub(crate) fn new(keeper: &'static dyn Keeper, node: NodeId, host: u16) -> Self {
+impl SlotOwner {
+    pub(crate) fn new(keeper: &'static dyn Schedule, node: NodeId, host: u16) -> Self {
         let (place, of) = (Pid::new(node, host, 0, 0).place(), ptr::from_ref(keeper).addr());
         Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
     }
 
     /// One of the same host, whose slots another one keeps.
-    pub(crate) fn beside(home: &Self, keeper: &'static dyn Keeper) -> Self {
+    pub(crate) fn beside(home: &Self, keeper: &'static dyn Schedule) -> Self {
         let Self { node, host, place, of, .. } = *home;
         Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
     }
@@ -115,7 +115,7 @@ pub(crate) struct Slot {
     body: OwnedCell<Option<Body>>,
     /// Generation, and in bit 0 whether its process lives.
     life: AtomicU64,
-    home: AtomicPtr<Home>,
+    home: AtomicPtr<SlotOwner>,
     /// The last of its steps and messages, together: see [`Slot::count`].
     counts: AtomicU32,
     /// The worker that ran the process last.
@@ -125,9 +125,9 @@ pub(crate) struct Slot {
     flags: AtomicU8,
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
-    pub(crate) card: Card,
+    pub(crate) card: Metadata,
     /// Which thread uses the token, for assertions.
-    pub(crate) owner: Owner,
+    pub(crate) owner: DebugOwner,
 }
 
 #[cfg(not(any(loom, debug_assertions)))]
@@ -149,8 +149,8 @@ impl Slot {
             worker: AtomicU16::new(0),
             flags: AtomicU8::new(0),
             debt: AtomicU8::new(0),
-            card: Card::unused(index),
-            owner: Owner::none(),
+            card: Metadata::unused(index),
+            owner: DebugOwner::none(),
         }
     }
 
@@ -231,8 +231,8 @@ impl Slot {
 
     /// The record of whoever runs this slot; `None` if it was never used.
     #[inline]
-    pub(crate) fn home(&self) -> Option<&'static Home> {
-        // SAFETY: only addresses of `&'static Home` are stored.
+    pub(crate) fn home(&self) -> Option<&'static SlotOwner> {
+        // SAFETY: only addresses of `&'static SlotOwner` are stored.
         unsafe { self.home.load(Ordering::Acquire).as_ref() }
     }
 

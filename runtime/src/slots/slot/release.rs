@@ -8,7 +8,7 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::errors::CallError;
 use crate::exit::ExitReason;
 use crate::mailbox::lanes::{Claim, Lay, Pop};
-use crate::mailbox::node::{Kind, Letter, Node};
+use crate::mailbox::node::{Envelope, MailNode, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -65,7 +65,7 @@ impl Token {
 
     /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the letter that was in the
     /// node `mine`, if it is among them; the others are dead letters.
-    pub(crate) fn bury(mut self, mine: Option<NonNull<Node>>) -> Option<Letter> {
+    pub(crate) fn bury(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
         self.0.owner.check();
         debug_assert!(self.0.living().is_none(), "the living are not buried");
         let (mut mine, mut kept) = (mine, None);
@@ -106,16 +106,16 @@ impl Token {
     }
 
     /// The address of the lane's first node.
-    fn first(&self) -> Option<NonNull<Node>> {
+    fn first(&self) -> Option<NonNull<MailNode>> {
         // SAFETY: this is the token.
         NonNull::new(unsafe { self.0.lanes.first() })
     }
 
     /// Disposes of a letter that nobody will handle: its caller learns `why`, a message goes to the dead-letter hook.
-    pub(crate) fn dead_letter(&self, letter: Letter, reason: DeadLetterReason, why: &ExitReason) {
+    pub(crate) fn dead_letter(&self, letter: Envelope, reason: DeadLetterReason, why: &ExitReason) {
         let Some(home) = self.0.home() else { return };
         match (letter.kind, letter.payload) {
-            (Kind::Message, Some(message)) => {
+            (NodeKind::Message, Some(message)) => {
                 // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
                 let caller = unsafe { Caller::from_word(letter.word) };
                 let to = Pid::new(home.node, home.host, self.0.card.index, letter.generation);
@@ -126,8 +126,8 @@ impl Token {
                 }
             }
             // What is said about bonds is answered by its drop.
-            (Kind::Stop | Kind::Notice, _) => {}
-            (Kind::Ticket, _) => {
+            (NodeKind::Stop | NodeKind::Notice, _) => {}
+            (NodeKind::Ticket, _) => {
                 if let Some(letter) = home.keeper.redeem(self.0, letter.generation) {
                     self.dead_letter(letter, reason, why);
                 }
@@ -147,7 +147,7 @@ impl Token {
 }
 
 impl Slot {
-    pub(crate) fn late(&self, mut letter: Letter) {
+    pub(crate) fn late(&self, mut letter: Envelope) {
         let control = letter.payload.as_mut().and_then(Payload::get_mut::<Control>);
         // Whoever waits for the end of what has ended is told so by the drop: that is an answer, and not late.
         if !matches!(control, Some(Control::Join(_) | Control::Bond(_)))

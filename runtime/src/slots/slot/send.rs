@@ -1,11 +1,11 @@
 //! The way of a message, and of what is queued among messages: into the data lane, past the bound if it has one.
 
-use super::admission::{Admission, Pushed, Refusal, Why};
+use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flags::{OVERFULL, RING};
 use super::{Slot, Token};
 use crate::call::caller::Caller;
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::{Kind, Letter, Node, NodeBox};
+use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -18,9 +18,9 @@ impl Slot {
     /// # Errors
     /// The message, if no such process lives here or if its mailbox is full.
     #[inline]
-    pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, Why)> {
+    pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
         if !self.carries(to) {
-            return Err((message, Why::Gone));
+            return Err((message, RefusalReason::Gone));
         }
         let sent = self.queue(node_pool::message(to.generation(), message, ptr::null_mut()));
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
@@ -36,12 +36,12 @@ impl Slot {
         to: Pid,
         message: M,
         caller: Caller,
-    ) -> Result<(), (M, Option<Caller>, Why)> {
+    ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
         if !self.carries(to) {
-            return Err((message, Some(caller), Why::Gone));
+            return Err((message, Some(caller), RefusalReason::Gone));
         }
         self.queue(node_pool::message(to.generation(), message, caller.into_word())).map_err(|refusal| {
-            let Refusal(letter, why) = *refusal;
+            let SendRefusal(letter, why) = *refusal;
             let (message, caller) = unpack(letter);
             (message, caller, why)
         })
@@ -81,26 +81,26 @@ impl Slot {
     #[inline]
     pub(crate) fn post(
         &'static self,
-        kind: Kind,
+        kind: NodeKind,
         to: Pid,
-        word: *mut Node,
+        word: *mut MailNode,
         payload: Option<Payload>,
-    ) -> Result<(), Box<Refusal>> {
-        let letter = Letter { kind, generation: to.generation(), word, payload };
+    ) -> Result<(), Box<SendRefusal>> {
+        let letter = Envelope { kind, generation: to.generation(), word, payload };
         if !self.carries(to) {
-            return Err(Box::new(Refusal(letter, Why::Gone)));
+            return Err(Box::new(SendRefusal(letter, RefusalReason::Gone)));
         }
         let node = node_pool::node(letter);
         // A bound is for messages.
-        if kind == Kind::Message { self.queue(node) } else { self.queue_anyway(node) }
+        if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
     }
 
     /// Queues a message that has been accepted before, however full the mailbox is.
     ///
     /// # Errors
     /// The letter, if no such process lives here.
-    pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut Node, payload: Payload) -> Result<(), Letter> {
-        let letter = Letter { kind: Kind::Message, generation: to.generation(), word, payload: Some(payload) };
+    pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
+        let letter = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
         if !self.carries(to) {
             return Err(letter);
         }
@@ -112,7 +112,7 @@ impl Slot {
     /// # Errors
     /// The letter, if the process has ended since it was looked for.
     #[inline(always)]
-    fn queue(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+    fn queue(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 && self.must_ask() {
             return self.queue_if_admitted(node);
         }
@@ -127,18 +127,18 @@ impl Slot {
     }
 
     #[cold]
-    fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+    fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         match self.home().map(|home| home.keeper.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
-            Some(Admission::Refused(letter, why)) => Err(Box::new(Refusal(letter, why))),
+            Some(Admission::Refused(letter, why)) => Err(Box::new(SendRefusal(letter, why))),
             Some(Admission::Taken) | None => Ok(()),
         }
     }
 
     /// As [`queue`](Self::queue), however full the mailbox is.
     #[inline(always)]
-    fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<Refusal>> {
+    fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         let mine = node.as_ptr();
         match self.lanes.push_data(node, || self.known(), || self.crowded()) {
             Claim::Nothing => Ok(()),
@@ -163,7 +163,7 @@ impl Slot {
     ///
     /// # Errors
     /// The letter, if the process has ended since it was looked for.
-    pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<Refusal>> {
+    pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<SendRefusal>> {
         if pushed.crowded {
             self.crowded();
         }
@@ -193,10 +193,10 @@ impl Slot {
 
     /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
     #[cold]
-    fn take_back(&'static self, mine: NonNull<Node>) -> Result<(), Box<Refusal>> {
+    fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).taken_up().bury(Some(mine)) {
             // What it stands for was in the ring when the process ended, and is a dead letter.
-            Some(letter) if letter.kind != Kind::Ticket => Err(Box::new(Refusal(letter, Why::Gone))),
+            Some(letter) if letter.kind != NodeKind::Ticket => Err(Box::new(SendRefusal(letter, RefusalReason::Gone))),
             _ => Ok(()),
         }
     }
@@ -204,7 +204,7 @@ impl Slot {
 
 /// The message and its caller of a letter that came back to its sender.
 #[cold]
-fn unpack<M: Send + 'static>(letter: Letter) -> (M, Option<Caller>) {
+fn unpack<M: Send + 'static>(letter: Envelope) -> (M, Option<Caller>) {
     // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
     let caller = unsafe { Caller::from_word(letter.word) };
     match letter.payload.map(Payload::take) {

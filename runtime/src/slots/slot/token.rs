@@ -1,8 +1,8 @@
 //! What the holder of a token may do: open and close a life, and have what belongs to it for itself.
 
-use super::cold_state::Extras;
+use super::cold_state::ColdState;
 use super::flags::{ATTEND, EXTRAS};
-use super::{Home, Slot, Token};
+use super::{Slot, SlotOwner, Token};
 use crate::mailbox::lanes::{Claim, Holder};
 use crate::pid::{LAST_GENERATION, Pid};
 use crate::process::body::Body;
@@ -73,7 +73,7 @@ impl Token {
     }
 
     /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
-    pub(crate) fn open(&mut self, home: &'static Home) -> Pid {
+    pub(crate) fn open(&mut self, home: &'static SlotOwner) -> Pid {
         let slot = self.0;
         slot.owner.check();
         debug_assert!(slot.living().is_none(), "one process in a slot at a time");
@@ -107,20 +107,20 @@ impl Token {
     }
 
     /// What few processes have, if this one does.
-    pub(crate) fn extras(&mut self) -> Option<&mut Extras> {
+    pub(crate) fn extras(&mut self) -> Option<&mut ColdState> {
         self.0.owner.check();
         // SAFETY: as for the body.
         self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).as_deref_mut()
     }
 
     /// What few processes have; from here on this one does.
-    pub(crate) fn make_extras(&mut self) -> &mut Extras {
+    pub(crate) fn make_extras(&mut self) -> &mut ColdState {
         // SAFETY: this is the token, and borrowed.
         unsafe { self.0.own_extras() }
     }
 
     /// Takes it away.
-    pub(crate) fn take_extras(&mut self) -> Option<Box<Extras>> {
+    pub(crate) fn take_extras(&mut self) -> Option<Box<ColdState>> {
         self.0.owner.check();
         if self.0.flags.load(Ordering::Relaxed) & EXTRAS == 0 {
             return None;
@@ -145,7 +145,7 @@ impl Slot {
     /// # Safety
     /// The caller holds the slot's token, and no reference to the extras.
     #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
-    pub(crate) unsafe fn own_extras(&self) -> &mut Extras {
+    pub(crate) unsafe fn own_extras(&self) -> &mut ColdState {
         self.owner.check();
         self.set_flag(EXTRAS, true);
         // SAFETY: as the caller promises.

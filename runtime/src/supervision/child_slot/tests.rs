@@ -4,20 +4,20 @@ use super::*;
 use crate::api::builder::Builder;
 use crate::api::mailbox::Mailbox;
 use crate::api::runtime::Runtime;
-use crate::routing::alias::Pointer;
+use crate::routing::alias::Alias;
 
 /// A post, and the runtime that its dead letters go to.
 struct Bench {
     runtime: Runtime,
-    post: Arc<Post>,
-    pointer: Pointer,
+    post: Arc<ChildSlot>,
+    pointer: Alias,
 }
 
 impl Bench {
     fn new(keeps: Option<usize>) -> Self {
         let runtime = Builder::new().workers(1).paused().build().unwrap();
-        let post = Arc::new(Post::new("child".into(), None, keeps, runtime.scheduler(), None));
-        let pointer = Pointer::new(post.clone());
+        let post = Arc::new(ChildSlot::new("child".into(), None, keeps, runtime.scheduler(), None));
+        let pointer = Alias::new(post.clone());
         Self { runtime, post, pointer }
     }
 
@@ -40,7 +40,7 @@ fn received(mailbox: &mut Mailbox) -> Vec<u64> {
 }
 
 /// The process ends: what it has not handled is left, in order.
-fn ends(post: &Post, mut mailbox: Mailbox) {
+fn ends(post: &ChildSlot, mut mailbox: Mailbox) {
     let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
     drop(mailbox);
     post.ending();

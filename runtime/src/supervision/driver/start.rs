@@ -1,24 +1,24 @@
 //! How one life of a child begins.
 
-use super::super::child::Begun;
+use super::super::child::StartedChild;
 use super::super::status::LastEnd;
-use super::{Driver, Happened, Id};
+use super::{Id, SupervisorEvent, SupervisorProcess};
 use crate::api::child_spawn::ChildSpawn;
 use crate::exit::ExitReason;
-use crate::supervision::child_slot::Estate;
-use crate::supervision::incarnation::{Life, Watched};
-use crate::supervision::registry::Roll;
+use crate::supervision::child_slot::Subtree;
+use crate::supervision::incarnation::{ChildRun, UnguardedChild};
+use crate::supervision::registry::ChildRegistry;
 use crate::sync::lock;
 use crate::util::panics::{Site, contain};
 use std::sync::Arc;
 
-impl Driver {
+impl SupervisorProcess {
     /// Starts a child. What became of it has happened then.
     pub(super) fn start(&mut self, id: Id) {
         let (Some((_, ear)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
         let post = member.post.clone();
-        let life = Life::new(id, post.clone(), ear);
-        let estate = lock(&post.estate).clone().map(Estate::into_any);
+        let life = ChildRun::new(id, post.clone(), ear);
+        let estate = lock(&post.estate).clone().map(Subtree::into_any);
         let door = ChildSpawn::guarded(self.host, life.clone(), estate, self.roll.clone());
         let started = contain(Site::ChildStart, || (member.start)(door));
         if let Some(pid) = life.born() {
@@ -31,19 +31,19 @@ impl Driver {
             Err(panic) => Err(ExitReason::Panic(panic.into())),
         };
         match started {
-            Ok(Begun { pid, estate }) => {
+            Ok(StartedChild { pid, estate }) => {
                 member.pid = Some(pid);
                 if life.born().is_none() {
-                    pid.join_with(Arc::new(Watched { id, pid, ear }));
+                    pid.join_with(Arc::new(UnguardedChild { id, pid, ear }));
                 }
-                if let Some(roll) = estate.and_then(|estate| estate.downcast::<Roll>().ok()) {
+                if let Some(roll) = estate.and_then(|estate| estate.downcast::<ChildRegistry>().ok()) {
                     *lock(&post.estate) = Some(roll);
                 }
                 if let Some(info) = pid.info() {
                     lock(&post.status).process = Some(info.process);
                 }
                 post.up(pid);
-                self.happened.push_back(Happened::Started(id));
+                self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => {
                 if let Some(pid) = life.born() {
@@ -55,16 +55,16 @@ impl Driver {
                 lock(&post.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
                 if self.host.scheduler().gate.is_closed() {
                     // No failure of the child's: nothing can be started any more.
-                    self.happened.push_back(Happened::StopAll(ExitReason::Shutdown));
+                    self.happened.push_back(SupervisorEvent::StopAll(ExitReason::Shutdown));
                 }
-                self.happened.push_back(Happened::StartFailed(id, reason));
+                self.happened.push_back(SupervisorEvent::StartFailed(id, reason));
             }
         }
     }
 }
 
 /// What the closure gave must be what was spawned through its door, if anything was.
-fn check(life: &Life, begun: Begun) -> Result<Begun, ExitReason> {
+fn check(life: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     match life.born() {
         Some(born) if born != begun.pid => Err(ExitReason::error(format!(
             "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on `spawn.host()`",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What was said of a child when it was added.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct ChildRules {
     pub(crate) restart: Restart,
     /// How long it has to end when it is told to. Zero: it is killed at once; [`Duration::MAX`]: it is never killed.
     pub(crate) stop_within: Duration,
@@ -55,7 +55,7 @@ impl Phase {
 
 /// What becomes of a child when its process has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum AfterExit {
     /// What its rules say.
     #[default]
     Rules,
@@ -69,10 +69,10 @@ pub(super) enum After {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Child {
-    pub(super) rules: Rules,
+pub(super) struct PlannedChild {
+    pub(super) rules: ChildRules,
     pub(super) phase: Phase,
-    pub(super) after: After,
+    pub(super) after: AfterExit,
     /// Whether it is down because someone wants it so.
     pub(super) stopped: bool,
     /// When it was started, while it lives.
@@ -84,12 +84,12 @@ pub(super) struct Child {
     pub(super) timer: Option<u64>,
 }
 
-impl Child {
-    pub(super) fn new(rules: Rules) -> Self {
+impl PlannedChild {
+    pub(super) fn new(rules: ChildRules) -> Self {
         Self {
             rules,
             phase: Phase::Waiting { at_once: false },
-            after: After::Rules,
+            after: AfterExit::Rules,
             stopped: false,
             since: None,
             restarts: 0,
@@ -100,6 +100,6 @@ impl Child {
 
     /// It is being started.
     pub(super) fn start(&mut self) {
-        (self.phase, self.after) = (Phase::Starting, After::Rules);
+        (self.phase, self.after) = (Phase::Starting, AfterExit::Rules);
     }
 }

@@ -29,12 +29,12 @@ pub(crate) mod wishes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use child::{Phase, Rules};
+pub(crate) use child::{ChildRules, Phase};
 
 use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use backoff::Backoff;
-use child::{After, Child};
+use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub(crate) enum TimerOf {
 
 /// What has happened.
 #[derive(Clone, Debug)]
-pub(crate) enum Event {
+pub(crate) enum SupervisorEvent {
     /// The supervisor has been started.
     Begin,
     Started(Id),
@@ -110,7 +110,7 @@ pub(crate) enum Event {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
+pub(crate) enum SupervisorAction {
     /// Answered by `Started` or `StartFailed`.
     Start(Id),
     /// Tell it to end.
@@ -129,12 +129,12 @@ pub(crate) enum Action {
     /// The child will not start again, and is known no more. Said instead of the above of a dynamic one.
     Forgotten(Id),
     /// All children are down; the supervisor ends.
-    Finished(End),
+    Finished(SupervisorEnd),
 }
 
 /// Why a supervisor ends.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum End {
+pub(crate) enum SupervisorEnd {
     /// It was asked to.
     Asked(ExitReason),
     /// A child failed more often than is allowed.
@@ -143,7 +143,7 @@ pub(crate) enum End {
 
 /// Children that are being stopped, to be started again together.
 #[derive(Debug)]
-struct Group {
+struct RestartGroup {
     /// The first of them.
     from: Id,
     /// The number of the timer that is still to come.
@@ -152,24 +152,24 @@ struct Group {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct SupervisorPlan {
     strategy: Strategy,
     intensity: Intensity,
     backoff: Backoff,
-    children: BTreeMap<Id, Child>,
+    children: BTreeMap<Id, PlannedChild>,
     next: u64,
     numbers: u64,
-    group: Option<Group>,
+    group: Option<RestartGroup>,
     /// Dynamic children that wait to be started. (Others are few, and looked for in their order.)
     waiting: Vec<Id>,
-    end: Option<End>,
+    end: Option<SupervisorEnd>,
     /// Whether dynamic children have been told to end.
     told: bool,
     finished: bool,
-    actions: Vec<Action>,
+    actions: Vec<SupervisorAction>,
 }
 
-impl Plan {
+impl SupervisorPlan {
     pub(crate) fn new(strategy: Strategy, intensity: Intensity, backoff: Backoff) -> Self {
         Self {
             strategy,
@@ -188,11 +188,11 @@ impl Plan {
     }
 
     /// A child after all others. It is started at the next event.
-    pub(crate) fn add(&mut self, rules: Rules) -> Id {
+    pub(crate) fn add(&mut self, rules: ChildRules) -> Id {
         debug_assert!(self.end.is_none(), "a supervisor that ends takes no children");
         let id = Id(self.next);
         self.next += 1;
-        self.children.insert(id, Child::new(rules));
+        self.children.insert(id, PlannedChild::new(rules));
         self.wait(id, false);
         id
     }
@@ -220,7 +220,7 @@ impl Plan {
     /// The child that failed more often than is allowed, if one did.
     pub(crate) fn gave_up_on(&self) -> Option<Id> {
         match &self.end {
-            Some(End::GaveUp { child, .. }) => Some(*child),
+            Some(SupervisorEnd::GaveUp { child, .. }) => Some(*child),
             _ => None,
         }
     }
@@ -232,18 +232,18 @@ impl Plan {
 
     /// Takes an event that happened `now`, and gives what is to be done, in this order. `chance` is any number, each as likely
     /// as all others.
-    pub(crate) fn on(&mut self, now: Moment, event: Event, chance: u64) -> Vec<Action> {
+    pub(crate) fn on(&mut self, now: Moment, event: SupervisorEvent, chance: u64) -> Vec<SupervisorAction> {
         match event {
-            Event::Begin => {}
-            Event::Started(id) => self.started(now, id),
-            Event::StartFailed(id, reason) => self.ended(now, id, reason, true, chance),
-            Event::Ended(id, reason) => self.ended(now, id, reason, false, chance),
-            Event::Due(of, number) => self.due(of, number),
-            Event::StopChild(id) => self.stop_child(id),
-            Event::RestartChild(id) if self.end.is_none() => self.restart_child(id),
-            Event::RestartChild(_) => {}
-            Event::StopAll(reason) => {
-                self.end.get_or_insert(End::Asked(reason));
+            SupervisorEvent::Begin => {}
+            SupervisorEvent::Started(id) => self.started(now, id),
+            SupervisorEvent::StartFailed(id, reason) => self.ended(now, id, reason, true, chance),
+            SupervisorEvent::Ended(id, reason) => self.ended(now, id, reason, false, chance),
+            SupervisorEvent::Due(of, number) => self.due(of, number),
+            SupervisorEvent::StopChild(id) => self.stop_child(id),
+            SupervisorEvent::RestartChild(id) if self.end.is_none() => self.restart_child(id),
+            SupervisorEvent::RestartChild(_) => {}
+            SupervisorEvent::StopAll(reason) => {
+                self.end.get_or_insert(SupervisorEnd::Asked(reason));
             }
         }
         self.settle();
@@ -254,7 +254,7 @@ impl Plan {
         if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase == Phase::Starting) {
             (child.phase, child.since) = (Phase::Running, Some(now));
             // A wish that came while it started.
-            if child.after != After::Rules {
+            if child.after != AfterExit::Rules {
                 self.ask(id);
             }
         }
@@ -280,18 +280,18 @@ impl Plan {
         };
         let in_group = self.group.as_ref().is_some_and(|group| id >= group.from);
         match after {
-            After::Stay => {
+            AfterExit::Stay => {
                 self.child(id).stopped = true;
                 self.over(id);
             }
-            After::Again => self.wait(id, true),
+            AfterExit::Again => self.wait(id, true),
             // Of a group that was to be stopped anyway, it is no failure that one ended by itself.
-            After::Group | After::Rules if in_group => match restart {
+            AfterExit::Group | AfterExit::Rules if in_group => match restart {
                 Restart::Temporary => self.over(id),
                 _ => self.child(id).phase = Phase::Parked,
             },
-            After::Group | After::Rules if fails => self.failed(now, id, reason, run, chance),
-            After::Group | After::Rules => self.over(id),
+            AfterExit::Group | AfterExit::Rules if fails => self.failed(now, id, reason, run, chance),
+            AfterExit::Group | AfterExit::Rules => self.over(id),
         }
     }
 
@@ -304,8 +304,8 @@ impl Plan {
             // Known to the end, also a dynamic one: it is what the supervisor ends of.
             child.phase = Phase::Over;
             let restarts = child.restarts;
-            self.end = Some(End::GaveUp { child: id, restarts, reason });
-            self.actions.push(Action::Over(id));
+            self.end = Some(SupervisorEnd::GaveUp { child: id, restarts, reason });
+            self.actions.push(SupervisorAction::Over(id));
             return;
         }
         child.in_a_row = if stable { 1 } else { child.in_a_row.saturating_add(1) };
@@ -340,7 +340,7 @@ impl Plan {
         } else {
             Some(self.set(TimerOf::Group, delay))
         };
-        self.group = Some(Group { from, delay });
+        self.group = Some(RestartGroup { from, delay });
     }
 
     fn due(&mut self, of: TimerOf, number: u64) {
@@ -366,7 +366,7 @@ impl Plan {
     }
 
     /// A child that is known.
-    fn child(&mut self, id: Id) -> &mut Child {
+    fn child(&mut self, id: Id) -> &mut PlannedChild {
         self.children.get_mut(&id).unwrap_or_else(|| unreachable!("the child of the event that is handled"))
     }
 
@@ -383,15 +383,15 @@ impl Plan {
         self.child(id).phase = Phase::Over;
         if self.strategy == Strategy::Dynamic {
             self.children.remove(&id);
-            self.actions.push(Action::Forgotten(id));
+            self.actions.push(SupervisorAction::Forgotten(id));
         } else {
-            self.actions.push(Action::Over(id));
+            self.actions.push(SupervisorAction::Over(id));
         }
     }
 
     fn set(&mut self, of: TimerOf, after: Duration) -> u64 {
         self.numbers += 1;
-        self.actions.push(Action::Set { of, number: self.numbers, after });
+        self.actions.push(SupervisorAction::Set { of, number: self.numbers, after });
         self.numbers
     }
 
@@ -401,7 +401,7 @@ impl Plan {
             TimerOf::Group => self.group.as_mut().and_then(|group| group.delay.take()),
         };
         if number.is_some() {
-            self.actions.push(Action::Unset(of));
+            self.actions.push(SupervisorAction::Unset(of));
         }
     }
 }

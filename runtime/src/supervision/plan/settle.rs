@@ -1,16 +1,16 @@
 //! What is to be done next, whatever has happened: who is to be stopped, and who can be started.
 
-use super::child::{After, Phase};
-use super::{Action, Group, Id, PATIENCE, Plan, Restart, Strategy, TimerOf};
+use super::child::{AfterExit, Phase};
+use super::{Id, PATIENCE, Restart, RestartGroup, Strategy, SupervisorAction, SupervisorPlan, TimerOf};
 
-impl Plan {
+impl SupervisorPlan {
     pub(super) fn settle(&mut self) {
         if self.end.is_some() {
             self.settle_end();
             return;
         }
-        if let Some(Group { from, delay }) = self.group {
-            self.stop_next(from, After::Group);
+        if let Some(RestartGroup { from, delay }) = self.group {
+            self.stop_next(from, AfterExit::Group);
             // Also one that someone wants to be started: it is of the group.
             let group = self.children.range_mut(from..).map(|(_, child)| child);
             group.filter(|child| child.phase.is_waiting()).for_each(|child| child.phase = Phase::Parked);
@@ -47,7 +47,7 @@ impl Plan {
             }
         }
         if !self.told || self.strategy != Strategy::Dynamic {
-            self.stop_next(Id(0), After::Stay);
+            self.stop_next(Id(0), AfterExit::Stay);
         }
         self.told = true;
         // The first that is not down answers for all.
@@ -57,12 +57,12 @@ impl Plan {
             && let Some(end) = self.end.clone()
         {
             self.finished = true;
-            self.actions.push(Action::Finished(end));
+            self.actions.push(SupervisorAction::Finished(end));
         }
     }
 
     /// Asks those from `from` on that run, the last first, and each when the one after it is down.
-    fn stop_next(&mut self, from: Id, after: After) {
+    fn stop_next(&mut self, from: Id, after: AfterExit) {
         let together = self.strategy == Strategy::Dynamic;
         let ids: Vec<Id> = self.children.range(from..).map(|(id, _)| *id).rev().collect();
         for id in ids {
@@ -75,7 +75,7 @@ impl Plan {
                 // It will be asked when it has started.
                 Phase::Starting => child.after = after,
                 // Someone wanted it to be started again by itself.
-                _ if child.phase.is_alive() && child.after == After::Again => child.after = after,
+                _ if child.phase.is_alive() && child.after == AfterExit::Again => child.after = after,
                 _ => {}
             }
             let phase = self.child(id).phase;
@@ -95,7 +95,7 @@ impl Plan {
             match child.phase {
                 Phase::Waiting { at_once } if at_once || !held_up => {
                     child.start();
-                    self.actions.push(Action::Start(*id));
+                    self.actions.push(SupervisorAction::Start(*id));
                     held_up = true;
                 }
                 Phase::Waiting { .. } | Phase::Starting | Phase::Delayed | Phase::Parked => held_up = true,
@@ -110,7 +110,7 @@ impl Plan {
             // It may have been stopped meanwhile.
             if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase.is_waiting()) {
                 child.start();
-                self.actions.push(Action::Start(id));
+                self.actions.push(SupervisorAction::Start(id));
             }
         }
     }
@@ -122,7 +122,7 @@ impl Plan {
             return self.kill(id);
         }
         self.child(id).phase = Phase::Asked;
-        self.actions.push(Action::Ask(id));
+        self.actions.push(SupervisorAction::Ask(id));
         if within < std::time::Duration::MAX {
             let number = self.set(TimerOf::Child(id), within);
             self.child(id).timer = Some(number);
@@ -131,7 +131,7 @@ impl Plan {
 
     pub(super) fn kill(&mut self, id: Id) {
         self.child(id).phase = Phase::Killed;
-        self.actions.push(Action::Kill(id));
+        self.actions.push(SupervisorAction::Kill(id));
         let number = self.set(TimerOf::Child(id), PATIENCE);
         self.child(id).timer = Some(number);
     }

@@ -17,17 +17,17 @@ pub(super) fn crash() -> ExitReason {
     ExitReason::Panic(Panic { message: "crash".into(), place: String::new() }.into())
 }
 
-pub(super) fn permanent() -> Rules {
-    Rules { restart: Restart::Permanent, stop_within: ms(1_000) }
+pub(super) fn permanent() -> ChildRules {
+    ChildRules { restart: Restart::Permanent, stop_within: ms(1_000) }
 }
 
-pub(super) fn of(restart: Restart) -> Rules {
-    Rules { restart, ..permanent() }
+pub(super) fn of(restart: Restart) -> ChildRules {
+    ChildRules { restart, ..permanent() }
 }
 
 /// A plan, and a clock that stands still until it is told.
 pub(super) struct Bench {
-    pub(super) plan: Plan,
+    pub(super) plan: SupervisorPlan,
     pub(super) now: Moment,
     /// The timer that is set for each.
     pub(super) timers: std::collections::HashMap<TimerOf, (u64, Duration)>,
@@ -39,7 +39,7 @@ impl Bench {
     }
 
     pub(super) fn with(strategy: Strategy, most: u32, within: Duration, backoff: Backoff) -> Self {
-        let plan = Plan::new(strategy, Intensity::new(most, within), backoff);
+        let plan = SupervisorPlan::new(strategy, Intensity::new(most, within), backoff);
         Self { plan, now: Moment::now(), timers: std::collections::HashMap::new() }
     }
 
@@ -55,49 +55,49 @@ impl Bench {
 
     /// Begins, and starts whatever is to be started.
     pub(super) fn run_all(&mut self) {
-        let actions = self.on(Event::Begin);
+        let actions = self.on(SupervisorEvent::Begin);
         self.start_all(actions);
     }
 
     /// Starts whatever these actions ask for, and what follows from that. Gives the order.
-    pub(super) fn start_all(&mut self, actions: Vec<Action>) -> Vec<u64> {
+    pub(super) fn start_all(&mut self, actions: Vec<SupervisorAction>) -> Vec<u64> {
         let (mut actions, mut order) = (actions, Vec::new());
         while let Some(id) = actions.iter().find_map(|action| match action {
-            Action::Start(id) => Some(*id),
+            SupervisorAction::Start(id) => Some(*id),
             _ => None,
         }) {
-            actions.retain(|action| *action != Action::Start(id));
+            actions.retain(|action| *action != SupervisorAction::Start(id));
             order.push(id.0);
-            actions.extend(self.on(Event::Started(id)));
+            actions.extend(self.on(SupervisorEvent::Started(id)));
         }
         order
     }
 
     /// What is to be done, without the timers, which are kept.
-    pub(super) fn on(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn on(&mut self, event: SupervisorEvent) -> Vec<SupervisorAction> {
         let actions = self.plan.on(self.now, event, 0);
         let mut left = Vec::new();
         for action in actions {
             match action {
-                Action::Set { of, number, after } => {
+                SupervisorAction::Set { of, number, after } => {
                     self.timers.insert(of, (number, after));
                 }
-                Action::Unset(of) => assert!(self.timers.remove(&of).is_some(), "{of:?} was not set"),
+                SupervisorAction::Unset(of) => assert!(self.timers.remove(&of).is_some(), "{of:?} was not set"),
                 other => left.push(other),
             }
         }
         left
     }
 
-    pub(super) fn ended(&mut self, id: u64, reason: ExitReason) -> Vec<Action> {
-        self.on(Event::Ended(Id(id), reason))
+    pub(super) fn ended(&mut self, id: u64, reason: ExitReason) -> Vec<SupervisorAction> {
+        self.on(SupervisorEvent::Ended(Id(id), reason))
     }
 
     /// Lets time pass until this timer is due.
-    pub(super) fn due(&mut self, of: TimerOf) -> Vec<Action> {
+    pub(super) fn due(&mut self, of: TimerOf) -> Vec<SupervisorAction> {
         let (number, after) = self.timers.remove(&of).expect("it is set");
         self.now = self.now.after(after);
-        self.on(Event::Due(of, number))
+        self.on(SupervisorEvent::Due(of, number))
     }
 
     pub(super) fn delay(&self, of: TimerOf) -> Option<Duration> {
@@ -117,24 +117,24 @@ pub(super) const fn child(id: u64) -> TimerOf {
 fn children_start_in_order_each_when_the_one_before_it_runs() {
     let mut bench = Bench::new(Strategy::OneForOne);
     let [a, b, c] = [0; 3].map(|_| bench.plan.add(permanent()));
-    assert_eq!(bench.on(Event::Begin), [Action::Start(a)]);
-    assert_eq!(bench.on(Event::Begin), []);
-    assert_eq!(bench.on(Event::Started(a)), [Action::Start(b)]);
-    assert_eq!(bench.on(Event::Started(b)), [Action::Start(c)]);
-    assert_eq!(bench.on(Event::Started(c)), []);
+    assert_eq!(bench.on(SupervisorEvent::Begin), [SupervisorAction::Start(a)]);
+    assert_eq!(bench.on(SupervisorEvent::Begin), []);
+    assert_eq!(bench.on(SupervisorEvent::Started(a)), [SupervisorAction::Start(b)]);
+    assert_eq!(bench.on(SupervisorEvent::Started(b)), [SupervisorAction::Start(c)]);
+    assert_eq!(bench.on(SupervisorEvent::Started(c)), []);
 }
 
 #[test]
 fn a_first_start_that_fails_is_retried_as_any_other_failure_and_holds_those_after_it() {
     let mut bench = Bench::new(Strategy::OneForOne);
     let [a, b] = [0; 2].map(|_| bench.plan.add(permanent()));
-    bench.on(Event::Begin);
+    bench.on(SupervisorEvent::Begin);
     for delay in [100, 200, 400].map(ms) {
-        assert_eq!(bench.on(Event::StartFailed(a, crash())), []);
+        assert_eq!(bench.on(SupervisorEvent::StartFailed(a, crash())), []);
         assert_eq!(bench.delay(child(0)), Some(delay));
-        assert_eq!(bench.due(child(0)), [Action::Start(a)]);
+        assert_eq!(bench.due(child(0)), [SupervisorAction::Start(a)]);
     }
-    assert_eq!(bench.on(Event::Started(a)), [Action::Start(b)]);
+    assert_eq!(bench.on(SupervisorEvent::Started(a)), [SupervisorAction::Start(b)]);
     assert_eq!(bench.plan.restarts(a), 3);
 }
 
@@ -142,25 +142,28 @@ fn a_first_start_that_fails_is_retried_as_any_other_failure_and_holds_those_afte
 fn a_first_start_that_fails_too_often_ends_the_supervisor() {
     let mut bench = Bench::with(Strategy::OneForOne, 0, ms(1), Backoff::none());
     let [a, b] = [0; 2].map(|_| bench.plan.add(permanent()));
-    bench.on(Event::Begin);
-    let end = End::GaveUp { child: a, restarts: 0, reason: crash() };
-    let actions = bench.on(Event::StartFailed(a, crash()));
-    assert_eq!(actions, [Action::Over(a), Action::Over(b), Action::Finished(end)]);
+    bench.on(SupervisorEvent::Begin);
+    let end = SupervisorEnd::GaveUp { child: a, restarts: 0, reason: crash() };
+    let actions = bench.on(SupervisorEvent::StartFailed(a, crash()));
+    assert_eq!(actions, [SupervisorAction::Over(a), SupervisorAction::Over(b), SupervisorAction::Finished(end)]);
 }
 
 #[test]
 fn a_temporary_child_that_cannot_start_is_over_and_the_next_one_starts() {
     let mut bench = Bench::new(Strategy::OneForOne);
     let (a, b) = (bench.plan.add(of(Restart::Temporary)), bench.plan.add(permanent()));
-    bench.on(Event::Begin);
-    assert_eq!(bench.on(Event::StartFailed(a, crash())), [Action::Over(a), Action::Start(b)]);
+    bench.on(SupervisorEvent::Begin);
+    assert_eq!(
+        bench.on(SupervisorEvent::StartFailed(a, crash())),
+        [SupervisorAction::Over(a), SupervisorAction::Start(b)]
+    );
 }
 
 #[test]
 fn dynamic_children_do_not_wait_for_each_other() {
     let mut bench = Bench::new(Strategy::Dynamic);
     let [a, b] = [0; 2].map(|_| bench.plan.add(permanent()));
-    assert_eq!(bench.on(Event::Begin), [Action::Start(a), Action::Start(b)]);
+    assert_eq!(bench.on(SupervisorEvent::Begin), [SupervisorAction::Start(a), SupervisorAction::Start(b)]);
     let c = bench.plan.add(permanent());
-    assert_eq!(bench.on(Event::StartFailed(a, crash())), [Action::Start(c)]);
+    assert_eq!(bench.on(SupervisorEvent::StartFailed(a, crash())), [SupervisorAction::Start(c)]);
 }

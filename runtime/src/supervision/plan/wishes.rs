@@ -1,9 +1,9 @@
 //! What someone wants of one child: that it be down, or that it be started.
 
-use super::child::{After, Phase};
-use super::{Id, Plan, TimerOf};
+use super::child::{AfterExit, Phase};
+use super::{Id, SupervisorPlan, TimerOf};
 
-impl Plan {
+impl SupervisorPlan {
     pub(super) fn stop_child(&mut self, id: Id) {
         let Some(child) = self.children.get_mut(&id) else { return };
         match child.phase {
@@ -12,9 +12,9 @@ impl Plan {
                 self.unset(TimerOf::Child(id));
                 self.over(id);
             }
-            Phase::Starting | Phase::Asked | Phase::Killed | Phase::Stuck => child.after = After::Stay,
+            Phase::Starting | Phase::Asked | Phase::Killed | Phase::Stuck => child.after = AfterExit::Stay,
             Phase::Running => {
-                child.after = After::Stay;
+                child.after = AfterExit::Stay;
                 self.ask(id);
             }
             Phase::Over => child.stopped = true,
@@ -30,10 +30,10 @@ impl Plan {
                 self.wait(id, true);
             }
             // It is going to be started, in its order.
-            Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = After::Rules,
-            Phase::Asked | Phase::Killed | Phase::Stuck => child.after = After::Again,
+            Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = AfterExit::Rules,
+            Phase::Asked | Phase::Killed | Phase::Stuck => child.after = AfterExit::Again,
             Phase::Running => {
-                child.after = After::Again;
+                child.after = AfterExit::Again;
                 self.ask(id);
             }
         }

@@ -1,26 +1,26 @@
 //! A stand-in for callers: no letter of a model carries one.
 
 use crate::errors::{CallError, CommandError};
-use crate::mailbox::node::{Node, NodeBox};
+use crate::mailbox::node::{MailNode, NodeBox};
 use crate::mailbox::payload::Payload;
 
 /// What a slot is for those it calls.
 pub(crate) trait Port: Send + Sync {
     #[allow(dead_code)]
-    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut Node, result: Result<Payload, CommandError>);
+    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
 }
 
 pub(crate) enum Caller {}
 
 impl Caller {
     /// The word of a message that carries this caller.
-    pub(crate) fn into_word(self) -> *mut Node {
+    pub(crate) fn into_word(self) -> *mut MailNode {
         match self {}
     }
 
     /// # Safety
     /// `word` is null.
-    pub(crate) unsafe fn from_word(word: *mut Node) -> Option<Self> {
+    pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
         assert!(word.is_null(), "no letter of a model carries a caller");
         None
     }

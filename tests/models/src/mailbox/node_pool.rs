@@ -6,7 +6,7 @@
 //! A free node is watched as the real shelves would suffer from it: its first word is theirs, so nobody else may write
 //! there, and it is given back once.
 
-use super::node::{Letter, Node, NodeBox};
+use super::node::{Envelope, MailNode, NodeBox};
 use crate::check;
 use crate::sync::{AtomicUsize, Ordering};
 use std::cell::{Cell, RefCell};
@@ -15,11 +15,11 @@ use std::ptr::NonNull;
 
 thread_local! {
     /// Of each thread of the model: its free nodes. Emptied between executions by [`reset`].
-    static SHELVES: RefCell<HashMap<u64, Vec<NonNull<Node>>>> = RefCell::new(HashMap::new());
+    static SHELVES: RefCell<HashMap<u64, Vec<NonNull<MailNode>>>> = RefCell::new(HashMap::new());
     /// Orders all uses of the one shelf, as the real pool's queue orders those of a chain.
     static SHARED: Cell<Option<&'static AtomicUsize>> = const { Cell::new(None) };
     /// What the first word of free nodes says: the address of a node that is nowhere.
-    static FREE: Cell<Option<&'static Node>> = const { Cell::new(None) };
+    static FREE: Cell<Option<&'static MailNode>> = const { Cell::new(None) };
 }
 
 /// Forgets all nodes; they end with the execution that made them.
@@ -45,19 +45,19 @@ fn shelf() -> u64 {
     }
 }
 
-fn free() -> *mut Node {
-    let free = FREE.get().unwrap_or_else(|| check::keep(Node::empty()));
+fn free() -> *mut MailNode {
+    let free = FREE.get().unwrap_or_else(|| check::keep(MailNode::empty()));
     FREE.set(Some(free));
     std::ptr::from_ref(free).cast_mut()
 }
 
-pub(crate) fn node(letter: Letter) -> NodeBox {
+pub(crate) fn node(letter: Envelope) -> NodeBox {
     let mut node = empty();
     node.put(letter);
     node
 }
 
-pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut Node) -> NodeBox {
+pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
     let mut node = empty();
     node.put_message(generation, message, word);
     node
@@ -67,7 +67,7 @@ pub(crate) fn empty() -> NodeBox {
     let shelf = shelf();
     let Some(node) = SHELVES.with_borrow_mut(|shelves| shelves.get_mut(&shelf)?.pop()) else {
         // SAFETY: kept until the end of the execution, and just made.
-        return unsafe { NodeBox::from_raw(NonNull::from(check::keep(Node::empty()))) };
+        return unsafe { NodeBox::from_raw(NonNull::from(check::keep(MailNode::empty()))) };
     };
     // SAFETY: kept until the end of the execution; it has just left the shelf.
     let node = unsafe { NodeBox::from_raw(node) };

@@ -11,17 +11,17 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
-use crate::links::message::{Bindings, Bond, Ear};
-use crate::links::protocol::{Heard, Said};
+use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
+use crate::links::protocol::{LinkEffect, LinkMessage};
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::process::Process;
 use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::slots::{Home, Keeper, Slot, TABLE, Token};
+use crate::slots::{Schedule, Slot, SlotOwner, TABLE, Token};
 use loom::thread;
 use std::collections::VecDeque;
 use std::ptr;
@@ -37,7 +37,7 @@ const ANY_GENERATION: Fault = Fault::Driver(2);
 /// Who says things to the process, and hears the answers. Not seen by loom: it orders nothing.
 struct Other {
     pid: Pid,
-    heard: Mutex<Vec<Said<ExitReason>>>,
+    heard: Mutex<Vec<LinkMessage<ExitReason>>>,
 }
 
 impl Resident for Other {
@@ -46,18 +46,18 @@ impl Resident for Other {
     }
 }
 
-impl Ear for Other {
-    fn tell(&'static self, to: Pid, bond: Bond) {
+impl LinkEndpoint for Other {
+    fn tell(&'static self, to: Pid, bond: SentLinkMessage) {
         assert_eq!(to, self.pid);
         let (_, _, said) = bond.open();
         self.heard.lock().unwrap().extend(said);
     }
 
-    unsafe fn hear(&self, _bond: Bond) -> Heard<ExitReason> {
+    unsafe fn hear(&self, _bond: SentLinkMessage) -> LinkEffect<ExitReason> {
         unreachable!("it is no slot")
     }
 
-    fn redeem(&'static self, _generation: u64) -> Option<Letter> {
+    fn redeem(&'static self, _generation: u64) -> Option<Envelope> {
         unreachable!("it is no slot")
     }
 
@@ -68,7 +68,7 @@ impl Ear for Other {
 
 struct World {
     slot: &'static Slot,
-    home: &'static Home,
+    home: &'static SlotOwner,
     other: &'static Other,
 }
 
@@ -84,14 +84,14 @@ impl Sink for Host {
     }
 }
 
-impl Keeper for Host {
+impl Schedule for Host {
     fn wake(&'static self, token: Token) {
         let other = self.0.lock().unwrap().expect("the world is made");
         turn(other, token);
     }
 }
 
-fn control(letter: Letter) -> Control {
+fn control(letter: Envelope) -> Control {
     letter.payload.and_then(|payload| payload.take().ok()).expect("all that is sent is a control")
 }
 
@@ -171,8 +171,8 @@ fn end(other: &'static Other, mut token: Token) {
             reach("heard on its way out");
             let (from, _, said) = bond.open();
             let bonds = extras.get_or_insert_default().bonds.get_or_insert_default();
-            if let Heard::Answer(answer) = bonds.hear(from, &said.expect("it has just been said")) {
-                other.tell(from, Bond::new(me, from, None, answer));
+            if let LinkEffect::Answer(answer) = bonds.hear(from, &said.expect("it has just been said")) {
+                other.tell(from, SentLinkMessage::new(me, from, None, answer));
             }
         }
     }
@@ -180,7 +180,7 @@ fn end(other: &'static Other, mut token: Token) {
         extras.and_then(|extras| extras.bonds).map(|bonds| bonds.end(&ExitReason::Killed).1).unwrap_or_default()
     {
         reach("told by the process");
-        other.tell(to, Bond::new(me, to, None, said));
+        other.tell(to, SentLinkMessage::new(me, to, None, said));
     }
     TABLE.take_back(token);
 }
@@ -190,7 +190,7 @@ impl World {
         let node = NodeId::new(7).expect("a node id");
         let other = keep(Other { pid: Pid::new(node, 1, 9, 1), heard: Mutex::default() });
         let keeper = keep(Host(Mutex::new(Some(other))));
-        keep(Self { slot: keep(Slot::unused(0)), home: keep(Home::new(keeper, node, 1)), other })
+        keep(Self { slot: keep(Slot::unused(0)), home: keep(SlotOwner::new(keeper, node, 1)), other })
     }
 
     /// The PID of a life of the slot.
@@ -220,17 +220,17 @@ impl World {
     }
 
     /// The other says this to the first life.
-    fn say(&self, said: Said<ExitReason>) {
-        self.slot.tell(self.pid(1), Bond::new(self.other.pid, self.pid(1), Some(self.other), said));
+    fn say(&self, said: LinkMessage<ExitReason>) {
+        self.slot.tell(self.pid(1), SentLinkMessage::new(self.other.pid, self.pid(1), Some(self.other), said));
     }
 
     fn kill(&self) {
         let kill = Some(Payload::new(Control::Kill));
-        self.slot.post_control(node_pool::empty(), Kind::Signal, 1, ptr::null_mut(), kill);
+        self.slot.post_control(node_pool::empty(), NodeKind::Signal, 1, ptr::null_mut(), kill);
     }
 
     /// All are done, and a life is idle: it knows of nobody. Gives what the other has heard.
-    fn close(&self) -> Vec<Said<ExitReason>> {
+    fn close(&self) -> Vec<LinkMessage<ExitReason>> {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is laid down");
         // SAFETY: the claim has taken the token.
         let bound = unsafe { self.slot.inspect() };
@@ -240,7 +240,7 @@ impl World {
 }
 
 /// A process ends, and another begins in its slot, while somebody says something to the first. Gives the answers.
-fn said_while_it_ends(said: &[Said<ExitReason>]) -> Vec<Said<ExitReason>> {
+fn said_while_it_ends(said: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
     let world = World::new();
     let first = world.open();
     let said = said.to_vec();
@@ -257,33 +257,36 @@ const WAYS: [&str; 4] = ["heard on its way out", "told by the process", "a stran
 #[test]
 fn a_watch_of_one_that_ends_is_answered_once() {
     check(4, &WAYS, || {
-        let heard = said_while_it_ends(&[Said::Watch(3)]);
-        assert!(matches!(heard[..], [Said::Down(3, _)]), "{heard:?}");
+        let heard = said_while_it_ends(&[LinkMessage::Watch(3)]);
+        assert!(matches!(heard[..], [LinkMessage::Down(3, _)]), "{heard:?}");
     });
 }
 
 #[test]
 fn a_link_with_one_that_ends_is_answered_once() {
     check(4, &WAYS, || {
-        let heard = said_while_it_ends(&[Said::Link]);
+        let heard = said_while_it_ends(&[LinkMessage::Link]);
         // Of one that is on its way out, with the poke that a failure comes with.
-        assert!(matches!(heard[..], [Said::Exit(_)] | [Said::Failed(_), Said::Exit(_)]), "{heard:?}");
+        assert!(
+            matches!(heard[..], [LinkMessage::Exit(_)] | [LinkMessage::Failed(_), LinkMessage::Exit(_)]),
+            "{heard:?}"
+        );
     });
 }
 
 #[test]
 fn an_unlinking_from_one_that_ends_is_answered_once() {
     check(4, &["heard on its way out", "a stranger"], || {
-        let heard = said_while_it_ends(&[Said::Unlink(5)]);
-        assert_eq!(heard, [Said::Unlinked(5)]);
+        let heard = said_while_it_ends(&[LinkMessage::Unlink(5)]);
+        assert_eq!(heard, [LinkMessage::Unlinked(5)]);
     });
 }
 
 #[test]
 fn of_a_watch_that_is_taken_back_there_is_one_answer_at_most() {
     check(2, &WAYS, || {
-        let heard = said_while_it_ends(&[Said::Watch(3), Said::Unwatch(3)]);
-        assert!(matches!(heard[..], [] | [Said::Down(3, _)]), "{heard:?}");
+        let heard = said_while_it_ends(&[LinkMessage::Watch(3), LinkMessage::Unwatch(3)]);
+        assert!(matches!(heard[..], [] | [LinkMessage::Down(3, _)]), "{heard:?}");
     });
 }
 
@@ -294,14 +297,14 @@ fn a_watch_of_one_that_is_killed_is_answered_once() {
         let world = World::new();
         let first = world.open();
         let killer = thread::spawn(|| world.kill());
-        let watcher = thread::spawn(|| world.say(Said::Watch(3)));
+        let watcher = thread::spawn(|| world.say(LinkMessage::Watch(3)));
         world.begin(first);
         killer.join().unwrap();
         watcher.join().unwrap();
         let second = world.open();
         world.begin(second);
         let heard = world.close();
-        assert!(matches!(heard[..], [Said::Down(3, _)]), "{heard:?}");
+        assert!(matches!(heard[..], [LinkMessage::Down(3, _)]), "{heard:?}");
     });
 }
 
@@ -312,8 +315,8 @@ fn a_notice_is_heard_after_what_was_said_before_it() {
         let world = World::new();
         let first = world.open();
         let other = thread::spawn(|| {
-            world.say(Said::Link);
-            world.say(Said::Exit(ExitReason::Normal));
+            world.say(LinkMessage::Link);
+            world.say(LinkMessage::Exit(ExitReason::Normal));
         });
         world.begin(first);
         other.join().unwrap();

@@ -5,7 +5,7 @@
 //! Not covered: Tokio, and who drives it (a lock that is only tried); calls, which go by a lock.
 
 use crate::check::{check, keep, reach};
-use crate::engine::permits::handoff::Rest;
+use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
 use crate::models::sleep::driver::Flag;
@@ -131,10 +131,10 @@ impl World {
         let mut looks = !(me == 1 && fault::is(NO_LOOK_AFTER_SEARCH));
         loop {
             match self.idle.look(me, me == 0) {
-                Rest::Up(..) => return true,
-                Rest::Ended => return false,
-                Rest::Asleep(_) => {}
-                Rest::Standby(_) => unreachable!("nobody takes its worker"),
+                RestOutcome::Up(..) => return true,
+                RestOutcome::Ended => return false,
+                RestOutcome::Asleep(_) => {}
+                RestOutcome::Standby(_) => unreachable!("nobody takes its worker"),
             }
             if looks && self.has_work() && !self.idle.is_anyone_searching() {
                 reach(if me == 0 { "the lookout got up" } else { "the other got up" });

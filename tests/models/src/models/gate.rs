@@ -3,7 +3,7 @@
 //! Not covered: deadlines (models have no time).
 
 use crate::check::{check, keep, reach};
-use crate::engine::host::gate::{Gate, Lane};
+use crate::engine::host::gate::{Gate, TallyLane};
 use crate::fault::{self, Fault};
 use crate::sync::OwnedCell;
 use loom::thread;
@@ -17,7 +17,7 @@ struct House {
 }
 
 impl House {
-    fn visit(&self, visitor: usize, lane: Lane) -> bool {
+    fn visit(&self, visitor: usize, lane: TallyLane) -> bool {
         let inside = self.gate.enter(lane);
         if inside {
             // SAFETY: each visitor has its own cell, and loom checks it.
@@ -30,7 +30,7 @@ impl House {
 }
 
 /// Visitors come, each twice at most, while the gate is closed and the house waited for.
-fn model(lanes: [Lane; VISITORS], visits: usize) {
+fn model(lanes: [TallyLane; VISITORS], visits: usize) {
     let work = [OwnedCell::new(0), OwnedCell::new(0)];
     let house = keep(House { gate: Gate::new(2), work });
     let visitors = [0, 1].map(|visitor| {
@@ -47,19 +47,19 @@ fn model(lanes: [Lane; VISITORS], visits: usize) {
 /// Two workers, each with a tally of its own.
 #[test]
 fn workers() {
-    check(4, &["came in", "turned back"], || model([Lane::Worker(0), Lane::Worker(1)], 1));
+    check(4, &["came in", "turned back"], || model([TallyLane::Worker(0), TallyLane::Worker(1)], 1));
 }
 
 /// A worker that comes twice and a thread from outside.
 #[test]
 fn a_worker_and_a_thread_from_outside() {
-    check(3, &["came in", "turned back"], || model([Lane::Worker(0), Lane::Shared], 2));
+    check(3, &["came in", "turned back"], || model([TallyLane::Worker(0), TallyLane::Shared], 2));
 }
 
 /// Two threads that share a tally.
 #[test]
 fn threads_from_outside() {
-    check(4, &["came in", "turned back"], || model([Lane::Shared, Lane::Shared], 1));
+    check(4, &["came in", "turned back"], || model([TallyLane::Shared, TallyLane::Shared], 1));
 }
 
 /// How many are inside is asked while one comes in by one tally after the other, never by two at a time. Catches: who left is
@@ -69,7 +69,7 @@ fn a_survey_never_sees_more_than_there_were() {
     check(4, &["nobody was inside", "one was inside"], || {
         let gate = keep(Gate::new(1));
         let visitor = thread::spawn(move || {
-            for lane in [Lane::Worker(0), Lane::Shared, Lane::Worker(0)] {
+            for lane in [TallyLane::Worker(0), TallyLane::Shared, TallyLane::Worker(0)] {
                 assert!(gate.enter(lane));
                 gate.leave(lane);
             }

@@ -11,7 +11,7 @@
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, AtomicU8, Mutex, Ordering, OwnedCell, fence_for_models, lock};
@@ -132,8 +132,8 @@ impl Side {
     }
 }
 
-fn letter(number: u32) -> Letter {
-    Letter { kind: Kind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
+fn letter(number: u32) -> Envelope {
+    Envelope { kind: NodeKind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
 }
 
 impl World {

@@ -15,13 +15,13 @@ use crate::check::{check, keep, reach};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::Process;
 use crate::process::body::Body;
-use crate::slots::{Home, Keeper, Refusal, Slot, TABLE, Token};
+use crate::slots::{Schedule, SendRefusal, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Ordering, OwnedCell};
 use loom::thread;
 use std::ptr::{self, NonNull};
@@ -56,7 +56,7 @@ struct Log {
 
 struct World {
     slot: &'static Slot,
-    home: &'static Home,
+    home: &'static SlotOwner,
     keeper: &'static Host,
 }
 
@@ -86,7 +86,7 @@ impl Sink for Host {
     }
 }
 
-impl Keeper for Host {
+impl Schedule for Host {
     fn wake(&'static self, token: Token) {
         reach("took the token");
         self.turn(token);
@@ -192,7 +192,7 @@ impl World {
     fn new() -> &'static Self {
         let keeper = keep(Host { log: Mutex::default(), inside: OwnedCell::new(0) });
         let node = NodeId::new(7).expect("a node id");
-        let home = keep(Home::new(keeper, node, 1));
+        let home = keep(SlotOwner::new(keeper, node, 1));
         keep(Self { slot: keep(Slot::unused(0)), home, keeper })
     }
 
@@ -243,9 +243,9 @@ impl World {
 
     /// The same as a letter, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
-        let sent = self.slot.post(Kind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
+        let sent = self.slot.post(NodeKind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
         if let Err(refusal) = sent {
-            let Refusal(Letter { payload, .. }, _) = *refusal;
+            let SendRefusal(Envelope { payload, .. }, _) = *refusal;
             reach("refused");
             self.keeper.log.lock().unwrap().refused.push(self::number(payload));
         }
@@ -254,7 +254,7 @@ impl World {
     fn send_control(&self, generation: u64, number: u32) {
         self.slot.post_control(
             node_pool::empty(),
-            Kind::Completed,
+            NodeKind::Completed,
             generation,
             ptr::null_mut(),
             Some(Payload::new(number)),

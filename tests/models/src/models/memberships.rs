@@ -14,9 +14,9 @@ use crate::check::{check, keep, reach};
 use crate::env::clock::TimeKeeper;
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
-use crate::links::registrations::{Memberships, Seat, Society};
+use crate::links::registrations::{Registrant, Registration, Registrations};
 use crate::pid::{NodeId, Pid};
-use crate::slots::{Home, Keeper, Slot, TABLE, Token};
+use crate::slots::{Schedule, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Sink for Nobody {
     }
 }
 
-impl Keeper for Nobody {
+impl Schedule for Nobody {
     fn wake(&'static self, _: Token) {
         unreachable!("nothing is sent")
     }
@@ -43,17 +43,17 @@ impl Keeper for Nobody {
 impl TimeKeeper for Nobody {}
 
 struct World {
-    memberships: Memberships,
+    memberships: Registrations,
     slot: &'static Slot,
-    home: &'static Home,
+    home: &'static SlotOwner,
     /// Who has the name.
-    holder: Mutex<Option<(Pid, Seat)>>,
+    holder: Mutex<Option<(Pid, Registration)>>,
 }
 
 /// The name, as its holder's membership.
 struct Name(&'static World);
 
-impl Society for Name {
+impl Registrant for Name {
     fn ended(&self, pid: Pid, _: &ExitReason) {
         let mut holder = lock(&self.0.holder);
         let has_it = holder.as_ref().is_some_and(|(holder, _)| *holder == pid);
@@ -70,8 +70,8 @@ impl Society for Name {
 
 impl World {
     fn new() -> &'static Self {
-        let home = keep(Home::new(keep(Nobody), NodeId::new(7).expect("a node id"), 1));
-        let (memberships, slot) = (Memberships::new(), keep(Slot::unused(0)));
+        let home = keep(SlotOwner::new(keep(Nobody), NodeId::new(7).expect("a node id"), 1));
+        let (memberships, slot) = (Registrations::new(), keep(Slot::unused(0)));
         keep(Self { memberships, slot, home, holder: Mutex::new(None) })
     }
 

@@ -21,7 +21,7 @@ mod wake;
 
 use crate::check::{keep, reach};
 use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, Ordering, OwnedCell};
@@ -70,11 +70,11 @@ impl Mailbox {
         mailbox
     }
 
-    fn letter(number: u32) -> Letter {
-        Letter { kind: Kind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
+    fn letter(number: u32) -> Envelope {
+        Envelope { kind: NodeKind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
     }
 
-    fn number(letter: Letter) -> u32 {
+    fn number(letter: Envelope) -> u32 {
         letter.payload.and_then(|payload| payload.take().ok()).expect("each letter is a number")
     }
 

@@ -5,20 +5,20 @@
 use crate::check::{check, keep, reach};
 use crate::env::clock::{Moment, SharedMoment};
 use crate::fault::{self, Fault};
-use crate::time::next_due::Next;
+use crate::time::next_due::NextDue;
 use loom::thread;
 
 /// What was due first, and has been fired: whoever keeps the time is about to find that.
 const PAST: Moment = Moment(3);
 
 struct Host {
-    next: Next,
+    next: NextDue,
     wheels: [SharedMoment; 2],
 }
 
 impl Host {
     fn new() -> Self {
-        let host = Self { next: Next::new(), wheels: [Moment::NEVER; 2].map(SharedMoment::new) };
+        let host = Self { next: NextDue::new(), wheels: [Moment::NEVER; 2].map(SharedMoment::new) };
         // Set, and fired: the wheel's moment is raised then, that of the whole is not.
         assert!(host.next.lower(&host.wheels[0], PAST));
         host.wheels[0].store(Moment::NEVER);

@@ -8,10 +8,10 @@
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
-use crate::engine::workers::running::Running;
+use crate::engine::workers::running::RunningProcess;
 use crate::fault::{self, Fault};
 use crate::pid::{NodeId, Pid};
-use crate::slots::{Home, Keeper, Slot, Token};
+use crate::slots::{Schedule, Slot, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 
@@ -25,14 +25,14 @@ impl Sink for Queue {
     fn dead_letter(&self, _letter: DeadLetter) {}
 }
 
-impl Keeper for Queue {
+impl Schedule for Queue {
     fn wake(&'static self, token: Token) {
         lock(&self.0).push(token);
     }
 }
 
 /// `with_own`: what the code of a process reaches of its own.
-fn with_own(running: &Running) -> bool {
+fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
     // SAFETY: what is checked here; loom sees two that do it at once.
     unsafe { slot.own_extras() }.labelled = true;
@@ -40,7 +40,7 @@ fn with_own(running: &Running) -> bool {
 }
 
 /// A turn: the process is at work, then its token is laid down, then a value is dropped.
-fn turn(running: &Running, token: Token) {
+fn turn(running: &RunningProcess, token: Token) {
     let mut held = Some(token);
     while let Some(mut token) = held {
         running.begin(&token);
@@ -55,7 +55,7 @@ fn turn(running: &Running, token: Token) {
 }
 
 /// Lays the token down; a value is dropped then. Gives the token back if something has arrived.
-fn give_away(running: &Running, token: Token) -> Option<Token> {
+fn give_away(running: &RunningProcess, token: Token) -> Option<Token> {
     if fault::is(TAKEN_BACK_LATE) {
         let left = token.lay_idle();
         if with_own(running) {
@@ -76,7 +76,7 @@ fn give_away(running: &Running, token: Token) -> Option<Token> {
 fn a_value_is_dropped_as_the_token_goes() {
     check(4, &["run by the other", "laid down in vain"], || {
         let queue = keep(Queue(Mutex::new(Vec::new())));
-        let home = keep(Home::new(queue, NodeId::new(7).expect("a node id"), 1));
+        let home = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
         let slot: &'static Slot = keep(Slot::unused(0));
         let mut token = Token::claim_free(slot).expect("nobody else is there");
         token.open(home);
@@ -85,10 +85,10 @@ fn a_value_is_dropped_as_the_token_goes() {
             let woken = lock(&queue.0).pop();
             if let Some(token) = woken {
                 reach("run by the other");
-                turn(&Running::nothing(), token);
+                turn(&RunningProcess::nothing(), token);
             }
         });
-        turn(&Running::nothing(), token);
+        turn(&RunningProcess::nothing(), token);
         other.join().unwrap();
     });
 }

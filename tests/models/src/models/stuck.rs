@@ -7,15 +7,15 @@
 //!
 //! Not covered: holds, foreign wakers.
 
-use crate::call::call_id::{self, Ticket};
+use crate::call::call_id::{self, CallId};
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
-use crate::deadlock::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
-use crate::mailbox::node::{Kind, Node};
+use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
+use crate::mailbox::node::{MailNode, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId};
-use crate::slots::{Home, Keeper, Slot, Token};
+use crate::slots::{Schedule, Slot, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::cell::Cell;
@@ -28,7 +28,7 @@ impl Sink for Queue {
     fn dead_letter(&self, _letter: DeadLetter) {}
 }
 
-impl Keeper for Queue {
+impl Schedule for Queue {
     fn wake(&'static self, token: Token) {
         lock(&self.0).push(token);
     }
@@ -37,7 +37,7 @@ impl Keeper for Queue {
 /// Two slots, and the edges of what lives in them.
 struct World {
     queue: &'static Queue,
-    home: &'static Home,
+    home: &'static SlotOwner,
     slots: [&'static Slot; 2],
     edges: [Edge; 2],
     second_look: Mutex<()>,
@@ -51,26 +51,26 @@ unsafe impl Sync for World {}
 impl Places for World {
     type Caller = ();
 
-    fn withdraw(&self, ticket: Ticket) -> Option<()> {
+    fn withdraw(&self, ticket: CallId) -> Option<()> {
         ticket.withdraw().then_some(())
     }
 
-    fn edge(&self, life: Life) -> Option<&Edge> {
+    fn edge(&self, life: Incarnation) -> Option<&Edge> {
         self.edges.get(index_of(life))
     }
 
     /// As that of `deadlock/edges.rs`.
-    fn is_stuck(&self, life: Life, blocks: bool) -> bool {
+    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool {
         self.slots.get(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
     }
 }
 
-fn index_of(life: Life) -> usize {
+fn index_of(life: Incarnation) -> usize {
     (life >> GENERATION_BITS) as usize
 }
 
-fn ticket(number: u64) -> Ticket {
-    Ticket::issue(keep(Node::empty()), number)
+fn ticket(number: u64) -> CallId {
+    CallId::issue(keep(MailNode::empty()), number)
 }
 
 /// A call that has failed: the methods of the ring.
@@ -79,21 +79,21 @@ type Failed = Option<Vec<&'static str>>;
 impl World {
     fn new() -> &'static Self {
         let queue = keep(Queue(Mutex::new(Vec::new())));
-        let home = keep(Home::new(queue, NodeId::new(7).expect("a node id"), 1));
+        let home = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
         let slots = [0, 1].map(|index| keep(Slot::unused(index)));
         let edges = [Edge::unused(), Edge::unused()];
         keep(Self { queue, home, slots, edges, second_look: Mutex::new(()), woken: Cell::new(false) })
     }
 
     /// A process begins in the slot.
-    fn open(&self, index: usize) -> (Token, Life) {
+    fn open(&self, index: usize) -> (Token, Incarnation) {
         let mut token = Token::claim_free(self.slots[index]).expect("nobody else is there");
         let pid = token.open(self.home);
         (token, pid.life())
     }
 
     /// The process `from` calls `on` and waits.
-    fn call(&self, from: Life, on: Life, ticket: Ticket, method: &'static str, blocks: bool) -> Failed {
+    fn call(&self, from: Incarnation, on: Incarnation, ticket: CallId, method: &'static str, blocks: bool) -> Failed {
         let wait = Wait { on, what: What::Call(ticket, method), blocks };
         match publish(self, &self.second_look, from, &self.edges[index_of(from)], wait) {
             Some(Closed::Calls(ring)) => Some(ring.into_iter().map(|(_, method)| method).collect()),
@@ -103,12 +103,18 @@ impl World {
     }
 
     /// A signal, or a wake, for the process of that life in the second slot.
-    fn tell(&self, life: Life, wakes: bool) {
+    fn tell(&self, life: Incarnation, wakes: bool) {
         let (slot, generation) = (self.slots[1], life & LAST_GENERATION);
         if wakes {
             slot.wake(generation);
         } else {
-            slot.post_control(node_pool::empty(), Kind::Signal, generation, ptr::null_mut(), Some(Payload::new(())));
+            slot.post_control(
+                node_pool::empty(),
+                NodeKind::Signal,
+                generation,
+                ptr::null_mut(),
+                Some(Payload::new(())),
+            );
         }
     }
 
@@ -128,7 +134,7 @@ impl World {
 
     /// The second process has been woken, since it waits no more: it takes its edge away, gives its call up and comes to the
     /// message of the first one. Gives whether it handles that.
-    fn goes_on(&self, mut token: Token, own: Ticket, message: Ticket) -> bool {
+    fn goes_on(&self, mut token: Token, own: CallId, message: CallId) -> bool {
         self.take_up(&mut token);
         self.edges[1].withdraw();
         own.abandon();
@@ -140,7 +146,7 @@ impl World {
     }
 
     /// The second process has been killed.
-    fn ends(&self, mut token: Token, own: Ticket) {
+    fn ends(&self, mut token: Token, own: CallId) {
         self.take_up(&mut token);
         token.close();
         own.abandon();

@@ -8,7 +8,7 @@
 //! Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
 
 use crate::check::{check, keep, reach};
-use crate::engine::permits::handoff::{Attended, HandedOff, Rest};
+use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome};
 use crate::engine::permits::holders::Need;
 use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
@@ -215,10 +215,10 @@ impl World {
     fn rest(&self, me: usize, mut looks_again: bool) -> bool {
         loop {
             let asleep = match self.idle.look(me, false) {
-                Rest::Up(..) => return true,
-                Rest::Ended => return false,
-                Rest::Asleep(_) => true,
-                Rest::Standby(_) => false,
+                RestOutcome::Up(..) => return true,
+                RestOutcome::Ended => return false,
+                RestOutcome::Asleep(_) => true,
+                RestOutcome::Standby(_) => false,
             };
             if std::mem::take(&mut looks_again) && self.has_work() && !self.idle.is_anyone_searching() {
                 if !self.idle.get_up(me) {

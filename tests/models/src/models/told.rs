@@ -6,7 +6,7 @@
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::{Claim, Holder, Lanes};
-use crate::mailbox::node::{Kind, Letter};
+use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence_for_models, lock, wait};
@@ -71,7 +71,7 @@ impl World {
         let is_end = end.0;
         let looked = self.held.load(Ordering::SeqCst);
         let letter =
-            Letter { kind: Kind::Signal, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(end)) };
+            Envelope { kind: NodeKind::Signal, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(end)) };
         assert_eq!(self.lanes.push_control(node_pool::node(letter)), Claim::Nothing, "the step has the token");
         fence_for_models();
         let is_held = if fault::is(LOOK_THEN_TELL) { looked } else { self.held.load(Ordering::SeqCst) };

@@ -3,11 +3,11 @@
 //!
 //! Not covered: the side table (stress tests), a walk through stale edges of many, wakers that are lent.
 
-use crate::call::call_id::Ticket;
+use crate::call::call_id::CallId;
 use crate::check::{check, keep, reach};
-use crate::deadlock::wait_graph::{Closed, Edge, Life, Places, Wait, What, publish};
+use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::fault::{self, Fault};
-use crate::mailbox::node::Node;
+use crate::mailbox::node::MailNode;
 use crate::sync::{Mutex, Ordering};
 use loom::thread;
 use std::ptr;
@@ -23,15 +23,15 @@ struct Graph {
 impl Places for Graph {
     type Caller = ();
 
-    fn withdraw(&self, ticket: Ticket) -> Option<()> {
+    fn withdraw(&self, ticket: CallId) -> Option<()> {
         ticket.withdraw().then_some(())
     }
 
-    fn edge(&self, life: Life) -> Option<&Edge> {
+    fn edge(&self, life: Incarnation) -> Option<&Edge> {
         self.edges.get(life as usize)
     }
 
-    fn is_stuck(&self, _life: Life, _blocks: bool) -> bool {
+    fn is_stuck(&self, _life: Incarnation, _blocks: bool) -> bool {
         true
     }
 }
@@ -49,11 +49,11 @@ impl Graph {
         keep(Self { edges, second_look: Mutex::new(()), other_look: Mutex::new(()) })
     }
 
-    fn ticket(number: u64) -> Ticket {
-        Ticket::issue(keep(Node::empty()), number)
+    fn ticket(number: u64) -> CallId {
+        CallId::issue(keep(MailNode::empty()), number)
     }
 
-    fn publish(&self, from: Life, on: Life, what: What) -> Option<Closed<()>> {
+    fn publish(&self, from: Incarnation, on: Incarnation, what: What) -> Option<Closed<()>> {
         let lock = if from == 2 && fault::is(TWO_LOCKS) { &self.other_look } else { &self.second_look };
         let closed = publish(self, lock, from, &self.edges[from as usize], Wait { on, what, blocks: false });
         reach(if closed.is_some() { "closed" } else { "waits" });
@@ -61,11 +61,11 @@ impl Graph {
     }
 
     /// The process `from` calls `on` and waits. Gives whether its call has failed.
-    fn call(&self, from: Life, on: Life, ticket: Ticket) -> bool {
+    fn call(&self, from: Incarnation, on: Incarnation, ticket: CallId) -> bool {
         matches!(self.publish(from, on, What::Call(ticket, "Type::method")), Some(Closed::Calls(_)))
     }
 
-    fn resume(&self, from: Life) {
+    fn resume(&self, from: Incarnation) {
         self.edges[from as usize].withdraw();
     }
 }
@@ -194,7 +194,7 @@ fn only_who_runs_the_process_publishes() {
         let graph = Graph::new(3);
         let (first, second) = (Graph::ticket(1), Graph::ticket(4));
         // `Waits::suspend` looks whether its thread runs the process.
-        let publish = move |runs: bool, on: Life, ticket: Ticket, method: &'static str| {
+        let publish = move |runs: bool, on: Incarnation, ticket: CallId, method: &'static str| {
             if runs || fault::is(TWO_WRITERS) {
                 let _none = graph.publish(1, on, What::Call(ticket, method));
             }

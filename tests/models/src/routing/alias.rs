@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The production one's, as far as names need it.
 #[allow(dead_code)]
-pub(crate) trait Behind: Send + Sync {
+pub(crate) trait AliasTarget: Send + Sync {
     fn now(&self) -> Option<Pid>;
     fn take(&self, package: Package) -> Result<(), Refused>;
     fn life(&self) -> Option<Pid>;
@@ -25,10 +25,10 @@ thread_local! {
 }
 
 /// A PID that points on, until this is dropped.
-pub(crate) struct Pointer(Pid);
+pub(crate) struct Alias(Pid);
 
-impl Pointer {
-    pub(crate) fn new(_behind: Arc<dyn Behind>) -> Self {
+impl Alias {
+    pub(crate) fn new(_behind: Arc<dyn AliasTarget>) -> Self {
         let number = GIVEN_OUT.replace(GIVEN_OUT.get() + 1);
         let pid = Pid::pointing(NodeId::new(7).expect("a node id"), u16::MAX, 0, number);
         POINTING.with_borrow_mut(|pointing| pointing.insert(pid));
@@ -40,7 +40,7 @@ impl Pointer {
     }
 }
 
-impl Drop for Pointer {
+impl Drop for Alias {
     fn drop(&mut self) {
         POINTING.with_borrow_mut(|pointing| pointing.remove(&self.0));
     }

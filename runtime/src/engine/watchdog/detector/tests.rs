@@ -4,8 +4,8 @@ use crate::time::virtual_clock::Clock;
 /// A host whose threads a test sets, on a clock that the test moves.
 struct Scene {
     clock: Clock,
-    watch: Watch,
-    threads: Vec<Seen>,
+    watch: StallDetector,
+    threads: Vec<ThreadSample>,
     queued: usize,
     steps: u64,
     idle: usize,
@@ -21,10 +21,10 @@ fn ms(count: u64) -> Duration {
 impl Scene {
     /// Threads that do nothing, each with a worker.
     fn of(threads: usize) -> Self {
-        let seen = Seen { has_worker: true, ..Seen::default() };
+        let seen = ThreadSample { has_worker: true, ..ThreadSample::default() };
         Self {
             clock: Clock::manual(),
-            watch: Watch::new(LIMIT),
+            watch: StallDetector::new(LIMIT),
             threads: vec![seen; threads],
             queued: 0,
             steps: 0,
@@ -37,11 +37,17 @@ impl Scene {
         self.threads[thread].step = Some(StepId { slot, steps });
     }
 
-    fn look(&mut self) -> (Vec<Order>, Rest) {
+    fn look(&mut self) -> (Vec<Order>, RestUntil) {
         let mut orders = Vec::new();
         let Self { clock, threads, queued, steps, idle, all_idle, .. } = self;
-        let sight =
-            Sight { now: clock.moment(), threads, queued: *queued, steps: *steps, idle: *idle, all_idle: *all_idle };
+        let sight = HostSample {
+            now: clock.moment(),
+            threads,
+            queued: *queued,
+            steps: *steps,
+            idle: *idle,
+            all_idle: *all_idle,
+        };
         let rest = self.watch.look(sight, &mut orders);
         (orders, rest)
     }
@@ -138,7 +144,7 @@ fn a_step_that_waits_inside_is_not_stalled() {
     scene.look();
     scene.after(ms(9));
     // It has handed its worker on, and comes back later.
-    scene.threads[0] = Seen::default();
+    scene.threads[0] = ThreadSample::default();
     scene.after(ms(100));
     scene.threads[0].has_worker = true;
     scene.enters(0, 1, 7);
@@ -182,7 +188,7 @@ fn nobody_hears_of_a_long_step_that_nobody_waits_for() {
         assert_eq!(scene.tick(), []);
     }
     // What is queued with a worker idle is not waiting: it is about to be taken.
-    (scene.threads[1], scene.idle, scene.queued) = (Seen::default(), 1, 5);
+    (scene.threads[1], scene.idle, scene.queued) = (ThreadSample::default(), 1, 5);
     assert_eq!(scene.tick(), []);
     // Then somebody waits.
     scene.idle = 0;
@@ -261,7 +267,7 @@ fn one_that_could_not_be_taken_over_is_tried_again() {
 #[test]
 fn a_limit_that_is_never_reached_still_moves_what_waits_behind_a_step() {
     let mut scene = Scene::of(1);
-    scene.watch = Watch::new(Duration::MAX);
+    scene.watch = StallDetector::new(Duration::MAX);
     scene.enters(0, 1, 7);
     scene.threads[0].has_run_next = true;
     scene.queued = 9;
@@ -278,17 +284,17 @@ fn the_monitor_rests_when_all_have_been_idle_for_some_ticks() {
     // After each rest anew.
     for _ in 0..3 {
         for _ in 1..CALM {
-            assert_eq!(scene.look().1, Rest::Tick);
+            assert_eq!(scene.look().1, RestUntil::Tick);
         }
-        assert_eq!(scene.look().1, Rest::Calm(None));
+        assert_eq!(scene.look().1, RestUntil::Calm(None));
     }
     for _ in 1..CALM {
-        assert_eq!(scene.look().1, Rest::Tick);
+        assert_eq!(scene.look().1, RestUntil::Tick);
     }
     scene.all_idle = false;
-    assert_eq!(scene.look().1, Rest::Tick);
+    assert_eq!(scene.look().1, RestUntil::Tick);
     scene.all_idle = true;
-    assert_eq!(scene.look().1, Rest::Tick);
+    assert_eq!(scene.look().1, RestUntil::Tick);
 }
 
 #[test]
@@ -299,11 +305,11 @@ fn the_end_of_a_stalled_step_is_looked_for_more_and_more_seldom() {
     scene.look();
     scene.after(ms(10));
     (scene.queued, scene.idle, scene.all_idle, scene.threads[0].has_worker) = (0, 1, true, false);
-    let rests: Vec<Rest> = (0..CALM + 20).map(|_| scene.look().1).collect();
+    let rests: Vec<RestUntil> = (0..CALM + 20).map(|_| scene.look().1).collect();
     let seldom: Vec<Duration> = rests
         .iter()
         .filter_map(|rest| match rest {
-            Rest::Calm(Some(rest)) => Some(*rest),
+            RestUntil::Calm(Some(rest)) => Some(*rest),
             _ => None,
         })
         .collect();
@@ -312,7 +318,7 @@ fn the_end_of_a_stalled_step_is_looked_for_more_and_more_seldom() {
     assert!(seldom.is_sorted());
     scene.threads[0].step = None;
     assert_eq!(scene.after(SELDOM).len(), 1);
-    assert_eq!(scene.look().1, Rest::Tick);
+    assert_eq!(scene.look().1, RestUntil::Tick);
 }
 
 #[test]

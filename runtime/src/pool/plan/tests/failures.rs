@@ -8,7 +8,7 @@ fn error() -> ExitReason {
 }
 
 /// A world with one lane and one member, which was done with a message.
-fn serving(rules: Rules) -> (World, Pid) {
+fn serving(rules: PoolRules) -> (World, Pid) {
     let mut world = World::new(rules, 1);
     world.arrive(0, 0).unwrap();
     let member = world.start();
@@ -53,13 +53,13 @@ fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
 /// Catches: messages that come start members past the delay, or are refused or failed although a member will come.
 #[test]
 fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
-    let (mut world, member) = serving(Rules { queue: 2, ..rules(0, 3) });
+    let (mut world, member) = serving(PoolRules { queue: 2, ..rules(0, 3) });
     world.ends(member, &error());
     for message in 1..=3 {
         world.arrive(0, message).unwrap();
     }
     // Two may wait, and one will be taken at once by the member that is to come.
-    assert_eq!(world.arrive(0, 4), Err(Refusal::Full));
+    assert_eq!(world.arrive(0, 4), Err(PoolRefusal::Full));
     assert!(world.starts.is_empty() && world.failed.is_empty());
     assert_eq!(world.next_start(), Some(FIRST));
     world.start();
@@ -97,7 +97,7 @@ fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
 /// Catches: members that the pool lets go count as failures.
 #[test]
 fn members_that_are_let_go_do_not_fail_however_they_end() {
-    let mut world = World::new(Rules { idle: Some(SECOND), intensity: (0, SECOND), ..rules(0, 1) }, 1);
+    let mut world = World::new(PoolRules { idle: Some(SECOND), intensity: (0, SECOND), ..rules(0, 1) }, 1);
     world.arrive(0, 0).unwrap();
     let member = world.start();
     world.done(0);
@@ -110,7 +110,7 @@ fn members_that_are_let_go_do_not_fail_however_they_end() {
 /// Catches: a pool that goes on for ever, or forgets those that wait, its members, its end, or to refuse.
 #[test]
 fn one_failure_too_many_and_the_pool_gives_up() {
-    let mut world = World::new(Rules { intensity: (2, SECOND), ..rules(2, 2) }, 1);
+    let mut world = World::new(PoolRules { intensity: (2, SECOND), ..rules(2, 2) }, 1);
     let (mut first, second) = (world.start(), world.start());
     for _ in 0..2 {
         world.ends(first, &error());
@@ -126,7 +126,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.failed.clone(), world.told.clone()), (vec![2, 3], Some(reason.clone())));
     assert_eq!(world.given_up, [reason]);
     assert_eq!((world.cancelled.clone(), world.killed.len()), (vec![second], 0));
-    assert_eq!(world.arrive(0, 9), Err(Refusal::Draining));
+    assert_eq!(world.arrive(0, 9), Err(PoolRefusal::Draining));
     assert!(world.starts.is_empty());
     // The other one does not end.
     world.after(ENDS_WITHIN - Duration::from_nanos(1));
@@ -141,7 +141,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
 #[test]
 fn failures_that_are_far_enough_apart_are_never_too_many() {
     let backoff = Backoff::none();
-    let mut world = World::new(Rules { intensity: (2, SECOND), backoff, ..rules(1, 1) }, 1);
+    let mut world = World::new(PoolRules { intensity: (2, SECOND), backoff, ..rules(1, 1) }, 1);
     let mut member = world.start();
     for _ in 0..9 {
         world.ends(member, &error());
@@ -154,14 +154,14 @@ fn failures_that_are_far_enough_apart_are_never_too_many() {
 /// Catches: a member that starts while the pool gives up is kept, or its message given to nobody.
 #[test]
 fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_back() {
-    let mut world = World::new(Rules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
+    let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
     let first = world.start();
     world.ends(first, &error());
     assert_eq!((world.given_up.len(), world.over, world.starts.len()), (1, 0, 1));
     assert_eq!(world.try_start(), None);
     assert_eq!((world.over, world.plan.standing().failed), (1, 1));
     // The same where the keeper had begun before it could hear of it.
-    let mut world = World::new(Rules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
+    let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
     let first = world.start();
     world.ends(first, &error());
     let late = Pid::new(NodeId::new(1).unwrap(), 0, 99, 1);
@@ -176,7 +176,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
 /// Catches: a host that is full ends the pools on it; or they try again without a pause.
 #[test]
 fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
-    let mut world = World::new(Rules { intensity: (0, SECOND), ..rules(0, 1) }, 0);
+    let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(0, 1) }, 0);
     let mut pauses = vec![];
     for message in 0..3 {
         world.arrive(7, message).unwrap();
@@ -212,7 +212,7 @@ fn a_key_that_backs_off_is_remembered_until_that_is_over() {
 /// Catches: a delay that never passes is taken for none, or a timer is set for it.
 #[test]
 fn a_lane_with_a_delay_without_end_stays_down() {
-    let (mut world, member) = serving(Rules { backoff: Backoff::constant(Duration::MAX), ..rules(1, 1) });
+    let (mut world, member) = serving(PoolRules { backoff: Backoff::constant(Duration::MAX), ..rules(1, 1) });
     world.ends(member, &error());
     assert!(world.plan.due().is_none_or(|due| due == Moment::NEVER));
     world.after(Duration::from_secs(1 << 30));
@@ -226,7 +226,7 @@ fn a_lane_with_a_delay_without_end_stays_down() {
 /// Catches: a pool that drains starts members for what waits past the delay, or not at all.
 #[test]
 fn a_pool_that_drains_backs_off_too_and_gives_up_too() {
-    let (mut world, member) = serving(Rules { intensity: (1, SECOND), ..rules(1, 1) });
+    let (mut world, member) = serving(PoolRules { intensity: (1, SECOND), ..rules(1, 1) });
     for message in 1..=3 {
         world.arrive(0, message).unwrap();
     }

@@ -23,7 +23,7 @@ struct Seen {
 }
 
 struct World {
-    plan: Plan,
+    plan: SupervisorPlan,
     strategy: Strategy,
     most: u32,
     within: Duration,
@@ -31,7 +31,7 @@ struct World {
     seen: BTreeMap<Id, Seen>,
     timers: HashMap<TimerOf, (u64, bool)>,
     restarts: Vec<Moment>,
-    finished: Option<End>,
+    finished: Option<SupervisorEnd>,
     random: Random,
 }
 
@@ -49,7 +49,7 @@ impl World {
         ];
         let backoff = backoff[random.below(4)].clone();
         let mut world = Self {
-            plan: Plan::new(strategy, Intensity::new(most, within), backoff),
+            plan: SupervisorPlan::new(strategy, Intensity::new(most, within), backoff),
             strategy,
             most,
             within,
@@ -68,11 +68,11 @@ impl World {
         let restart = [Restart::Permanent, Restart::Permanent, Restart::Transient, Restart::Temporary];
         let restart = restart[self.random.below(4)];
         let stop_within = [Duration::ZERO, ms(5), Duration::MAX][self.random.below(3)];
-        let id = self.plan.add(Rules { restart, stop_within });
+        let id = self.plan.add(ChildRules { restart, stop_within });
         self.seen.insert(id, Seen { known: true, ..Seen::default() });
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: SupervisorEvent) {
         let before: u64 = self.seen.keys().map(|id| self.plan.restarts(*id)).sum();
         let chance = self.random.next();
         let actions = self.plan.on(self.now, event, chance);
@@ -80,19 +80,19 @@ impl World {
         for action in actions {
             assert!(self.finished.is_none(), "{action:?} after the end");
             match action {
-                Action::Start(id) => {
+                SupervisorAction::Start(id) => {
                     self.starts_in_order(id);
                     let seen = self.seen.get_mut(&id).unwrap();
                     assert!(seen.known && !seen.alive && !seen.starting, "two of {id:?} at once");
                     *seen = Seen { known: true, starting: true, ..Seen::default() };
                 }
-                Action::Ask(id) => {
+                SupervisorAction::Ask(id) => {
                     self.stops_in_order(id);
                     let seen = self.seen.get_mut(&id).unwrap();
                     assert!(seen.alive && !seen.told, "{id:?} is asked once in a life");
                     seen.told = true;
                 }
-                Action::Kill(id) => {
+                SupervisorAction::Kill(id) => {
                     let told = self.seen[&id].told;
                     if !told {
                         self.stops_in_order(id);
@@ -101,17 +101,17 @@ impl World {
                     assert!(seen.alive);
                     seen.told = true;
                 }
-                Action::Set { of, number, after } => {
+                SupervisorAction::Set { of, number, after } => {
                     self.timers.insert(of, (number, after == Duration::MAX));
                 }
-                Action::Unset(of) => assert!(self.timers.remove(&of).is_some(), "{of:?} was not set"),
-                Action::Over(id) => assert!(!self.seen[&id].alive, "{id:?} is over and lives"),
-                Action::Forgotten(id) => {
+                SupervisorAction::Unset(of) => assert!(self.timers.remove(&of).is_some(), "{of:?} was not set"),
+                SupervisorAction::Over(id) => assert!(!self.seen[&id].alive, "{id:?} is over and lives"),
+                SupervisorAction::Forgotten(id) => {
                     assert!(!self.seen[&id].alive, "{id:?} is forgotten and lives");
                     self.seen.get_mut(&id).unwrap().known = false;
                     forgotten.insert(id);
                 }
-                Action::Finished(end) => {
+                SupervisorAction::Finished(end) => {
                     assert!(self.seen.values().all(|seen| !seen.alive && !seen.starting), "the end before theirs");
                     assert!(self.timers.is_empty(), "timers left at the end: {:?}", self.timers);
                     self.finished = Some(end);
@@ -165,14 +165,14 @@ impl World {
         let works = self.random.below(4) > 0;
         let seen = self.seen.get_mut(&id).unwrap();
         (seen.starting, seen.alive) = (false, works);
-        let event = if works { Event::Started(id) } else { Event::StartFailed(id, crash()) };
+        let event = if works { SupervisorEvent::Started(id) } else { SupervisorEvent::StartFailed(id, crash()) };
         self.happens(event);
     }
 
     fn end_one(&mut self, id: Id) {
         self.seen.get_mut(&id).unwrap().alive = false;
         let reason = self.reason();
-        self.happens(Event::Ended(id, reason));
+        self.happens(SupervisorEvent::Ended(id, reason));
     }
 
     fn fire(&mut self, of: TimerOf) {
@@ -182,7 +182,7 @@ impl World {
         {
             self.seen.get_mut(&id).unwrap().given_up_on = true;
         }
-        self.happens(Event::Due(of, number));
+        self.happens(SupervisorEvent::Due(of, number));
     }
 
     fn anything(&mut self) {
@@ -215,23 +215,23 @@ impl World {
                 if let Some(id) = self.one_of(|seen| seen.known) {
                     self.seen.get_mut(&id).unwrap().wished = true;
                     let stop = self.random.below(2) == 0;
-                    self.happens(if stop { Event::StopChild(id) } else { Event::RestartChild(id) });
+                    self.happens(if stop { SupervisorEvent::StopChild(id) } else { SupervisorEvent::RestartChild(id) });
                 }
             }
             18 if self.strategy == Strategy::Dynamic && !self.plan.is_ending() => {
                 self.add();
-                self.happens(Event::Begin);
+                self.happens(SupervisorEvent::Begin);
             }
             // What is late, or was never asked for.
             _ => {
                 let id = Id(self.random.below(8) as u64);
                 let dead = self.seen.get(&id).is_none_or(|seen| !seen.alive && !seen.starting);
                 if dead {
-                    self.happens(Event::Ended(id, crash()));
+                    self.happens(SupervisorEvent::Ended(id, crash()));
                 }
                 let number = self.random.below(50) as u64;
                 if self.timers.values().all(|timer| timer.0 != number) {
-                    self.happens(Event::Due(TimerOf::Child(id), number));
+                    self.happens(SupervisorEvent::Due(TimerOf::Child(id), number));
                 }
             }
         }
@@ -243,7 +243,7 @@ impl World {
             if let Some(id) = self.one_of(|seen| seen.starting) {
                 let seen = self.seen.get_mut(&id).unwrap();
                 (seen.starting, seen.alive) = (false, true);
-                self.happens(Event::Started(id));
+                self.happens(SupervisorEvent::Started(id));
             } else if let Some(id) = self.one_of(|seen| seen.alive && seen.told) {
                 self.end_one(id);
             } else if let Some(of) = self.timers.iter().find(|(_, (_, never))| !never).map(|(of, _)| *of) {
@@ -271,7 +271,7 @@ fn whatever_happens_no_two_lives_overlap_stops_are_in_reverse_order_and_restarts
     let (mut gave_up, mut asked) = (0, 0);
     for seed in 0..4_000 {
         let mut world = World::new(seed);
-        world.happens(Event::Begin);
+        world.happens(SupervisorEvent::Begin);
         let rounds = world.random.below(120);
         for _ in 0..rounds {
             if world.finished.is_some() {
@@ -283,13 +283,13 @@ fn whatever_happens_no_two_lives_overlap_stops_are_in_reverse_order_and_restarts
             assert!(world.comes_to_rest(), "seed {seed} does not come to rest");
             if world.finished.is_none() {
                 is_at_rest(&world);
-                world.happens(Event::StopAll(ExitReason::Normal));
+                world.happens(SupervisorEvent::StopAll(ExitReason::Normal));
                 assert!(world.comes_to_rest(), "seed {seed} does not end");
             }
         }
         match world.finished {
-            Some(End::GaveUp { .. }) => gave_up += 1,
-            Some(End::Asked(_)) => asked += 1,
+            Some(SupervisorEnd::GaveUp { .. }) => gave_up += 1,
+            Some(SupervisorEnd::Asked(_)) => asked += 1,
             None => panic!("seed {seed} has not finished"),
         }
     }

@@ -5,56 +5,59 @@ use super::*;
 #[test]
 fn all_are_stopped_in_reverse_order_each_when_the_one_after_it_is_down() {
     let mut bench = Bench::running(Strategy::OneForOne, 3);
-    assert_eq!(bench.on(Event::StopAll(ExitReason::Shutdown)), [Action::Ask(Id(2))]);
-    assert_eq!(bench.on(Event::StopAll(ExitReason::Normal)), [], "the first reason stands");
-    assert_eq!(bench.ended(2, ExitReason::Shutdown), [Action::Over(Id(2)), Action::Ask(Id(1))]);
-    assert_eq!(bench.ended(0, crash()), [Action::Over(Id(0))], "it is not started again");
-    let end = End::Asked(ExitReason::Shutdown);
-    assert_eq!(bench.ended(1, ExitReason::Shutdown), [Action::Over(Id(1)), Action::Finished(end)]);
+    assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Shutdown)), [SupervisorAction::Ask(Id(2))]);
+    assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Normal)), [], "the first reason stands");
+    assert_eq!(bench.ended(2, ExitReason::Shutdown), [SupervisorAction::Over(Id(2)), SupervisorAction::Ask(Id(1))]);
+    assert_eq!(bench.ended(0, crash()), [SupervisorAction::Over(Id(0))], "it is not started again");
+    let end = SupervisorEnd::Asked(ExitReason::Shutdown);
+    assert_eq!(bench.ended(1, ExitReason::Shutdown), [SupervisorAction::Over(Id(1)), SupervisorAction::Finished(end)]);
     assert!(bench.timers.is_empty());
 }
 
 #[test]
 fn dynamic_children_are_all_asked_at_once() {
     let mut bench = Bench::running(Strategy::Dynamic, 3);
-    let asked = [2, 1, 0].map(|id| Action::Ask(Id(id)));
-    assert_eq!(bench.on(Event::StopAll(ExitReason::Normal)), asked);
+    let asked = [2, 1, 0].map(|id| SupervisorAction::Ask(Id(id)));
+    assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Normal)), asked);
     bench.ended(0, ExitReason::Shutdown);
     bench.ended(2, ExitReason::Shutdown);
-    let end = End::Asked(ExitReason::Normal);
-    assert_eq!(bench.ended(1, ExitReason::Shutdown), [Action::Forgotten(Id(1)), Action::Finished(end)]);
+    let end = SupervisorEnd::Asked(ExitReason::Normal);
+    assert_eq!(
+        bench.ended(1, ExitReason::Shutdown),
+        [SupervisorAction::Forgotten(Id(1)), SupervisorAction::Finished(end)]
+    );
 }
 
 #[test]
 fn one_that_ignores_its_stop_is_killed_at_its_deadline_and_the_others_still_stop_in_order() {
     let mut bench = Bench::running(Strategy::OneForOne, 3);
-    bench.on(Event::StopAll(ExitReason::Normal));
+    bench.on(SupervisorEvent::StopAll(ExitReason::Normal));
     assert_eq!(bench.delay(child(2)), Some(ms(1_000)));
-    assert_eq!(bench.due(child(2)), [Action::Kill(Id(2))]);
-    assert_eq!(bench.ended(2, ExitReason::Killed), [Action::Over(Id(2)), Action::Ask(Id(1))]);
+    assert_eq!(bench.due(child(2)), [SupervisorAction::Kill(Id(2))]);
+    assert_eq!(bench.ended(2, ExitReason::Killed), [SupervisorAction::Over(Id(2)), SupervisorAction::Ask(Id(1))]);
 }
 
 #[test]
 fn one_that_does_not_end_of_the_kill_holds_the_others_up_for_a_while_and_the_end_for_as_long_as_it_lives() {
     let mut bench = Bench::running(Strategy::OneForOne, 2);
-    bench.on(Event::StopAll(ExitReason::Normal));
+    bench.on(SupervisorEvent::StopAll(ExitReason::Normal));
     bench.due(child(1));
     assert_eq!(bench.delay(child(1)), Some(PATIENCE));
-    assert_eq!(bench.due(child(1)), [Action::Ask(Id(0))]);
+    assert_eq!(bench.due(child(1)), [SupervisorAction::Ask(Id(0))]);
     assert_eq!(bench.phase(1), Some(Phase::Stuck));
-    assert_eq!(bench.ended(0, ExitReason::Shutdown), [Action::Over(Id(0))]);
-    let end = End::Asked(ExitReason::Normal);
-    assert_eq!(bench.ended(1, ExitReason::Killed), [Action::Over(Id(1)), Action::Finished(end)]);
+    assert_eq!(bench.ended(0, ExitReason::Shutdown), [SupervisorAction::Over(Id(0))]);
+    let end = SupervisorEnd::Asked(ExitReason::Normal);
+    assert_eq!(bench.ended(1, ExitReason::Killed), [SupervisorAction::Over(Id(1)), SupervisorAction::Finished(end)]);
 }
 
 #[test]
 fn no_deadline_kills_at_once_and_the_longest_never() {
     let mut bench = Bench::new(Strategy::OneForOne);
-    let never = bench.plan.add(Rules { stop_within: Duration::MAX, ..permanent() });
-    let at_once = bench.plan.add(Rules { stop_within: Duration::ZERO, ..permanent() });
+    let never = bench.plan.add(ChildRules { stop_within: Duration::MAX, ..permanent() });
+    let at_once = bench.plan.add(ChildRules { stop_within: Duration::ZERO, ..permanent() });
     bench.run_all();
-    assert_eq!(bench.on(Event::StopAll(ExitReason::Normal)), [Action::Kill(at_once)]);
-    assert_eq!(bench.ended(1, ExitReason::Killed), [Action::Over(at_once), Action::Ask(never)]);
+    assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Normal)), [SupervisorAction::Kill(at_once)]);
+    assert_eq!(bench.ended(1, ExitReason::Killed), [SupervisorAction::Over(at_once), SupervisorAction::Ask(never)]);
     assert_eq!(bench.delay(TimerOf::Child(never)), None);
 }
 
@@ -64,8 +67,12 @@ fn what_waits_for_its_delay_is_down_already() {
         let mut bench = Bench::running(strategy, 1);
         bench.ended(0, crash());
         assert_eq!(bench.timers.len(), 1);
-        let actions = bench.on(Event::StopAll(ExitReason::Normal));
-        assert_eq!(actions.last(), Some(&Action::Finished(End::Asked(ExitReason::Normal))), "{strategy:?}");
+        let actions = bench.on(SupervisorEvent::StopAll(ExitReason::Normal));
+        assert_eq!(
+            actions.last(),
+            Some(&SupervisorAction::Finished(SupervisorEnd::Asked(ExitReason::Normal))),
+            "{strategy:?}"
+        );
         assert!(bench.timers.is_empty(), "{strategy:?}");
     }
 }
@@ -73,9 +80,9 @@ fn what_waits_for_its_delay_is_down_already() {
 #[test]
 fn without_children_the_end_is_at_once_and_once() {
     let mut bench = Bench::new(Strategy::Dynamic);
-    let end = Action::Finished(End::Asked(ExitReason::Normal));
-    assert_eq!(bench.on(Event::StopAll(ExitReason::Normal)), [end]);
-    assert_eq!(bench.on(Event::StopAll(ExitReason::Normal)), []);
+    let end = SupervisorAction::Finished(SupervisorEnd::Asked(ExitReason::Normal));
+    assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Normal)), [end]);
+    assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Normal)), []);
 }
 
 #[test]
@@ -83,11 +90,11 @@ fn one_that_starts_while_all_end_is_stopped_when_it_has() {
     for strategy in [Strategy::OneForOne, Strategy::Dynamic] {
         let mut bench = Bench::new(strategy);
         let a = bench.plan.add(permanent());
-        bench.on(Event::Begin);
-        assert_eq!(bench.on(Event::StopAll(ExitReason::Normal)), []);
-        assert_eq!(bench.on(Event::Started(a)), [Action::Ask(a)]);
+        bench.on(SupervisorEvent::Begin);
+        assert_eq!(bench.on(SupervisorEvent::StopAll(ExitReason::Normal)), []);
+        assert_eq!(bench.on(SupervisorEvent::Started(a)), [SupervisorAction::Ask(a)]);
         let actions = bench.ended(0, ExitReason::Shutdown);
-        assert_eq!(actions.last(), Some(&Action::Finished(End::Asked(ExitReason::Normal))));
+        assert_eq!(actions.last(), Some(&SupervisorAction::Finished(SupervisorEnd::Asked(ExitReason::Normal))));
     }
 }
 
@@ -96,10 +103,10 @@ fn a_timer_that_was_replaced_does_nothing_when_it_comes() {
     let mut bench = Bench::running(Strategy::OneForOne, 1);
     bench.ended(0, crash());
     let (late, _) = bench.timers[&child(0)];
-    let actions = bench.on(Event::RestartChild(Id(0)));
+    let actions = bench.on(SupervisorEvent::RestartChild(Id(0)));
     bench.start_all(actions);
-    assert_eq!(bench.on(Event::Due(child(0), late)), []);
-    bench.on(Event::StopAll(ExitReason::Normal));
-    assert_eq!(bench.on(Event::Due(child(0), late)), []);
+    assert_eq!(bench.on(SupervisorEvent::Due(child(0), late)), []);
+    bench.on(SupervisorEvent::StopAll(ExitReason::Normal));
+    assert_eq!(bench.on(SupervisorEvent::Due(child(0), late)), []);
     assert_eq!(bench.phase(0), Some(Phase::Asked));
 }

@@ -16,7 +16,7 @@ fn which_ends_of_which_kinds_are_failures() {
             let mut bench = Bench::new(Strategy::OneForOne);
             let a = bench.plan.add(of(restart));
             bench.run_all();
-            let expected = if restarted { vec![] } else { vec![Action::Over(a)] };
+            let expected = if restarted { vec![] } else { vec![SupervisorAction::Over(a)] };
             assert_eq!(bench.ended(0, reason.clone()), expected, "{restart:?} {reason}");
             assert_eq!(bench.delay(child(0)).is_some(), restarted, "{restart:?} {reason}");
         }
@@ -46,23 +46,24 @@ fn without_a_delay_a_child_is_started_again_at_once() {
     let mut bench = Bench::with(Strategy::OneForOne, 3, ms(1_000), Backoff::none());
     let a = bench.plan.add(permanent());
     bench.run_all();
-    assert_eq!(bench.ended(0, crash()), [Action::Start(a)]);
+    assert_eq!(bench.ended(0, crash()), [SupervisorAction::Start(a)]);
 }
 
 #[test]
 fn the_jitter_is_drawn_from_the_number_passed_in() {
-    let mut plan = Plan::new(Strategy::OneForOne, Intensity::new(3, ms(1)), Backoff::exponential(ms(1_024), ms(1_024)));
+    let mut plan =
+        SupervisorPlan::new(Strategy::OneForOne, Intensity::new(3, ms(1)), Backoff::exponential(ms(1_024), ms(1_024)));
     let (now, a) = (Moment::now(), plan.add(permanent()));
-    plan.on(now, Event::Begin, 0);
-    let actions = plan.on(now, Event::StartFailed(a, crash()), 1 << 63);
-    assert_eq!(actions, [Action::Set { of: TimerOf::Child(a), number: 1, after: ms(768) }]);
+    plan.on(now, SupervisorEvent::Begin, 0);
+    let actions = plan.on(now, SupervisorEvent::StartFailed(a, crash()), 1 << 63);
+    assert_eq!(actions, [SupervisorAction::Set { of: TimerOf::Child(a), number: 1, after: ms(768) }]);
 }
 
 #[test]
 fn only_the_one_that_failed_is_restarted() {
     let mut bench = Bench::running(Strategy::OneForOne, 3);
     assert_eq!(bench.ended(1, crash()), []);
-    assert_eq!(bench.due(child(1)), [Action::Start(Id(1))]);
+    assert_eq!(bench.due(child(1)), [SupervisorAction::Start(Id(1))]);
     assert_eq!([0, 2].map(|id| bench.phase(id)), [Some(Phase::Running); 2]);
 }
 
@@ -75,10 +76,10 @@ fn more_failures_than_the_window_allows_end_the_supervisor_with_the_last_reason(
         bench.start_all(actions);
     }
     // The fourth within ten seconds. The others are stopped in reverse order, and then it is over.
-    assert_eq!(bench.ended(0, ExitReason::Killed), [Action::Over(Id(0)), Action::Ask(Id(2))]);
-    assert_eq!(bench.ended(2, ExitReason::Shutdown), [Action::Over(Id(2)), Action::Ask(Id(1))]);
-    let end = End::GaveUp { child: Id(0), restarts: 2, reason: ExitReason::Killed };
-    assert_eq!(bench.ended(1, ExitReason::Shutdown), [Action::Over(Id(1)), Action::Finished(end)]);
+    assert_eq!(bench.ended(0, ExitReason::Killed), [SupervisorAction::Over(Id(0)), SupervisorAction::Ask(Id(2))]);
+    assert_eq!(bench.ended(2, ExitReason::Shutdown), [SupervisorAction::Over(Id(2)), SupervisorAction::Ask(Id(1))]);
+    let end = SupervisorEnd::GaveUp { child: Id(0), restarts: 2, reason: ExitReason::Killed };
+    assert_eq!(bench.ended(1, ExitReason::Shutdown), [SupervisorAction::Over(Id(1)), SupervisorAction::Finished(end)]);
     assert!(bench.timers.is_empty());
 }
 
@@ -99,7 +100,7 @@ fn a_dynamic_child_that_failed_too_often_is_still_known_at_the_end() {
     let mut bench = Bench::with(Strategy::Dynamic, 0, ms(1), Backoff::none());
     let (a, b) = (bench.plan.add(permanent()), bench.plan.add(permanent()));
     bench.run_all();
-    assert_eq!(bench.ended(0, crash()), [Action::Over(a), Action::Ask(b)]);
-    let end = End::GaveUp { child: a, restarts: 0, reason: crash() };
-    assert_eq!(bench.ended(1, ExitReason::Shutdown), [Action::Forgotten(b), Action::Finished(end)]);
+    assert_eq!(bench.ended(0, crash()), [SupervisorAction::Over(a), SupervisorAction::Ask(b)]);
+    let end = SupervisorEnd::GaveUp { child: a, restarts: 0, reason: crash() };
+    assert_eq!(bench.ended(1, ExitReason::Shutdown), [SupervisorAction::Forgotten(b), SupervisorAction::Finished(end)]);
 }

@@ -2,7 +2,7 @@
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
-use crate::engine::permits::handoff::{Attended, Back, HandedOff, Rest};
+use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome, Resumption};
 use crate::engine::permits::holders::Need;
 use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
@@ -288,11 +288,11 @@ impl World {
     }
 
     /// The rest of it.
-    pub(super) fn go_on(&self, me: &Me, mut back: Back) {
+    pub(super) fn go_on(&self, me: &Me, mut back: Resumption) {
         if fault::is(GOES_ON_REGARDLESS) {
             return self.uses(me);
         }
-        if let Back::Waits(others) = &back {
+        if let Resumption::Waits(others) = &back {
             if !fault::is(CALLS_NOBODY) {
                 others.iter().for_each(|&other| self.call(other, CALLED));
             }
@@ -308,7 +308,7 @@ impl World {
             }
         }
         match back {
-            Back::With(worker, displaced) => {
+            Resumption::With(worker, displaced) => {
                 me.worker.set(worker);
                 self.uses(me);
                 if let Some(displaced) = displaced {
@@ -317,7 +317,7 @@ impl World {
                 }
                 self.serve_line();
             }
-            Back::Stray | Back::Waits(_) => {
+            Resumption::Stray | Resumption::Waits(_) => {
                 reach("came back without a worker");
                 self.call(me.number, LOST);
             }
@@ -471,14 +471,14 @@ impl World {
         let mut looks_again = has_lain_down;
         loop {
             let asleep = match self.idle.look(me.number, lookout) {
-                Rest::Up(worker, behind) => {
+                RestOutcome::Up(worker, behind) => {
                     me.worker.set(worker);
                     me.behind.set(behind);
                     return true;
                 }
-                Rest::Ended => return false,
-                Rest::Asleep(_) => true,
-                Rest::Standby(_) => false,
+                RestOutcome::Ended => return false,
+                RestOutcome::Asleep(_) => true,
+                RestOutcome::Standby(_) => false,
             };
             if std::mem::take(&mut looks_again) && self.look_again(me) {
                 continue;

@@ -13,7 +13,7 @@ mod driver;
 
 use self::driver::*;
 use crate::check::check;
-use crate::engine::permits::handoff::{HandedOff, Rest};
+use crate::engine::permits::handoff::{HandedOff, RestOutcome};
 use crate::engine::permits::holders::Need;
 use crate::engine::permits::sleep::Lain;
 use crate::fault;
@@ -119,7 +119,7 @@ fn what_a_thread_that_blocks_leaves_behind_is_announced() {
     check(2, &["handed off to one that waited"], || {
         let world = World::new(2, 1, &[Job::Blocks(2, 1), Job::WaitsFor(2), Job::Short]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(2));
-        assert_eq!(world.idle.look(2, false), Rest::Up(0, Some(0)));
+        assert_eq!(world.idle.look(2, false), RestOutcome::Up(0, Some(0)));
         assert!(world.idle.stop_searching());
         let waits = world.idle.come_back(0, false);
         let leaves = thread::spawn(|| {
@@ -162,7 +162,7 @@ fn what_waits_behind_a_stalled_step_is_taken_over() {
     check(3, &["took over", "moved a run-next slot", "waited in line"], || {
         let world = World::new(1, 1, &[Job::Hogs { job: 1, late: false }, Job::Short]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
-        assert_eq!(world.idle.look(1, false), Rest::Up(0, Some(0)));
+        assert_eq!(world.idle.look(1, false), RestOutcome::Up(0, Some(0)));
         assert!(world.idle.stop_searching());
         let waits = world.idle.come_back(0, false);
         let stalled = thread::spawn(|| {
@@ -222,7 +222,7 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
         let flag = crate::check::keep(super::sleep::driver::Flag::new());
         // The first has blocked, and the one that stood by has its worker.
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
-        assert!(matches!(world.idle.look(1, false), Rest::Up(0, Some(0))));
+        assert!(matches!(world.idle.look(1, false), RestOutcome::Up(0, Some(0))));
         assert!(world.idle.stop_searching());
         let back = thread::spawn(|| world.leave_step(&Me::new(0, 0)));
         let mut ticket = None;

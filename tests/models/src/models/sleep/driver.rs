@@ -1,7 +1,7 @@
 //! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, named beside each.
 
 use crate::check::{keep, reach};
-use crate::engine::permits::handoff::Rest;
+use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::{Idle, Lain};
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
@@ -511,13 +511,13 @@ impl World {
         let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
         loop {
             match idle.look(me, lookout) {
-                Rest::Up(worker, _) => {
+                RestOutcome::Up(worker, _) => {
                     self.see_to_watch(me);
                     return assert_eq!(worker, me, "nobody takes its worker");
                 }
-                Rest::Ended => return,
-                Rest::Asleep(_) => {}
-                Rest::Standby(_) => unreachable!("nobody takes its worker"),
+                RestOutcome::Ended => return,
+                RestOutcome::Asleep(_) => {}
+                RestOutcome::Standby(_) => unreachable!("nobody takes its worker"),
             }
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
