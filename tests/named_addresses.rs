@@ -46,7 +46,7 @@ fn end(pid: Pid) {
 fn an_address_by_name_serves_one_holder_after_the_other() {
     with_runtime(|runtime| {
         let by_name = runtime.named::<Account>("acct").unwrap();
-        assert!(by_name.pid().is_pointing() && !by_name.pid().is_alive());
+        assert!(by_name.pid().is_alias() && !by_name.pid().is_alive());
         for number in 0..3 {
             let refused = by_name.note(1).send().unwrap_err();
             assert_eq!(refused.reason, SendFailure::UnknownName);

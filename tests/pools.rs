@@ -136,7 +136,7 @@ fn a_pool_is_addressed_like_one_process_from_threads_tasks_and_processes() {
         runtime.send(workers.pid(), WorkerEcho { value: 5 }).unwrap();
         assert_eq!(runtime.address::<Worker>(workers.pid()).unwrap(), address);
         assert!(runtime.address::<Asks>(workers.pid()).is_err());
-        assert!(workers.pid().is_alive() && workers.pid().is_pointing());
+        assert!(workers.pid().is_alive() && workers.pid().is_alias());
         assert_eq!(Host::of(workers.pid()), Some(runtime.host()));
     });
 }

@@ -34,7 +34,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// | slot | 28 | where the process is kept |
 /// | generation | 36 | which of the processes that were kept there |
 ///
-/// The upper half of the generations is not for processes: such a PID [points on](Pid::is_pointing) to whoever serves now,
+/// The upper half of the generations is not for processes: such a PID [points on](Pid::is_alias) to whoever serves now,
 /// as that of a supervised child or of a pool does. It is used as any other.
 ///
 /// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
@@ -118,7 +118,7 @@ impl Pid {
     /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean the
     /// process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.
     #[inline]
-    pub fn is_pointing(self) -> bool {
+    pub fn is_alias(self) -> bool {
         self.life & POINTING != 0
     }
 
@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn the_upper_half_of_the_generations_points_on() {
         let node = NodeId::new(1).unwrap();
-        assert!(!Pid::new(node, 0, 5, LAST_GENERATION).is_pointing());
+        assert!(!Pid::new(node, 0, 5, LAST_GENERATION).is_alias());
         let pid = Pid::pointing(node, 0, 5, LAST_GENERATION);
-        assert!(pid.is_pointing());
+        assert!(pid.is_alias());
         assert_eq!((pid.slot(), pid.number(), pid.generation()), (5, LAST_GENERATION, GENERATION_MASK));
     }
 

@@ -70,6 +70,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("engine/blocking/block_in_place.rs block_in_place", &[CALLER]),
     // For `#[process]` and `#[protocol]`, or sealed.
     ("actor/handle/address.rs trait NarrowOf", &[GENERATED]),
+    ("api/child_spawn.rs trait KnownType", &[GENERATED]),
     ("actor/send/addressed.rs trait Addressed", &[GENERATED]),
     ("actor/send/addressed.rs trait Link", &[GENERATED]),
     ("actor/definition/actor.rs trait Actor", &[GENERATED]),

@@ -4,4 +4,5 @@
 mod imports;
 mod names;
 mod reached;
+mod references;
 mod source;

@@ -42,20 +42,20 @@ impl Count {
     pub fn line(&self) -> String {
         let Statistics { live, slots, used_slots, names, named_addresses, groups, members, watchers, .. } =
             &self.statistics;
-        let Statistics { topics, subscribers, memberships, timers, held, waits, pointers, labels, .. } =
+        let Statistics { topics, subscribers, memberships, timers, held, waits, aliases, labels, .. } =
             &self.statistics;
         let (links, monitors) = (self.sum(|bound| &bound.links), self.sum(|bound| &bound.monitors));
         let ([small, large], underway) = (self.heap.map(|bytes| bytes / 1024), self.underway);
         format!(
             "{live:4} {slots:5} {used_slots:5} {names:5} {named_addresses:9} {groups:6} {members:7} {watchers:8} \
-             {topics:6} {subscribers:11} {memberships:11} {links:5} {monitors:8} {timers:6} {held:4} {waits:5} {pointers:8} \
+             {topics:6} {subscribers:11} {memberships:11} {links:5} {monitors:8} {timers:6} {held:4} {waits:5} {aliases:8} \
              {labels:6} {underway:8} {small:9} {large:9}"
         )
     }
 
     /// What [`line`](Self::line) counts.
     pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships links \
-                            monitors timers held waits pointers labels messages small/KiB large/KiB";
+                            monitors timers held waits aliases labels messages small/KiB large/KiB";
 
     /// What is left of the dead, or of what was to pass: empty if all is well.
     pub fn leaks(&self, world: &World, ten: &BTreeSet<Pid>) -> Vec<String> {
@@ -89,7 +89,7 @@ impl Count {
         check("messages under way", self.underway.unsigned_abs() as usize, 0);
         check("messages in mailboxes", self.processes.iter().map(|info| info.mailbox as usize).sum(), 0);
         // The child of the elders' tree, and the names.
-        check("pointers", all.pointers, 1 + NAMES as usize);
+        check("aliases", all.aliases, 1 + NAMES as usize);
         check("addresses of names", all.named_addresses, NAMES as usize);
         let child = super::messages::lock(&world.trees)[0].child_pid("elder").ok();
         let lives = |pid: &Pid| ten.contains(pid) || by_name.contains(pid) || child == Some(*pid);

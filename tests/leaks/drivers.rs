@@ -164,7 +164,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
                 let child = lock(&world.trees).first().and_then(|tree| tree.child_pid("elder").ok());
                 child.map(Pid::kill);
             }
-            32 if !pid.is_pointing() && !world.elders.get().is_some_and(|elders| elders.contains(&pid)) => {
+            32 if !pid.is_alias() && !world.elders.get().is_some_and(|elders| elders.contains(&pid)) => {
                 let upgrade = pid.upgrade(|old: Citizen| Veteran { world: old.world, own: old.own });
                 if upgrade.wait_timeout(Duration::from_millis(2)).is_ok_and(|done| done.is_ok()) {
                     add(&world.books.upgrades);

@@ -112,7 +112,7 @@ impl World {
 
     /// Ends a process that is no elder, and points on to none.
     pub fn harm(&self, pid: Pid, dice: &mut Dice) {
-        if pid.is_pointing() || self.elders.get().is_none_or(|elders| elders.contains(&pid)) {
+        if pid.is_alias() || self.elders.get().is_none_or(|elders| elders.contains(&pid)) {
             return;
         }
         match dice.roll(4) {
@@ -195,10 +195,7 @@ impl World {
         match call.send_every(dice.short()) {
             Ok(timer) => {
                 // To one that dies it ends by itself.
-                if !to.is_pointing()
-                    && !self.elders.get().is_none_or(|elders| elders.contains(&to))
-                    && dice.roll(2) == 0
-                {
+                if !to.is_alias() && !self.elders.get().is_none_or(|elders| elders.contains(&to)) && dice.roll(2) == 0 {
                     return;
                 }
                 let mut again = lock(&self.again);

@@ -145,7 +145,7 @@ fn a_pointing_pid_with_another_host_or_node_points_on_to_nobody() {
         let named = runtime.named::<Victim>("victim").unwrap();
         let victim = runtime.spawn(Victim::default()).named("victim").serve().unwrap();
         for real in [tree.child_pid("victim").unwrap(), pool.pid(), named.pid()] {
-            assert!(real.is_pointing());
+            assert!(real.is_alias());
             for pid in forged(real, other.number()) {
                 nothing_answers_to(&runtime, pid);
                 assert_eq!(pid.resolve().filter(|other| *other != pid), None);

@@ -16,7 +16,7 @@ fn the_address_stays_the_same_across_restarts_and_the_process_behind_it_does_not
         is_back(a);
         assert_eq!(a.add(2).wait(), Ok(2), "its state is new");
         assert_eq!((tree.child::<Worker>("a").unwrap(), a.pid()), (a, pid));
-        assert!(pid.is_pointing() && pid.is_alive());
+        assert!(pid.is_alias() && pid.is_alive());
         assert_ne!(pid.info().unwrap().pid, first);
         assert_eq!(runtime.address::<Worker>(pid).unwrap(), a);
         runtime.send(pid, WorkerAdd { amount: 3 }).unwrap();

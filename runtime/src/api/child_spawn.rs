@@ -29,14 +29,14 @@ pub struct ChildSpawn {
     bound: bool,
     guardian: Option<Arc<dyn Guardian>>,
     /// What the child's last life left behind for the next one.
-    estate: Option<Inheritance>,
+    inheritance: Option<Inheritance>,
     /// What is known of its siblings, and itself, by whoever looks after them.
     siblings: Option<Inheritance>,
 }
 
 impl ChildSpawn {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, bound: false, guardian: None, estate: None, siblings: None }
+        Self { host, bound: false, guardian: None, inheritance: None, siblings: None }
     }
 
     /// The process that spawns by it monitors and owns what it spawns.
@@ -48,10 +48,10 @@ impl ChildSpawn {
     pub(crate) fn guarded(
         host: Host,
         guardian: Arc<dyn Guardian>,
-        estate: Option<Inheritance>,
+        inheritance: Option<Inheritance>,
         siblings: Inheritance,
     ) -> Self {
-        Self { host, bound: false, guardian: Some(guardian), estate, siblings: Some(siblings) }
+        Self { host, bound: false, guardian: Some(guardian), inheritance, siblings: Some(siblings) }
     }
 
     /// What is known of the child's siblings.
@@ -93,7 +93,7 @@ impl ChildSpawn {
 
     /// What it consists of, for a process that is spawned in a way of its own.
     pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Inheritance>) {
-        (self.host, self.guardian, self.estate)
+        (self.host, self.guardian, self.inheritance)
     }
 
     /// Where it spawns.
@@ -129,7 +129,7 @@ pub trait Spawned {
 
     /// What there is more.
     #[doc(hidden)]
-    fn estate(&self) -> Option<Inheritance> {
+    fn inheritance(&self) -> Option<Inheritance> {
         None
     }
 }

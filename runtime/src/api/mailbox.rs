@@ -9,7 +9,7 @@ use crate::env::program::{HOSTLESS, this_node};
 use crate::errors::SpawnError;
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
-use crate::links::registrations::MEMBERSHIPS;
+use crate::links::registrations::REGISTRATIONS;
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -133,7 +133,7 @@ impl Mailbox {
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
         let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
         *lock(&owner.time_keeper) = time_keeper;
-        token.slot().card.wipe();
+        token.slot().metadata.wipe();
         let pid = token.open(home);
         lock(&owner.hand).token = Some(token.put_down());
         Ok(Self { owner, pid, joined: Vec::new() })
@@ -181,8 +181,8 @@ impl Mailbox {
             drop(hand);
             let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
             self.take_controls(used.token());
-            let letter = used.token().hold().pop_data();
-            let Some(letter) = letter else {
+            let envelope = used.token().hold().pop_data();
+            let Some(envelope) = envelope else {
                 // Laid down, it is taken again by whoever sends next, who wakes this.
                 if !used.lay_idle() {
                     // Something is being sent at this moment.
@@ -190,20 +190,20 @@ impl Mailbox {
                 }
                 continue;
             };
-            if letter.generation != self.pid.generation() {
-                used.token().dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+            if envelope.generation != self.pid.generation() {
+                used.token().dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
                 continue;
             }
-            if letter.kind == NodeKind::Notice {
-                self.take_notice(used.token(), letter.payload);
+            if envelope.kind == NodeKind::Notice {
+                self.take_notice(used.token(), envelope.payload);
                 continue;
             }
             drop(used);
-            if letter.kind == NodeKind::Message
-                && let Some(payload) = letter.payload
+            if envelope.kind == NodeKind::Message
+                && let Some(payload) = envelope.payload
             {
-                // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-                let caller = unsafe { crate::call::caller::Caller::from_word(letter.word) };
+                // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
+                let caller = unsafe { crate::call::caller::Caller::from_word(envelope.word) };
                 return Poll::Ready(Package::from_parts(self.pid, payload, caller));
             }
         }
@@ -223,15 +223,15 @@ impl Mailbox {
     fn take_controls(&mut self, token: &mut Token) {
         let mut controls = token.hold().take_control();
         while let Some(mut node) = controls.pop() {
-            let letter = node.take();
+            let envelope = node.take();
             node_pool::recycle(node);
-            if letter.generation != self.pid.generation() {
+            if envelope.generation != self.pid.generation() {
                 continue;
             }
-            match letter.payload.map(Payload::take::<Control>) {
+            match envelope.payload.map(Payload::take::<Control>) {
                 Some(Ok(Control::Join(join))) => self.joined.push(join),
                 Some(Ok(Control::Bond(bond))) => hear(token, *bond),
-                // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
+                // SAFETY: this is the token, and nothing else looks at the cold state of a mailbox.
                 Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
                 other => dispose(Site::EventDrop, other),
             }
@@ -241,9 +241,9 @@ impl Mailbox {
 
 /// Hears what a process says about a bond with the mailbox, which it does not end.
 fn hear(token: &mut Token, bond: SentLinkMessage) {
-    // SAFETY: this is the token, and nothing else looks at the extras of a mailbox.
-    let heard = unsafe { token.slot().hear(bond) };
-    dispose(Site::ReasonDrop, heard);
+    // SAFETY: this is the token, and nothing else looks at the cold state of a mailbox.
+    let effect = unsafe { token.slot().hear(bond) };
+    dispose(Site::ReasonDrop, effect);
 }
 
 impl MailboxOwner {
@@ -269,14 +269,14 @@ impl Drop for Mailbox {
             }
         };
         token.close();
-        MEMBERSHIPS.end(self.pid, &ExitReason::Normal);
-        while let Some(letter) = token.hold().pop_data() {
-            token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
+        REGISTRATIONS.end(self.pid, &ExitReason::Normal);
+        while let Some(envelope) = token.hold().pop_data() {
+            token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Normal);
         }
         self.take_controls(&mut token);
-        let (slot, bonds) = (token.slot(), token.take_extras().and_then(|extras| extras.bonds));
-        if let Some(bonds) = bonds {
-            tell_bound(slot, self.pid, *bonds, &ExitReason::Normal);
+        let (slot, links) = (token.slot(), token.take_extras().and_then(|cold_state| cold_state.links));
+        if let Some(links) = links {
+            tell_bound(slot, self.pid, *links, &ExitReason::Normal);
         }
         TABLE.take_back(token);
         let hand = std::mem::take(&mut *lock(&self.owner.hand));

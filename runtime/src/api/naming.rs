@@ -16,7 +16,7 @@ use crate::sync::Arc;
 impl Host {
     /// Gives a name to a process; it may have several, and have this one already. It has it as long as it lives: before
     /// anyone hears of its end the name is free. The process may be one of another host of the program, a stand-alone
-    /// [`Mailbox`](crate::Mailbox), or whoever serves behind a PID that [points on](Pid::is_pointing).
+    /// [`Mailbox`](crate::Mailbox), or whoever serves behind a PID that [points on](Pid::is_alias).
     ///
     /// Of many that want the same name at the same time, one gets it.
     ///
@@ -86,7 +86,7 @@ impl Host {
     /// # Errors
     /// If the name is empty or longer than 1,024 bytes.
     pub fn named<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
-        Ok(Address::new(self.scheduler().names.pointer(&Name::new(name)?)))
+        Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
 
     /// Sends a message, of any type, to the process that has that name.

@@ -267,7 +267,7 @@ impl Receiver for Host {
         if pid.node() != config.node {
             return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
         }
-        let host = if pid.is_pointing() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
+        let host = if pid.is_alias() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
         if host != Some(config.number) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }

@@ -7,7 +7,7 @@ use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::Worker;
-use crate::links::registrations::MEMBERSHIPS;
+use crate::links::registrations::REGISTRATIONS;
 use crate::pid::Pid;
 use crate::slots::{Slot, TABLE};
 use crate::sync::{Arc, Ordering, lock};
@@ -97,8 +97,8 @@ pub struct Statistics {
     pub slots: usize,
     /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each thread.
     pub used_slots: usize,
-    /// PIDs of the program that [point on](Pid::is_pointing).
-    pub pointers: usize,
+    /// PIDs of the program that [point on](Pid::is_alias).
+    pub aliases: usize,
     /// Processes of the program that wait for the answer of one other, or for room in its mailbox, and for nothing else.
     pub waits: usize,
 }
@@ -290,7 +290,7 @@ impl Host {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.survey();
         let census = host.idle.census();
-        let pinned = host.posts.all();
+        let pinned = host.pinned_threads.all();
         let (names, named_addresses) = host.names.count();
         let (groups, topics) = (self.groups().counts(), self.topics().counts());
         let directories = [
@@ -304,12 +304,12 @@ impl Host {
                 .threads
                 .first(usize::MAX)
                 .map(|(number, thread)| thread_statistics(host.idle.at(number), thread))
-                .chain(pinned.iter().map(|post| pinned_statistics(post)))
+                .chain(pinned.iter().map(|pinned_thread| pinned_statistics(pinned_thread)))
                 .collect(),
             blocked: census.blocked + census.waiting,
             overrunning: census.strays,
             standby: census.standby,
-            pinned: host.posts.count(),
+            pinned: host.pinned_threads.count(),
             ran_in_place: host.ran_in_place.get(),
             past_bound: host.past_bound.get(),
             spawned,
@@ -323,7 +323,8 @@ impl Host {
             valves: host.valves.get(),
             dead_expired: host.dead_expired.get(),
             dead_withdrawn: host.dead_withdrawn.get(),
-            late: host.home().late.load(Ordering::Relaxed) + pinned.iter().map(|post| post.late()).sum::<u64>(),
+            late: host.home().late.load(Ordering::Relaxed)
+                + pinned.iter().map(|pinned_thread| pinned_thread.late()).sum::<u64>(),
             ticks: host.monitor.ticks.get(),
             stalls: host.monitor.stalls.get(),
             taken_over: host.monitor.taken_over.get(),
@@ -337,11 +338,11 @@ impl Host {
             watchers: groups.watchers,
             topics: topics.rooms,
             subscribers: topics.members,
-            memberships: MEMBERSHIPS.count(&directories),
+            memberships: REGISTRATIONS.count(&directories),
             labels: lock(&host.labels).len(),
             slots: TABLE.slots().filter(|slot| !slot.lanes.is_grave()).count(),
             used_slots: TABLE.slots().count(),
-            pointers: crate::routing::alias::count(),
+            aliases: crate::routing::alias::count(),
             waits: crate::deadlock::edges::count(),
         }
     }
@@ -398,9 +399,9 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
 }
 
 /// That of a pinned process's thread.
-fn pinned_statistics(post: &PinnedThread) -> ThreadStatistics {
-    let state = if post.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
-    ThreadStatistics { state, ..thread_statistics(At::Free, &post.thread) }
+fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
+    let state = if pinned_thread.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
+    ThreadStatistics { state, ..thread_statistics(At::Free, &pinned_thread.thread) }
 }
 
 fn pid_of(slot: &'static Slot) -> Option<Pid> {
@@ -412,7 +413,7 @@ fn pid_of(slot: &'static Slot) -> Option<Pid> {
 fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let pid = pid_of(slot)?;
     let host = Host::of(pid)?.scheduler();
-    let (process, entry) = slot.card.names()?;
+    let (process, entry) = slot.metadata.names()?;
     let (idle, waits) = slot.lanes.glance();
     let is_it = |running: &'static Slot| ptr::eq(running, slot);
     let mut threads = host.threads_in_use();
@@ -426,7 +427,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         _ if blocks => ProcessState::Blocking,
         (_, true, ..) => ProcessState::Running,
         (_, _, true, _) => ProcessState::Idle,
-        (_, _, _, true) => ProcessState::Waiting { outstanding: slot.card.outstanding.load(Ordering::Relaxed) },
+        (_, _, _, true) => ProcessState::Waiting { outstanding: slot.metadata.outstanding.load(Ordering::Relaxed) },
         _ => ProcessState::Ready,
     };
     let worker = usize::from(slot.worker.load(Ordering::Relaxed));
@@ -437,9 +438,9 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         process,
         entry,
         label: host.label(pid),
-        names: MEMBERSHIPS.names(pid),
-        parent: slot.card.parent(pid.node()),
-        place: slot.card.place(),
+        names: REGISTRATIONS.names(pid),
+        parent: slot.metadata.parent(pid.node()),
+        place: slot.metadata.place(),
         worker: Some(worker).filter(|&worker| worker < host.workers.len() && !is_pinned),
         steps,
         messages,

@@ -104,8 +104,8 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
         let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
         call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
     };
-    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on a letter, and is
-    // emptied only under the lock by whichever thread comes to that letter and finds it withdrawn.
+    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on an envelope, and is
+    // emptied only under the lock by whichever thread comes to that envelope and finds it withdrawn.
     unsafe { ticket.node().peek(look) }
 }
 
@@ -245,12 +245,12 @@ impl Caller {
         if call_id::is_withdrawn(node.next()) {
             return throw_away(node);
         }
-        let letter = node.take();
-        let Some(Ok(call)) = letter.payload.map(Payload::take::<PendingCall>) else {
+        let envelope = node.take();
+        let Some(Ok(call)) = envelope.payload.map(Payload::take::<PendingCall>) else {
             unreachable!("an unanswered caller's node holds its call")
         };
         match call.asker {
-            Who::Process { port, generation } => port.answer(node, generation, letter.word, result),
+            Who::Process { port, generation } => port.answer(node, generation, envelope.word, result),
             Who::Outside(outside) => {
                 node_pool::recycle(node);
                 outside.answer(result);

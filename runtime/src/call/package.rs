@@ -127,7 +127,7 @@ impl Drop for Package {
         let message = unsafe { ManuallyDrop::take(&mut self.payload) };
         let reason = if ends { DeadLetterReason::Ended } else { DeadLetterReason::Unhandled };
         bring(DeadLetter { to: self.to, message, reason });
-        // After the letter: a caller that is told finds it counted.
+        // After the envelope: a caller that is told finds it counted.
         match self.caller.take() {
             Some(caller) if ends => caller.drop_unopened(),
             Some(caller) => caller.fail(CallError::Unhandled),

@@ -81,8 +81,8 @@ impl Drop for CallWait {
 /// thread that runs the process may say so.
 ///
 /// # Errors
-/// The ring, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being handled
-/// already, another call of the ring is failed instead.
+/// The cycle, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being handled
+/// already, another call of the cycle is failed instead.
 #[inline]
 pub(crate) fn wait(
     from: Incarnation,
@@ -101,13 +101,13 @@ pub(crate) fn wait(
 
 #[cold]
 fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
-    let named = |ring: Vec<(Incarnation, &'static str)>| Cycle {
-        calls: ring.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
+    let named = |cycle: Vec<(Incarnation, &'static str)>| Cycle {
+        calls: cycle.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
     };
     match closed {
-        Closed::Calls(ring) => Err(named(ring)),
-        Closed::Another(asker, ring) => {
-            asker.fail(CallError::Cycle(named(ring)));
+        Closed::Calls(cycle) => Err(named(cycle)),
+        Closed::Another(asker, cycle) => {
+            asker.fail(CallError::Cycle(named(cycle)));
             Ok(())
         }
         Closed::Held(held) => {
@@ -124,8 +124,8 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     }
 }
 
-/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a ring. Gives whether it is
-/// held: until [`withdraw`], or until a call closes a ring and its keeper is told to let it go.
+/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Gives whether it is
+/// held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go.
 /// `blocks`: on a thread.
 pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
@@ -140,7 +140,7 @@ pub(crate) fn withdraw(from: Pid) {
     }
 }
 
-/// Whether the process is held, and no call has closed a ring with that.
+/// Whether the process is held, and no call has closed a cycle with that.
 #[cfg(test)]
 pub(crate) fn is_held(from: Pid) -> bool {
     let wait = EDGES.get(from.slot()).and_then(Edge::read);
@@ -200,8 +200,8 @@ mod tests {
             publish(&LocalProcesses, &SECOND_LOOK, from.life(), edge, wait).is_none()
         };
         assert!(holds(to, from.life()));
-        assert!(!holds(from, to.life()), "a ring");
-        assert!(holds(from, life(to.slot(), to.generation() + 1)), "no ring: that one does not live");
+        assert!(!holds(from, to.life()), "a cycle");
+        assert!(holds(from, life(to.slot(), to.generation() + 1)), "no cycle: that one does not live");
         withdraw(from);
         withdraw(to);
     }

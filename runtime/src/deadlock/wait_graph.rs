@@ -1,9 +1,9 @@
-//! Who waits for whom, and what is done about a ring of them.
+//! Who waits for whom, and what is done about a cycle of them.
 //!
 //! A process that can go on only when one certain other one has done something publishes an [`Edge`]: it waits for the
 //! answer to one call and for nothing else, or it is held because it has sent more than the other one has taken. Whoever
-//! publishes an edge walks from its far end along the edges of others. If that leads back, nobody of the ring would ever
-//! go on: then the call that closes it fails, a hold that would close it is not made, and holds in a ring that a call
+//! publishes an edge walks from its far end along the edges of others. If that leads back, nobody of the cycle would ever
+//! go on: then the call that closes it fails, a hold that would close it is not made, and holds in a cycle that a call
 //! closes are lifted. Waits that something else could end have no edge, and are left to their deadlines.
 //!
 //! # Steps
@@ -11,38 +11,38 @@
 //!   comes again: see [`ticket`](crate::call::call_id)).
 //! * G2. A sequentially consistent fence.
 //! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and that is all.
-//! * G4. If the walk came back: under a lock that all share, it looks again ([`ring`]). It notes all edges of the ring, and
+//! * G4. If the walk came back: under a lock that all share, it looks again ([`cycle`]). It notes all edges of the cycle, and
 //!   then whether each is still the one that it noted, its call still open, and its process alive with nothing to see to.
 //! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own edge away:
-//!   its call fails. If its message is being handled already, it withdraws that of another in the ring, whose call fails.
+//!   its call fails. If its message is being handled already, it withdraws that of another in the cycle, whose call fails.
 //!
 //! # Why
-//! *A ring is found.* Of all that closed the ring at once let the last fence be that of P. Each of the others wrote its edge
+//! *A cycle is found.* Of all that closed the cycle at once let the last fence be that of P. Each of the others wrote its edge
 //! before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer then walks
 //! itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
-//! [`ticket`](crate::call::call_id)). In a ring there is one that can be withdrawn: were all of them being handled, each process of the
-//! ring would have called the next one from within the method for the call of the one before, hence after it: around the ring
-//! each call would be later than itself. If one has been taken since the second look, its process runs, and the ring is open.
+//! [`ticket`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled, each process of the
+//! cycle would have called the next one from within the method for the call of the one before, hence after it: around the cycle
+//! each call would be later than itself. If one has been taken since the second look, its process runs, and the cycle is open.
 //!
-//! *One call fails.* P's second look fails only if the ring is open: an edge of it is gone because somebody took it away in
+//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone because somebody took it away in
 //! G5, or because its call was answered; or if a process of it has something to see to (a kill, a wake), which then writes
 //! its edge anew, and its walk comes after P's. Whoever comes second under the lock finds the first one's edge gone. Without the
-//! second look two that close the ring at once may both fail.
+//! second look two that close the cycle at once may both fail.
 //!
 //! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge whose number is the
 //! same before and after was there at T. A called process that waits too has given no answer since it wrote its own edge,
 //! for it runs nothing meanwhile; what it had answered, or had handed out of its hands, before that is seen, since the
-//! noting acquired its edge, and the calls are looked at after the noting. So at T each process of the ring waited for the
+//! noting acquired its edge, and the calls are looked at after the noting. So at T each process of the cycle waited for the
 //! next one, and none could go on but by the next one's doing.
 //!
 //! A process that is run for nothing (a wake that was left over) takes its edge away before it runs and writes it anew
-//! after. A walk in between may miss it, and then its own walk is the one that finds the ring.
+//! after. A walk in between may miss it, and then its own walk is the one that finds the cycle.
 //!
 //! Rejected: clearing the edge where a call is answered (a line of the caller's, touched by each answer: a call would cost
 //! half as much again); edges that say what they wait for in words of the slot (both of its lines are full); a search now
-//! and then by a thread of its own (a ring would be found late, and which call of it closed it would not be known).
+//! and then by a thread of its own (a cycle would be found late, and which call of it closed it would not be known).
 
 use crate::call::call_id::{CallId, NUMBER_BITS};
 use crate::mailbox::node::MailNode;
@@ -52,7 +52,7 @@ use std::ptr;
 /// A process in one word: slot, and generation below it.
 pub(crate) type Incarnation = u64;
 
-/// How many edges a walk follows. A longer ring is left to its deadlines.
+/// How many edges a walk follows. A longer cycle is left to its deadlines.
 const DEPTH: usize = 64;
 
 /// Below the number: the length of the method's name, and above that whether the process blocks.
@@ -122,10 +122,10 @@ pub(crate) trait Places {
     fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
 }
 
-/// A ring that has been closed.
+/// A cycle that has been closed.
 #[derive(Debug)]
 pub(crate) enum Closed<C> {
-    /// By a call: each of the ring, with the method that it called. The message of the last to come, who is the first here, has
+    /// By a call: each of the cycle, with the method that it called. The message of the last to come, who is the first here, has
     /// been withdrawn, and its edge taken away.
     Calls(Vec<(Incarnation, &'static str)>),
     /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one is to be
@@ -273,22 +273,22 @@ fn close<P: Places>(
     wait: Wait,
 ) -> Option<Closed<P::Caller>> {
     let _alone = lock(second_look);
-    let ring = ring(places, from, wait)?;
+    let cycle = cycle(places, from, wait)?;
     if let What::Hold(_) = wait.what {
         edge.withdraw();
         return Some(Closed::Hold);
     }
-    let holds = ring.iter().filter_map(|(life, wait)| match wait.what {
+    let holds = cycle.iter().filter_map(|(life, wait)| match wait.what {
         What::Hold(hold) => Some((*life, hold)),
         What::Call(..) => None,
     });
     let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
-        // Of one that is not there any more somebody else has opened the ring.
+        // Of one that is not there any more somebody else has opened the cycle.
         let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
         return Some(Closed::Held(lifted.map(|(life, _)| life).collect()));
     }
-    let calls = ring.into_iter().filter_map(|(life, wait)| match wait.what {
+    let calls = cycle.into_iter().filter_map(|(life, wait)| match wait.what {
         What::Call(ticket, method) => Some((ticket, (life, method))),
         What::Hold(_) => None,
     });
@@ -304,16 +304,16 @@ fn close<P: Places>(
     Some(Closed::Another(caller, calls))
 }
 
-/// The ring that the edge of `from` closes, if it does. Under the lock: step G4.
-fn ring(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Incarnation, Wait)>> {
-    let mut ring = vec![(from, wait)];
+/// The cycle that the edge of `from` closes, if it does. Under the lock: step G4.
+fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Incarnation, Wait)>> {
+    let mut cycle = vec![(from, wait)];
     let mut next = wait.on;
     while next != from {
-        if ring.len() > DEPTH {
+        if cycle.len() > DEPTH {
             return None;
         }
         let wait = places.edge(next)?.read()?;
-        ring.push((next, wait));
+        cycle.push((next, wait));
         next = wait.on;
     }
     // All of them are noted. From here on what each process did before it wrote its edge is seen.
@@ -322,7 +322,7 @@ fn ring(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Inca
         let now = places.edge(life).and_then(Edge::stands);
         now.is_some_and(|now| now.what.number() == noted.what.number()) && places.is_stuck(life, noted.blocks)
     };
-    ring.iter().all(stands).then_some(ring)
+    cycle.iter().all(stands).then_some(cycle)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -378,7 +378,7 @@ mod tests {
     fn names(closed: Option<Closed<CallId>>) -> Vec<Incarnation> {
         match closed {
             Some(Closed::Calls(calls)) => calls.into_iter().map(|(life, _)| life).collect(),
-            other => panic!("a ring of calls was closed, and came {other:?}"),
+            other => panic!("a cycle of calls was closed, and came {other:?}"),
         }
     }
 
@@ -400,7 +400,7 @@ mod tests {
         let (own, closed) = crowd.call(3, 1);
         assert_eq!(names(closed), [3, 1, 2]);
         assert!(!take(own.word()) && take(first.word()) && take(second.word()), "the failed one is never handled");
-        // The one that closes the ring is being handled: by 2, which has called 1 from there.
+        // The one that closes the cycle is being handled: by 2, which has called 1 from there.
         let crowd = Crowd::new();
         let (second, _) = crowd.call(2, 1);
         let own = CallId::issue(Box::leak(Box::new(MailNode::empty())), 77);
@@ -526,7 +526,7 @@ mod tests {
     }
 
     /// The walk, the notes and the second look are three looks at each edge. A second look that takes any wait for the one that
-    /// was noted fails a call whose ring is open.
+    /// was noted fails a call whose cycle is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");
@@ -545,7 +545,7 @@ mod tests {
     }
 
     /// The look after those is that of the one who lifts the hold. It would take a later hold away, or the edge of a call, by which
-    /// another ring could be found then.
+    /// another cycle could be found then.
     #[test]
     fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
         let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 92);

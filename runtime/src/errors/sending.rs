@@ -271,7 +271,7 @@ impl<M, E> From<SendError<M>> for CallError<E> {
     }
 }
 
-/// A ring of calls in which everyone waits for the next.
+/// A cycle of calls in which everyone waits for the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// Who waits, and the method that it called; the last waits for the first.

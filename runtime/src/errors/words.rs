@@ -58,10 +58,10 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
     }
     let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().flat_map(char::to_lowercase).enumerate() {
+    for (line, envelope) in one.chars().flat_map(char::to_lowercase).enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], line + 1);
         for (column, &there) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != there);
+            let replaced = diagonal + usize::from(envelope != there);
             diagonal = row[column + 1];
             row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
         }

@@ -14,7 +14,7 @@ pub(crate) trait LinkEndpoint: Resident {
     /// Hears it: the process's own half changes.
     ///
     /// # Safety
-    /// The caller holds the token of the slot, and no reference to its extras.
+    /// The caller holds the token of the slot, and no reference to its cold state.
     unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason>;
 
     /// The message that a ticket in the data lane stands for.
@@ -42,12 +42,12 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    pub(crate) fn of(bonds: &Links<Pid>) -> Self {
+    pub(crate) fn of(links: &Links<Pid>) -> Self {
         Self {
-            links: bonds.links().collect(),
-            monitors: bonds.all_watched().collect(),
-            monitored_by: bonds.watchers().collect(),
-            owned: bonds.owned().collect(),
+            links: links.links().collect(),
+            monitors: links.all_watched().collect(),
+            monitored_by: links.watchers().collect(),
+            owned: links.owned().collect(),
         }
     }
 

@@ -68,7 +68,7 @@ enum LinkState {
     Unlinking(u64),
 }
 
-/// One process's half of all its bonds.
+/// One process's half of all its links.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Links<Who: Ord> {
     links: BTreeMap<Who, LinkState>,
@@ -151,21 +151,21 @@ impl<Who: Ord + Copy> Links<Who> {
     }
 
     /// Both halves of a link with a process that has not begun, and so hears nothing yet.
-    pub(crate) fn link_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
+    pub(crate) fn link_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.links.insert(other, LinkState::Linked);
-        newborn.links.insert(me, LinkState::Linked);
+        spawned.links.insert(me, LinkState::Linked);
     }
 
     /// The same, for a watch.
-    pub(crate) fn watch_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
+    pub(crate) fn watch_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         let number = self.watch(other);
-        newborn.watchers.insert((me, number));
+        spawned.watchers.insert((me, number));
     }
 
     /// The same, for one that ends with this process.
-    pub(crate) fn own_newborn(&mut self, me: Who, newborn: &mut Self, other: Who) {
+    pub(crate) fn own_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.owned.insert(other);
-        newborn.owner = Some(me);
+        spawned.owner = Some(me);
     }
 
     /// Hears what `from` says. What is said stays the caller's, who drops it when nothing of this is borrowed any more: the

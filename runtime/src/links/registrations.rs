@@ -2,28 +2,28 @@
 //!
 //! Whatever has such members is a [`Registrant`]. It says here that it has taken one in, and hears here of that one's end. A
 //! process that belongs to nothing pays one load for this when it ends, and no line is shared by those that end: how many
-//! memberships there are is counted in cells, by slot, which only those write who take members in or let them go. An end
+//! registrations there are is counted in cells, by slot, which only those write who take members in or let them go. An end
 //! that finds its cell empty is done. (Two slots that share a cell cost each other a look into the table, and nothing else.)
 //!
-//! A society takes a member in:
+//! A registrant takes a member in:
 //!
 //! * R1 count the membership in the member's cell; R2 put it into the table; R3 look whether the process lives. If it does
 //!   not: R4 take the membership back, if it is still there, and refuse.
 //!
 //! A process ends:
 //!
-//! * E1 its life is closed, and its PID unroutable; E2 look at the cell: if it is empty, that is all; E3 take all memberships
-//!   of the process out of the table; E4 tell each society.
+//! * E1 its life is closed, and its PID unroutable; E2 look at the cell: if it is empty, that is all; E3 take all registrations
+//!   of the process out of the table; E4 tell each registrant.
 //!
 //! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one order that all agree on. If E1 comes
-//! before R3, the process is found dead: either R4 finds the membership, or E3 has taken it and E4 tells the society. If R3
+//! before R3, the process is found dead: either R4 finds the membership, or E3 has taken it and E4 tells the registrant. If R3
 //! comes before E1, then so does R1, and E2 finds the cell not empty; and E3 finds the membership: had E3 locked the table
 //! before R2 did, E1 would have happened before R3. A slot that has gone to another process meanwhile changes nothing: the
 //! table is by PID, and R3 compares the generation.
 //!
-//! A society calls `add` and `remove` under its own lock, under which it also takes note of the member, and is told at E4
-//! without any lock of the table. So E4 waits until the society has either noted the member, which is then removed, or
-//! refused it. Locks are taken in the order society, table.
+//! A registrant calls `add` and `remove` under its own lock, under which it also takes note of the member, and is told at E4
+//! without any lock of the table. So E4 waits until the registrant has either noted the member, which is then removed, or
+//! refused it. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
 
@@ -66,12 +66,12 @@ pub(crate) struct Registrations {
 
 /// Those of the program: a name of one host may belong to a process of another.
 #[cfg(not(loom))]
-pub(crate) static MEMBERSHIPS: Registrations = Registrations::new();
+pub(crate) static REGISTRATIONS: Registrations = Registrations::new();
 
 // Those of one execution of a model.
 #[cfg(loom)]
 loom::lazy_static! {
-    pub(crate) static ref MEMBERSHIPS: Registrations = Registrations::new();
+    pub(crate) static ref REGISTRATIONS: Registrations = Registrations::new();
 }
 
 impl Registrations {
@@ -99,16 +99,16 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// R1 to R4: `pid` is a member of `society` from here on. `None` if it does not live, which `lives` looks up by a
+    /// R1 to R4: `pid` is a member of `registrant` from here on. `None` if it does not live, which `lives` looks up by a
     /// sequentially consistent load.
     pub(crate) fn add(
         &self,
         pid: Pid,
-        society: Arc<dyn Registrant>,
+        registrant: Arc<dyn Registrant>,
         lives: impl FnOnce(Pid) -> bool,
     ) -> Option<Registration> {
         self.cell(pid).fetch_add(1, Ordering::SeqCst);
-        let seat = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(society));
+        let seat = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(registrant));
         fence_for_models();
         if lives(pid) {
             return Some(seat);
@@ -121,12 +121,12 @@ impl Registrations {
     pub(crate) fn remove(&self, pid: Pid, seat: &Registration) {
         let mut shard = lock(self.shard(pid));
         let Some(seats) = shard.get_mut(&pid) else { return };
-        let society = seats.try_remove(seat.0);
+        let registrant = seats.try_remove(seat.0);
         if seats.is_empty() {
             shard.remove(&pid);
         }
         drop(shard);
-        if society.is_some() {
+        if registrant.is_some() {
             self.cell(pid).fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -143,9 +143,9 @@ impl Registrations {
     #[cold]
     fn end_all(&self, pid: Pid, reason: &ExitReason) {
         let Some(seats) = lock(self.shard(pid)).remove(&pid) else { return };
-        for (_, society) in seats {
+        for (_, registrant) in seats {
             self.cell(pid).fetch_sub(1, Ordering::Relaxed);
-            society.ended(pid, reason);
+            registrant.ended(pid, reason);
         }
     }
 
@@ -155,14 +155,14 @@ impl Registrations {
             return Vec::new();
         }
         let shard = lock(self.shard(pid));
-        shard.get(&pid).into_iter().flatten().filter_map(|(_, society)| society.name()).collect()
+        shard.get(&pid).into_iter().flatten().filter_map(|(_, registrant)| registrant.name()).collect()
     }
 
-    /// How many memberships there are of societies in one of `directories`. Looks at all there are.
+    /// How many registrations there are of registrants in one of `directories`. Looks at all there are.
     pub(crate) fn count(&self, directories: &[usize]) -> usize {
         let counted = |shard: &BTreeMap<Pid, Registered>| {
-            let societies = shard.values().flatten().map(|(_, society)| society.directory());
-            societies.filter(|directory| directories.contains(directory)).count()
+            let registrants = shard.values().flatten().map(|(_, registrant)| registrant.directory());
+            registrants.filter(|directory| directories.contains(directory)).count()
         };
         self.shards.iter().map(|shard| counted(&lock(shard))).sum()
     }

@@ -94,7 +94,7 @@ pub(crate) enum Claim {
 /// What the data lane had.
 #[derive(Debug)]
 pub(crate) enum Pop {
-    /// A letter, and the node that is free for it, if there was one before.
+    /// An envelope, and the node that is free for it, if there was one before.
     Letter(Envelope, Option<NodeBox>),
     /// Nothing.
     Empty,
@@ -102,7 +102,7 @@ pub(crate) enum Pop {
     Busy,
 }
 
-/// Where a look for the oldest letter came to.
+/// Where a look for the oldest envelope came to.
 pub(crate) enum Advance {
     /// To a node, whose content is the holder's; the one before it, if there was one, is free.
     To(NonNull<MailNode>, Option<NodeBox>),
@@ -290,7 +290,7 @@ impl Lanes {
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// How many letters are in the data lane, to within those that are being pushed or taken; of more than
+    /// How many envelopes are in the data lane, to within those that are being pushed or taken; of more than
     /// [`FARTHEST`](super::node::FARTHEST), that many. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
     /// the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
@@ -302,7 +302,7 @@ impl Lanes {
         }
     }
 
-    /// The sequence number of the letter that came last; zero if it is not known. A glance from anywhere, stale at once.
+    /// The sequence number of the envelope that came last; zero if it is not known. A glance from anywhere, stale at once.
     pub(crate) fn last_sequence(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
@@ -338,7 +338,7 @@ impl Lanes {
 /// # Safety
 /// Of each: the caller holds the token of these lanes.
 impl Lanes {
-    /// Comes to the oldest letter of the data lane, which stays in its node until the next look.
+    /// Comes to the oldest envelope of the data lane, which stays in its node until the next look.
     #[inline]
     pub(crate) unsafe fn advance(&self) -> Advance {
         let head = self.head.load(Ordering::Acquire);
@@ -361,7 +361,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the oldest letter out of the data lane.
+    /// Takes the oldest envelope out of the data lane.
     #[inline]
     pub(crate) unsafe fn pop_data(&self) -> Pop {
         // SAFETY: the caller holds the token.
@@ -532,7 +532,7 @@ impl<'a> Holder<'a> {
         Self(lanes)
     }
 
-    /// The oldest letter of the data lane, where it lies; the node of the one before it goes back to the pool.
+    /// The oldest envelope of the data lane, where it lies; the node of the one before it goes back to the pool.
     #[inline]
     pub(crate) fn next_data(&mut self) -> Option<MessageInPlace> {
         // SAFETY: this stands for the token.
@@ -548,14 +548,14 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Takes the oldest letter out of the data lane; its node goes back to the pool.
+    /// Takes the oldest envelope out of the data lane; its node goes back to the pool.
     #[inline]
     pub(crate) fn pop_data(&mut self) -> Option<Envelope> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.pop_data() } {
-            Pop::Letter(letter, free) => {
+            Pop::Letter(envelope, free) => {
                 free.into_iter().for_each(crate::mailbox::node_pool::recycle);
-                Some(letter)
+                Some(envelope)
             }
             Pop::Empty | Pop::Busy => None,
         }

@@ -46,7 +46,7 @@ pub(crate) struct Envelope {
     pub(crate) payload: Option<Payload>,
 }
 
-// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this letter alone holds: what is in
+// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this envelope alone holds: what is in
 // that is `Send` (see `crate::call::caller`).
 unsafe impl Send for Envelope {}
 
@@ -187,10 +187,10 @@ impl MailNode {
     /// # Safety
     /// The caller owns the node's content, which carries nothing.
     #[inline]
-    unsafe fn put(&self, letter: Envelope) {
-        let mark = letter.generation | (letter.kind as u64) << KIND_SHIFT;
+    unsafe fn put(&self, envelope: Envelope) {
+        let mark = envelope.generation | (envelope.kind as u64) << KIND_SHIFT;
         self.mark.store(mark, Ordering::Relaxed);
-        let content = EnvelopeContent { word: letter.word, payload: letter.payload };
+        let content = EnvelopeContent { word: envelope.word, payload: envelope.payload };
         // SAFETY: owned by the caller; what it overwrites is an empty content, which needs no drop.
         self.content.with_mut(|place| unsafe { place.write(content) });
     }
@@ -241,13 +241,13 @@ impl MailNode {
     }
 }
 
-/// What a letter is, and for which life of the slot.
+/// What an envelope is, and for which life of the slot.
 struct NodeHeader {
     kind: NodeKind,
     generation: u64,
 }
 
-/// A letter that lies in its node, at the head of its lane, until the next look into the lane.
+/// An envelope that lies in its node, at the head of its lane, until the next look into the lane.
 #[derive(Debug)]
 pub(crate) struct MessageInPlace(NonNull<MailNode>);
 
@@ -340,11 +340,11 @@ impl NodeBox {
         unsafe { &*self.0.as_ptr() }
     }
 
-    /// Puts `letter` into a node that carries nothing.
+    /// Puts `envelope` into a node that carries nothing.
     #[inline]
-    pub(crate) fn put(&mut self, letter: Envelope) {
+    pub(crate) fn put(&mut self, envelope: Envelope) {
         // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
-        unsafe { (*self.0.as_ptr()).put(letter) }
+        unsafe { (*self.0.as_ptr()).put(envelope) }
     }
 
     /// Puts a message into a node that carries nothing.

@@ -51,11 +51,11 @@ fn with_stock<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
     STOCK.with(|stock| body(unsafe { &mut *stock.get() }))
 }
 
-/// A free node with `letter` in it.
+/// A free node with `envelope` in it.
 #[inline]
-pub(crate) fn node(letter: Envelope) -> NodeBox {
+pub(crate) fn node(envelope: Envelope) -> NodeBox {
     let mut node = with_stock(NodeCache::take);
-    node.put(letter);
+    node.put(envelope);
     node
 }
 

@@ -1,11 +1,11 @@
 //! The names of a host: texts, each of which belongs to one process at most, and addresses that go by them.
 //!
 //! A name belongs to its holder for as long as that one lives. From the moment that the holder's PID takes no messages any
-//! more, another process can have the name; that none is left behind is the care of [`memberships`](crate::links::registrations).
+//! more, another process can have the name; that none is left behind is the care of [`registrations`](crate::links::registrations).
 //!
-//! An address that goes by a name is a pointer, of which there is one for each name that one was asked for. It serves as long
+//! An address that goes by a name is an alias, of which there is one for each name that one was asked for. It serves as long
 //! as the name is held, whoever holds it. An address is `Copy`, so nobody can know when the last copy of it is gone; and a
-//! name that nobody holds may be held again in a moment, or never. So of pointers whose names are free, the [`FREE`] that
+//! name that nobody holds may be held again in a moment, or never. So of aliases whose names are free, the [`FREE`] that
 //! have been so for the shortest time are kept, and the others are retired: what a program that asks for ever new names can
 //! hold on to is bounded, and an address outlives the gap between two holders unless that many others fall free meanwhile.
 //! Rejected: to keep all (a leak), to retire with the holder (no address would outlive a restart), a time to wait (a timer
@@ -15,7 +15,7 @@ use super::name::Name;
 use crate::call::package::{Package, Refused};
 use crate::errors::{NameError, SendFailure};
 use crate::exit::ExitReason;
-use crate::links::registrations::{MEMBERSHIPS, Registrant, Registration};
+use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::pid::Pid;
 use crate::routing::alias::{Alias, AliasTarget, lives};
 use crate::slots::ProcessKind;
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 /// How many parts the table has. A guess: more than threads that look names up while others change some.
 const SHARDS: usize = 16;
 
-/// How many pointers are kept whose names are free. A guess: more than a tree of supervisors restarts at a time.
+/// How many aliases are kept whose names are free. A guess: more than a tree of supervisors restarts at a time.
 const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// See the module.
@@ -33,7 +33,7 @@ pub(crate) struct Names {
     /// The number of the host.
     host: u16,
     shards: [RwLock<Shard>; SHARDS],
-    /// The names that have a pointer and no holder, the longest free first. Locked inside of a shard's lock.
+    /// The names that have an alias and no holder, the longest free first. Locked inside of a shard's lock.
     free: Mutex<BTreeMap<u64, Name>>,
     /// Numbers those that fall free.
     fallen: AtomicU64,
@@ -56,7 +56,7 @@ struct Holding {
 
 /// That there is an address that goes by the name.
 struct Pointed {
-    pointer: Alias,
+    alias: Alias,
     /// Its number among the free.
     free: Option<u64>,
 }
@@ -160,7 +160,7 @@ impl Names {
             _ => {}
         }
         let held = Arc::new(NameRegistration { names: self, name: name.clone() });
-        let seat = MEMBERSHIPS.add(pid, held, lives).ok_or_else(gone)?;
+        let seat = REGISTRATIONS.add(pid, held, lives).ok_or_else(gone)?;
         let entry = shard.entry(name.clone()).or_default();
         entry.holding = Some(Holding { holder: pid, seat });
         if let Some(number) = entry.pointed.as_mut().and_then(|pointed| pointed.free.take()) {
@@ -175,7 +175,7 @@ impl Names {
         let (key, _) = shard.get_key_value(name)?;
         let key = key.clone();
         let Holding { holder, seat } = shard.get_mut(name)?.holding.take()?;
-        MEMBERSHIPS.remove(holder, &seat);
+        REGISTRATIONS.remove(holder, &seat);
         let retired = self.fall_free(&mut shard, &key);
         drop(shard);
         self.retire(retired);
@@ -189,15 +189,15 @@ impl Names {
     }
 
     /// A PID that points on to whoever has `name`.
-    pub(crate) fn pointer(&'static self, name: &Name) -> Pid {
+    pub(crate) fn alias(&'static self, name: &Name) -> Pid {
         let mut shard = self.write(name.text());
         let entry = shard.entry(name.clone()).or_default();
         if let Some(pointed) = &entry.pointed {
-            return pointed.pointer.pid();
+            return pointed.alias.pid();
         }
-        let pointer = Alias::new(Arc::new(NameAlias { names: self, name: name.clone() }));
-        let pid = pointer.pid();
-        entry.pointed = Some(Pointed { pointer, free: None });
+        let alias = Alias::new(Arc::new(NameAlias { names: self, name: name.clone() }));
+        let pid = alias.pid();
+        entry.pointed = Some(Pointed { alias, free: None });
         let retired = if entry.holding.is_none() { self.fall_free(&mut shard, name) } else { None };
         drop(shard);
         self.retire(retired);
@@ -218,7 +218,7 @@ impl Names {
         if free.len() > FREE { free.pop_first() } else { None }
     }
 
-    /// Retires the pointer of a name, if it is free under that number still: since the name was taken from the list of the
+    /// Retires the alias of a name, if it is free under that number still: since the name was taken from the list of the
     /// free a process may have got it, and may have lost it again. A model is in `tests/models`.
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
@@ -226,7 +226,7 @@ impl Names {
         let is_free = |entry: &NameEntry| entry.pointed.as_ref().is_some_and(|pointed| pointed.free == Some(number));
         let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
         drop(shard);
-        // Without the lock: names that were given to the pointer are free now.
+        // Without the lock: names that were given to the alias are free now.
         drop(entry);
     }
 
@@ -248,7 +248,7 @@ impl Names {
             let entries = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
             for entry in entries.values() {
                 if let Some(Holding { holder, seat }) = &entry.holding {
-                    MEMBERSHIPS.remove(*holder, seat);
+                    REGISTRATIONS.remove(*holder, seat);
                 }
             }
             // Without the lock, as in `retire`.

@@ -230,7 +230,7 @@ impl Pool {
         }
         let plan = plan(rules, 0..lanes.unwrap_or(1))?;
         let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
-        start::<S, _>(place.door().host(), plan, routes, factory)
+        start::<S, _>(place.child_spawn().host(), plan, routes, factory)
     }
 }
 
@@ -293,7 +293,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
         let plan = plan(self.rules, [])?;
         let factory =
             Box::new(move |spawn: ChildSpawn, known: &KeyRef<K>| member(spawn, known.key()).map(|member| member.pid()));
-        start::<S, _>(place.door().host(), plan, self.routes, factory)
+        start::<S, _>(place.child_spawn().host(), plan, self.routes, factory)
     }
 }
 
@@ -315,18 +315,18 @@ fn start<S: Spawned, K: LaneKey>(
     routes: Routes<K>,
     factory: MemberFactory<K>,
 ) -> Result<RunningPool<S::Process>, SpawnError> {
-    let front = PoolRouter::new(plan, routes, host.scheduler());
+    let router = PoolRouter::new(plan, routes, host.scheduler());
     if let Some(kind) = S::kind() {
-        let _first = front.kind.set(kind.0);
+        let _first = router.kind.set(kind.0);
     }
     let error = Arc::new(Mutex::new(None));
-    let pointer = Alias::new(front.clone());
-    let pid = pointer.pid();
-    let keeper = PoolProcess::new(front.clone(), pointer, host, factory, error.clone());
+    let alias = Alias::new(router.clone());
+    let pid = alias.pid();
+    let keeper = PoolProcess::new(router.clone(), alias, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
     match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
-        Ok(_) => Ok(RunningPool { pid, front, process: PhantomData }),
+        Ok(_) => Ok(RunningPool { pid, router, process: PhantomData }),
         Err(outer) => Err(lock(&error).take().unwrap_or(outer)),
     }
 }
@@ -338,7 +338,7 @@ fn start<S: Spawned, K: LaneKey>(
 /// [`info`](Pid::info) mean the process that keeps it, which ends when the last member has.
 pub struct RunningPool<P> {
     pid: Pid,
-    front: Arc<dyn PoolView>,
+    router: Arc<dyn PoolView>,
     process: PhantomData<fn() -> P>,
 }
 
@@ -350,7 +350,7 @@ impl<P: Actor> RunningPool<P> {
 }
 
 impl<P> RunningPool<P> {
-    /// The PID of the pool; it [points on](Pid::is_pointing) to the members.
+    /// The PID of the pool; it [points on](Pid::is_alias) to the members.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -360,17 +360,17 @@ impl<P> RunningPool<P> {
     ///
     /// [`Pid::stop`] does the same when the pool's process comes to it.
     pub fn stop(&self) {
-        self.front.drain();
+        self.router.drain();
     }
 
     /// The members that get messages, those that have been there longest first.
     pub fn members(&self) -> Vec<Pid> {
-        self.front.members()
+        self.router.members()
     }
 
     /// How the pool stands, and what it has done.
     pub fn statistics(&self) -> PoolStatistics {
-        let (Standing { members, starting, waiting, in_hand, failed }, totals) = self.front.standing();
+        let (Standing { members, starting, waiting, in_hand, failed }, totals) = self.router.standing();
         let Totals { accepted, refused, expired, started } = totals;
         PoolStatistics { members, starting, waiting, in_hand, accepted, refused, expired, started, failed }
     }
@@ -423,7 +423,7 @@ impl<K: LaneKey> PoolView for PoolRouter<K> {
 
 impl<P> Clone for RunningPool<P> {
     fn clone(&self) -> Self {
-        Self { pid: self.pid, front: self.front.clone(), process: PhantomData }
+        Self { pid: self.pid, router: self.router.clone(), process: PhantomData }
     }
 }
 

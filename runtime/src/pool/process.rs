@@ -2,7 +2,7 @@
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
-use crate::actor::send::links::monitor_newborn;
+use crate::actor::send::links::monitor_child;
 use crate::api::child_spawn::ChildSpawn;
 use crate::api::runtime::Host;
 use crate::call::dead_letter::{DeadLetterReason, Internal};
@@ -21,9 +21,9 @@ pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, 
 
 /// See the module.
 pub(crate) struct PoolProcess<K: LaneKey> {
-    front: Arc<PoolRouter<K>>,
+    router: Arc<PoolRouter<K>>,
     /// Dropped when the pool is over: from then on its PID answers to nothing.
-    pointer: Option<Alias>,
+    alias: Option<Alias>,
     host: Host,
     factory: MemberFactory<K>,
     /// Why the first members could not be started, for whoever starts the pool.
@@ -36,21 +36,13 @@ pub(crate) struct PoolProcess<K: LaneKey> {
 
 impl<K: LaneKey> PoolProcess<K> {
     pub(crate) fn new(
-        front: Arc<PoolRouter<K>>,
-        pointer: Alias,
+        router: Arc<PoolRouter<K>>,
+        alias: Alias,
         host: Host,
         factory: MemberFactory<K>,
         error: Arc<Mutex<Option<SpawnError>>>,
     ) -> Self {
-        Self {
-            front,
-            pointer: Some(pointer),
-            host,
-            factory,
-            error,
-            aliases: HashMap::new(),
-            reason: ExitReason::Normal,
-        }
+        Self { router, alias: Some(alias), host, factory, error, aliases: HashMap::new(), reason: ExitReason::Normal }
     }
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
@@ -60,14 +52,14 @@ impl<K: LaneKey> PoolProcess<K> {
         match started {
             Ok(pid) => {
                 // Its user may have spawned it by another door. Outside of a process there is no keeper.
-                if let Ok(named) = monitor_newborn(pid)
+                if let Ok(named) = monitor_child(pid)
                     && named != pid
                 {
                     self.aliases.insert(named, pid);
                 }
-                self.front.count(|totals| totals.started += 1);
-                self.front.saw(pid);
-                self.front.tell(|plan, now| plan.started(now, key, pid));
+                self.router.count(|totals| totals.started += 1);
+                self.router.saw(pid);
+                self.router.tell(|plan, now| plan.started(now, key, pid));
                 Ok(())
             }
             Err(error) => {
@@ -78,7 +70,7 @@ impl<K: LaneKey> PoolProcess<K> {
                     }
                     _ => Unstarted::Failed(ExitReason::error(error.to_string())),
                 };
-                self.front.tell(|plan, now| plan.unstarted(now, key, &why));
+                self.router.tell(|plan, now| plan.unstarted(now, key, &why));
                 Err(error)
             }
         }
@@ -87,7 +79,7 @@ impl<K: LaneKey> PoolProcess<K> {
     /// Ends the pool without its backlog.
     fn cancel(&mut self, reason: ExitReason) {
         self.abandon(&reason);
-        for member in self.front.look(|plan, _| plan.all()) {
+        for member in self.router.look(|plan, _| plan.all()) {
             // The pool itself has ended when its members have: a successor would find their names and files taken.
             match reason {
                 ExitReason::Killed => member.kill(),
@@ -99,23 +91,23 @@ impl<K: LaneKey> PoolProcess<K> {
 
     /// What waits is dead letters.
     fn abandon(&self, reason: &ExitReason) {
-        for package in self.front.tell(|plan, now| plan.abandon(now, reason.clone())) {
-            self.front.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
+        for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
+            self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
 
     /// The pool's address, for logs.
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
-        self.pointer.as_ref().map(|pointer| tracing::field::display(pointer.pid()))
+        self.alias.as_ref().map(|alias| tracing::field::display(alias.pid()))
     }
 }
 
 impl<K: LaneKey> Process for PoolProcess<K> {
     fn init(&mut self, ctx: &mut InitContext<'_>, _: &str, _: crate::Payloads) -> Result<(), InitError> {
         if let Some(pid) = ctx.pid() {
-            let _first = self.front.keeper.set(pid);
+            let _first = self.router.keeper.set(pid);
         }
-        let first = self.front.look(|plan, _| {
+        let first = self.router.look(|plan, _| {
             plan.open();
             std::iter::from_fn(|| plan.action()).collect::<Vec<_>>()
         });
@@ -137,8 +129,8 @@ impl<K: LaneKey> Process for PoolProcess<K> {
             match event {
                 Event::Message(package) => {
                     match package.take::<Internal>().map(|Internal(note)| note.take::<Note<K>>()) {
-                        Ok(Ok(Note::Start(key))) if !self.front.look(|plan, _| plan.wants(&key)) => {
-                            self.front.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
+                        Ok(Ok(Note::Start(key))) if !self.router.look(|plan, _| plan.wants(&key)) => {
+                            self.router.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
                         }
                         Ok(Ok(Note::Start(key))) => {
                             // A failure has been told to those that wait for the member.
@@ -160,13 +152,13 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                 }
                 Event::Signal(Signal::Down(down)) => {
                     let member = self.aliases.remove(&down.pid).unwrap_or(down.pid);
-                    if self.front.tell(|plan, now| plan.down(now, member, &down.reason)) {
+                    if self.router.tell(|plan, now| plan.down(now, member, &down.reason)) {
                         let (pool, reason) = (self.pool(), Shown(&down.reason));
                         crate::util::log::warn!(pool, %member, %reason, "a member of a pool failed");
                     }
                 }
                 Event::Signal(Signal::Cancel(cancel)) => match cancel.reason {
-                    ExitReason::Normal => self.front.tell(|plan, now| plan.drain(now)),
+                    ExitReason::Normal => self.router.tell(|plan, now| plan.drain(now)),
                     reason => self.cancel(reason),
                 },
                 Event::Signal(_) | Event::Completed { .. } => {}
@@ -180,9 +172,9 @@ impl<K: LaneKey> Process for PoolProcess<K> {
     }
 
     fn close(&mut self) {
-        drop(self.pointer.take());
+        drop(self.alias.take());
         // Killed at the deadline of a shutdown, or over. The thread that ends a process knows why, and so do those whose calls it drops.
-        let (left, members) = self.front.close();
+        let (left, members) = self.router.close();
         // Those that it owns are told by their bond; a member that was spawned by another door is not.
         for member in members {
             member.cancel(ExitReason::Shutdown);

@@ -94,7 +94,7 @@ impl<K: LaneKey> PoolRouter<K> {
             latest: None,
             rooms: Vec::new(),
         };
-        let front = Arc::new_cyclic(|itself| Self {
+        let router = Arc::new_cyclic(|itself| Self {
             state: Mutex::new(state),
             routes,
             host,
@@ -102,8 +102,8 @@ impl<K: LaneKey> PoolRouter<K> {
             kind: OnceLock::new(),
             itself: itself.clone(),
         });
-        host.backlogs.add(front.itself.clone());
-        front
+        host.backlogs.add(router.itself.clone());
+        router
     }
 
     /// Tells the plan something, and carries out what it says.
@@ -246,8 +246,8 @@ impl<K: LaneKey> PoolRouter<K> {
         }
         let itself = self.itself.clone();
         let ring = move || {
-            if let Some(front) = itself.upgrade() {
-                front.ring(due);
+            if let Some(router) = itself.upgrade() {
+                router.ring(due);
             }
         };
         // Without a key the host is down, and nobody keeps the time.

@@ -52,15 +52,15 @@ impl<'a> Events<'a> {
         Events(EventSource::Queue(events.into_iter().collect()))
     }
 
-    pub(crate) fn feed(feed: &'a mut StepInput) -> Self {
-        Self(EventSource::Lanes(feed))
+    pub(crate) fn input(input: &'a mut StepInput) -> Self {
+        Self(EventSource::Lanes(input))
     }
 
     /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with them.
     #[inline]
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
-            EventSource::Lanes(feed) => feed.next_control(),
+            EventSource::Lanes(input) => input.next_control(),
             EventSource::Queue(events) => {
                 let in_line = |event: &Event| {
                     matches!(event, Event::Message(_) | Event::Signal(Signal::Down(_) | Signal::Exit(_)))
@@ -75,15 +75,15 @@ impl<'a> Events<'a> {
     /// cancel signal whose reason is [`ExitReason::Normal`]. For processes of the runtime that have others to stop first; they
     /// say it at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
-        if let EventSource::Lanes(feed) = &mut self.0 {
-            feed.rare().holds_stop = true;
+        if let EventSource::Lanes(input) = &mut self.0 {
+            input.rare().holds_stop = true;
         }
     }
 
     /// Whether a message is left that `next` has not given.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
-            EventSource::Lanes(feed) => !feed.is_data_empty(),
+            EventSource::Lanes(input) => !input.is_data_empty(),
             EventSource::Queue(events) => events.iter().any(|event| matches!(event, Event::Message(_))),
         }
     }
@@ -94,19 +94,19 @@ impl<'a> Events<'a> {
         matches!(self.0, EventSource::Lanes(_))
     }
 
-    /// The feed, if nothing but messages has come: then [`mail`](StepInput::mail) gives all there is.
+    /// The input, if nothing but messages has come: then [`mail`](StepInput::mail) gives all there is.
     #[inline(always)]
     pub(crate) fn mail_only(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
-            EventSource::Lanes(feed) if !feed.controlled => Some(feed),
+            EventSource::Lanes(input) if !input.controlled => Some(input),
             _ => None,
         }
     }
 
-    /// The feed, if this is one: for messages, when the controls have been taken.
-    pub(crate) fn feed_mut(&mut self) -> Option<&mut StepInput> {
+    /// The input, if this is one: for messages, when the controls have been taken.
+    pub(crate) fn input_mut(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
-            EventSource::Lanes(feed) => Some(feed),
+            EventSource::Lanes(input) => Some(input),
             EventSource::Queue(_) => None,
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Events<'a> {
     #[inline]
     pub(crate) fn next_for_machine(&mut self) -> Option<Event> {
         match &mut self.0 {
-            EventSource::Lanes(feed) => feed.next(),
+            EventSource::Lanes(input) => input.next(),
             EventSource::Queue(events) => events.pop_front(),
         }
     }
@@ -201,10 +201,10 @@ pub(crate) struct Rare {
 }
 
 impl StepInput {
-    /// A feed for a thread whose turns are that one; before its first step, from lanes where nothing comes.
+    /// An input for a thread whose turns are that one; before its first step, from lanes where nothing comes.
     ///
     /// # Safety
-    /// The calling thread holds the token of `nowhere`, and uses it through nothing else than its feed.
+    /// The calling thread holds the token of `nowhere`, and uses it through nothing else than its input.
     pub(crate) unsafe fn new(turn: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
         Self {
             // SAFETY: as the caller promises.
@@ -271,15 +271,15 @@ impl StepInput {
     pub(crate) fn cancel(&mut self, handles: bool) {
         let mut controls = std::mem::take(&mut self.controls);
         while let Some(mut node) = controls.pop() {
-            let letter = node.take();
-            let is_cancel = letter.kind == NodeKind::Signal;
+            let envelope = node.take();
+            let is_cancel = envelope.kind == NodeKind::Signal;
             if handles || !is_cancel {
-                node.put(letter);
+                node.put(envelope);
                 self.controls.push(node);
                 continue;
             }
             node_pool::recycle(node);
-            if let Some(Ok(Control::Cancel(reason))) = letter.payload.map(Payload::take) {
+            if let Some(Ok(Control::Cancel(reason))) = envelope.payload.map(Payload::take) {
                 self.end(reason);
             }
         }
@@ -411,16 +411,16 @@ impl StepInput {
             if self.holder.has_control_node() || turn.is_over(node_pool::spent()) {
                 return None;
             }
-            let letter = self.holder.next_data()?;
+            let envelope = self.holder.next_data()?;
             node_pool::spend(1);
-            if letter.is_message_for(self.generation) {
+            if envelope.is_message_for(self.generation) {
                 self.messages += 1;
-                let content: *mut EnvelopeContent = letter.content();
-                // SAFETY: the letter's content is the holder's until its next look, for which this borrow must have ended.
+                let content: *mut EnvelopeContent = envelope.content();
+                // SAFETY: the envelope's content is the holder's until its next look, for which this borrow must have ended.
                 let content = unsafe { &mut *content };
                 return Some(Mail::new(content, turn));
             }
-            match self.meet(letter) {
+            match self.meet(envelope) {
                 Met::Nothing => {}
                 Met::Something => return None,
                 Met::Message => return Some(Mail::new(&mut self.redeemed, turn)),
@@ -430,21 +430,21 @@ impl StepInput {
 
     /// Meets what is no message for this process, or a ticket for one.
     #[cold]
-    fn meet(&mut self, letter: MessageInPlace) -> Met {
-        let letter = letter.take();
-        if letter.generation != self.generation {
-            self.rare().strangers.push(letter);
+    fn meet(&mut self, envelope: MessageInPlace) -> Met {
+        let envelope = envelope.take();
+        if envelope.generation != self.generation {
+            self.rare().strangers.push(envelope);
             return Met::Nothing;
         }
-        if letter.kind == NodeKind::Ticket {
-            let redeemed = self.whose.and_then(|whose| whose.redeem(letter.generation));
+        if envelope.kind == NodeKind::Ticket {
+            let redeemed = self.whose.and_then(|whose| whose.redeem(envelope.generation));
             let Some(Envelope { word, payload, .. }) = redeemed else { return Met::Nothing };
             self.messages += 1;
             self.redeemed = EnvelopeContent { word, payload };
             return Met::Message;
         }
         self.others += 1;
-        match (letter.kind, letter.payload) {
+        match (envelope.kind, envelope.payload) {
             (NodeKind::Stop, _) if self.rare.as_ref().is_some_and(|rare| rare.holds_stop) => {
                 self.controlled = true;
                 self.rare().stop = true;
@@ -501,29 +501,29 @@ impl StepInput {
     /// Hears what another process says about what binds it to this one.
     fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
-        // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the extras.
-        let heard = unsafe { whose.hear(bond) };
-        if let LinkEffect::End(reason) = heard {
+        // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the cold state.
+        let effect = unsafe { whose.hear(bond) };
+        if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));
             return LinkEffect::Nothing;
         }
-        heard
+        effect
     }
 
     /// Sorts what was in the control lane: what the runtime says to itself takes effect, the rest waits for the step.
     #[cold]
     fn absorb(&mut self, mut taken: Controls) {
         while let Some(mut node) = taken.pop() {
-            let letter = node.take();
-            if letter.generation != self.generation {
+            let envelope = node.take();
+            if envelope.generation != self.generation {
                 node_pool::recycle(node);
-                self.rare().strangers.push(letter);
+                self.rare().strangers.push(envelope);
                 continue;
             }
-            let control = match letter.payload {
-                Some(payload) if letter.kind == NodeKind::Signal => payload.take::<Control>(),
+            let control = match envelope.payload {
+                Some(payload) if envelope.kind == NodeKind::Signal => payload.take::<Control>(),
                 payload => {
-                    node.put(Envelope { payload, ..letter });
+                    node.put(Envelope { payload, ..envelope });
                     self.controls.push(node);
                     continue;
                 }
@@ -532,7 +532,7 @@ impl StepInput {
                 Ok(Control::Cancel(reason)) => {
                     self.cancelled = true;
                     let payload = Some(Payload::new(Control::Cancel(reason)));
-                    node.put(Envelope { payload, ..letter });
+                    node.put(Envelope { payload, ..envelope });
                     self.controls.push(node);
                     continue;
                 }
@@ -565,17 +565,17 @@ impl StepInput {
             return None;
         }
         let Some(mut node) = self.controls.pop() else { return self.next_notice() };
-        let letter = node.take();
+        let envelope = node.take();
         node_pool::recycle(node);
-        let payload = letter.payload?;
-        match letter.kind {
-            NodeKind::Completed => Some(self.completed(letter.word.addr(), Ok(payload))),
+        let payload = envelope.payload?;
+        match envelope.kind {
+            NodeKind::Completed => Some(self.completed(envelope.word.addr(), Ok(payload))),
             NodeKind::Failed => {
                 let error = match payload.take().unwrap_or(CommandError::Dropped) {
                     CommandError::Call(CallError::Dropped) => CommandError::Dropped,
                     error => error,
                 };
-                Some(self.completed(letter.word.addr(), Err(error)))
+                Some(self.completed(envelope.word.addr(), Err(error)))
             }
             _ => match payload.take::<Control>() {
                 Ok(Control::Cancel(reason)) => {
@@ -596,13 +596,13 @@ impl StepInput {
     }
 }
 
-/// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the letters.
+/// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the envelopes.
 impl Drop for StepInput {
     fn drop(&mut self) {
         while let Some(mut node) = self.controls.pop() {
-            let letter = node.take();
+            let envelope = node.take();
             node_pool::recycle(node);
-            dispose(Site::EventDrop, letter);
+            dispose(Site::EventDrop, envelope);
         }
     }
 }

@@ -30,31 +30,31 @@ pub(crate) trait Guardian: Send + Sync {
 
 thread_local! {
     /// Who takes what the process leaves that this thread takes apart.
-    static HEIR: RefCell<Option<Arc<dyn Guardian>>> = const { RefCell::new(None) };
+    static GUARDIAN: RefCell<Option<Arc<dyn Guardian>>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`, in which a process is taken apart that `heir` looks after.
-pub(crate) fn while_leaving<R>(heir: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
-    if heir.is_none() {
+/// Runs `body`, in which a process is taken apart that `successor` looks after.
+pub(crate) fn while_leaving<R>(successor: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
+    if successor.is_none() {
         return body();
     }
-    let mut outer = replace(heir);
+    let mut outer = replace(successor);
     let _restore = defer(|| _ = replace(outer.take()));
     body()
 }
 
-fn replace(heir: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
+fn replace(successor: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
     // Not there any more in the destructors of a thread's own variables, where nothing is supervised.
-    HEIR.try_with(|own| own.replace(heir)).unwrap_or_default()
+    GUARDIAN.try_with(|own| own.replace(successor)).unwrap_or_default()
 }
 
 /// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What nobody takes is
 /// dropped: dead letters.
 pub(crate) fn leave(packages: impl IntoIterator<Item = Package>) {
-    let heir = HEIR.try_with(|own| own.borrow().clone()).ok().flatten();
+    let successor = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();
     for package in packages {
-        if let Some(heir) = &heir {
-            drop(heir.inherit(package));
+        if let Some(successor) = &successor {
+            drop(successor.inherit(package));
         }
     }
 }

@@ -13,7 +13,7 @@ use std::fmt;
 ///
 /// A process is a member as long as it has joined more often than left, and lives. It is none any more before anyone hears
 /// of its end. Members may be processes of any host of the program, stand-alone mailboxes, and PIDs that
-/// [point on](Pid::is_pointing): such a member stays across restarts.
+/// [point on](Pid::is_alias): such a member stays across restarts.
 ///
 /// ```
 /// use postroom::prelude::*;

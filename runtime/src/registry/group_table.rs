@@ -13,7 +13,7 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::errors::{BadName, JoinError, SendFailure};
 use crate::exit::ExitReason;
-use crate::links::registrations::{MEMBERSHIPS, Registrant, Registration};
+use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::mailbox::payload::Payload;
 use crate::names::name::Name;
 use crate::pid::Pid;
@@ -44,7 +44,7 @@ struct Membership {
     people: BTreeMap<Pid, Person>,
     watchers: BTreeSet<Pid>,
     /// The room, as a membership of those who are in it.
-    society: Arc<dyn Registrant>,
+    registrant: Arc<dyn Registrant>,
     /// The members, if they have been asked for since the last change.
     list: Option<Arc<[Pid]>>,
 }
@@ -249,7 +249,7 @@ impl GroupTable {
         for shard in &self.shards {
             for (_, room) in lock(shard).drain() {
                 for (pid, person) in room.people {
-                    MEMBERSHIPS.remove(pid, &person.seat);
+                    REGISTRATIONS.remove(pid, &person.seat);
                 }
             }
         }
@@ -258,7 +258,7 @@ impl GroupTable {
 
 impl Membership {
     fn new(place: GroupRegistration) -> Self {
-        Self { people: BTreeMap::new(), watchers: BTreeSet::new(), society: Arc::new(place), list: None }
+        Self { people: BTreeMap::new(), watchers: BTreeSet::new(), registrant: Arc::new(place), list: None }
     }
 
     /// Brings `pid` in, if it lives and is not in already.
@@ -266,7 +266,7 @@ impl Membership {
         if self.people.contains_key(&pid) {
             return if lives(pid) { Ok(()) } else { Err(JoinError::Gone(pid)) };
         }
-        let seat = MEMBERSHIPS.add(pid, self.society.clone(), lives).ok_or(JoinError::Gone(pid))?;
+        let seat = REGISTRATIONS.add(pid, self.registrant.clone(), lives).ok_or(JoinError::Gone(pid))?;
         self.people.insert(pid, Person { joins: 0, seat });
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Membership {
             && !self.watchers.contains(&pid)
             && let Some(person) = self.people.remove(&pid)
         {
-            MEMBERSHIPS.remove(pid, &person.seat);
+            REGISTRATIONS.remove(pid, &person.seat);
         }
     }
 

@@ -1,17 +1,17 @@
 //! PIDs that are no process, but point on to whoever serves now: those of supervised children, pools, routers and names.
 //!
-//! Such a PID is told from a process's by its generation (see [`Pid::is_pointing`]), which no slot ever has: a send finds
+//! Such a PID is told from a process's by its generation (see [`Pid::is_alias`]), which no slot ever has: a send finds
 //! that no such process lives, as it would for one that has ended, and only then looks here. So the path of a message to a
 //! process pays nothing.
 //!
-//! The pointers have a table of their own, in chunks that double, never moved and never freed. An entry counts the pointers
+//! The aliases have a table of their own, in chunks that double, never moved and never freed. An entry counts the aliases
 //! that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock, held for
-//! as long as it takes to copy a reference: what is [`AliasTarget`] a pointer runs, and is dropped, without it.
+//! as long as it takes to copy a reference: what is [`AliasTarget`] an alias runs, and is dropped, without it.
 
 use crate::call::package::{Package, Refused};
 use crate::env::program::{HOSTLESS, this_node};
 use crate::exit::ExitReason;
-use crate::links::registrations::MEMBERSHIPS;
+use crate::links::registrations::REGISTRATIONS;
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
@@ -102,12 +102,12 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     }
     let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // E2 to E4 of `memberships`: whoever took this PID for living looked under the lock, before, and had counted itself.
-    MEMBERSHIPS.end(pid, reason);
+    // E2 to E4 of `registrations`: whoever took this PID for living looked under the lock, before, and had counted itself.
+    REGISTRATIONS.end(pid, reason);
     if reusable {
         FREE.push(pid.slot());
     }
-    // Last, and without the lock: it may own other pointers.
+    // Last, and without the lock: it may own other aliases.
     drop(behind);
 }
 
@@ -119,7 +119,7 @@ impl fmt::Debug for Alias {
 
 /// Who is behind a PID that points on; `None` if it has been retired, is another node's or was never given out.
 pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
-    // A pointer's PID names no host: one that does, in a text, was never given out.
+    // An alias's PID names no host: one that does, in a text, was never given out.
     if !points_on_here(pid) || pid.host() != HOSTLESS {
         return None;
     }
@@ -128,7 +128,7 @@ pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
 }
 
 /// Whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last bit, and in
-/// one order with the end: see `memberships`.
+/// one order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !points_on_here(pid) {
         return TABLE.lives(pid);
@@ -150,19 +150,19 @@ pub(crate) fn owner(pid: Pid) -> u16 {
 
 /// Whether it is for this program to say where the PID points on to.
 pub(crate) fn points_on_here(pid: Pid) -> bool {
-    pid.is_pointing() && pid.node() == this_node()
+    pid.is_alias() && pid.node() == this_node()
 }
 
-/// The type whose address may be made of a PID: what a pointer says, else that of the process which answers for it.
+/// The type whose address may be made of a PID: what an alias says, else that of the process which answers for it.
 pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
-    if pid.is_pointing()
+    if pid.is_alias()
         && let Some(kind) = behind(pid)?.kind()
     {
         return Some(kind);
     }
     let process = pid.resolve()?;
     let slot = TABLE.living(process)?;
-    let kind = slot.card.kind()?;
+    let kind = slot.metadata.kind()?;
     // The process may have ended, and its slot been given to another, since its kind was read.
     slot.is_living(process.generation()).then_some(kind)
 }
@@ -183,7 +183,7 @@ impl Pid {
     /// let tree = Supervisor::one_for_one().child("shop", |spawn| spawn.of(Shop).serve()).spawn(&runtime)?;
     /// let child: Address<Shop> = tree.child("shop")?;
     /// let life = child.pid().resolve().ok_or("the shop is closed")?;
-    /// assert!(child.pid().is_pointing() && !life.is_pointing());
+    /// assert!(child.pid().is_alias() && !life.is_alias());
     /// assert_eq!(runtime.address::<Shop>(life)?.price().wait()?, 20);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -212,9 +212,9 @@ impl Pid {
     }
 }
 
-/// What is kept of a pointer.
+/// What is kept of an alias.
 struct AliasEntry {
-    /// How many pointers have been kept here.
+    /// How many aliases have been kept here.
     number: u64,
     /// The host that the last of them belongs, or belonged, to.
     owner: u16,
@@ -230,7 +230,7 @@ const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
 static PLACES: [OnceLock<Box<[AliasPlace]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 /// How many places have been handed out at least once.
 static USED: AtomicU32 = AtomicU32::new(0);
-/// Places that carry no pointer.
+/// Places that carry no alias.
 static FREE: SegQueue<u32> = SegQueue::new();
 
 /// The chunk that a place lies in, and where in it.
@@ -250,7 +250,7 @@ pub(crate) fn count() -> usize {
     (USED.load(Ordering::Acquire) as usize).saturating_sub(FREE.len())
 }
 
-/// A place that carries no pointer; `None` when all 2^28 are taken.
+/// A place that carries no alias; `None` when all 2^28 are taken.
 fn take_place() -> Option<(u32, &'static AliasPlace)> {
     let used = || {
         let more = |used| (used < 1 << SLOT_BITS).then_some(used + 1);

@@ -151,11 +151,11 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
         return Err((Package::from_parts(pid, payload, caller), RefusalReason::Gone));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post(NodeKind::Message, pid, word, Some(payload)).map_err(|refusal| {
-        let SendRefusal(letter, why) = *refusal;
-        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
-        let caller = unsafe { Caller::from_word(letter.word) };
-        (Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller), why)
+    slot.enqueue(NodeKind::Message, pid, word, Some(payload)).map_err(|refusal| {
+        let SendRefusal(envelope, why) = *refusal;
+        // SAFETY: the word is what was made of the caller above, and the envelope came back whole.
+        let caller = unsafe { Caller::from_word(envelope.word) };
+        (Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller), why)
     })
 }
 
@@ -169,10 +169,10 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
         return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post_anyway(pid, word, payload).map_err(|letter| {
-        // SAFETY: the word is what was made of the caller above, and the letter came back whole.
-        let caller = unsafe { Caller::from_word(letter.word) };
-        Package::from_parts(pid, letter.payload.unwrap_or_else(|| Payload::new(())), caller)
+    slot.post_anyway(pid, word, payload).map_err(|envelope| {
+        // SAFETY: the word is what was made of the caller above, and the envelope came back whole.
+        let caller = unsafe { Caller::from_word(envelope.word) };
+        Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)
     })
 }
 
@@ -351,7 +351,7 @@ impl Receiver for Node {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID that names another host than the one whose process is there was never given out.
-        let home = TABLE.slot(pid.slot()).and_then(Slot::home).filter(|_| !pid.is_pointing());
+        let home = TABLE.slot(pid.slot()).and_then(Slot::home).filter(|_| !pid.is_alias());
         if home.is_some_and(|home| home.host != pid.host()) {
             return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
         }

@@ -1,4 +1,4 @@
-//! How a slot hears what is said about bonds.
+//! How a slot hears what is said about links.
 
 use super::slot::Slot;
 use crate::exit::ExitReason;
@@ -18,7 +18,7 @@ impl LinkEndpoint for Slot {
         let payload = Some(Payload::new(Control::Bond(Box::new(bond))));
         if is_notice {
             // Refused, it is dropped: nobody is left to hear it.
-            drop(self.post(NodeKind::Notice, to, ptr::null_mut(), payload));
+            drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), payload));
         } else if self.has_carried(to) {
             self.post_control(node_pool::empty(), NodeKind::Signal, to.generation(), ptr::null_mut(), payload);
         }
@@ -28,10 +28,10 @@ impl LinkEndpoint for Slot {
         let (from, back, said) = bond.open();
         let (Some(said), Some(me)) = (said, self.resident()) else { return LinkEffect::Nothing };
         // SAFETY: as the caller promises; the reference ends with this statement.
-        let heard = unsafe { self.own_extras() }.bonds.get_or_insert_default().hear(from, &said);
+        let effect = unsafe { self.own_extras() }.links.get_or_insert_default().hear(from, &said);
         // Not before: the last holder of an exit reason runs the drop of its user's error, which may come back here.
         dispose(Site::ReasonDrop, said);
-        let LinkEffect::Answer(answer) = heard else { return heard };
+        let LinkEffect::Answer(answer) = effect else { return effect };
         if let Some(back) = back {
             back.tell(from, SentLinkMessage::new(me, from, None, answer));
         }
@@ -44,6 +44,6 @@ impl LinkEndpoint for Slot {
 
     unsafe fn inspect(&self) -> Bindings {
         // SAFETY: as the caller promises.
-        unsafe { self.own_extras() }.bonds.as_deref().map(Bindings::of).unwrap_or_default()
+        unsafe { self.own_extras() }.links.as_deref().map(Bindings::of).unwrap_or_default()
     }
 }

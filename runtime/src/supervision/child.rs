@@ -17,7 +17,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// A child of a supervisor: its name, how it is started, and what becomes of it when it ends.
 ///
-/// The closure is called for each life of the child, with the door that it spawns through. What it gives says of which type
+/// The closure is called for each life of the child, with the [`ChildSpawn`] that it spawns through. What it gives says of which type
 /// the child is: an address, what an async entry gives (the child has ended when the entry's body has), the PID of a
 /// hand-written process, or a [`Tree`](super::Tree).
 ///
@@ -67,7 +67,7 @@ pub(super) type StartChild = dyn FnMut(ChildSpawn) -> Result<StartedChild, Box<d
 /// What a closure gave.
 pub(super) struct StartedChild {
     pub(super) pid: Pid,
-    pub(super) estate: Option<Arc<dyn Any + Send + Sync>>,
+    pub(super) subtree: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Why a child is not started again that was made by [`Child::once`], and is not temporary any more.
@@ -95,7 +95,7 @@ impl<S: Spawned<Process: 'static>> Child<S> {
     {
         let start = move |spawn: ChildSpawn| {
             let started = start(spawn).map_err(Into::into)?;
-            Ok(StartedChild { pid: started.pid(), estate: started.estate() })
+            Ok(StartedChild { pid: started.pid(), subtree: started.inheritance() })
         };
         let is_tree = S::HAS_ESTATE;
         let is_known = TypeId::of::<S::Process>() != TypeId::of::<()>();

@@ -1,12 +1,12 @@
 //! Where a child is reached, whichever life it is in: who serves there now, and what waits for the next.
 //!
-//! A post is *up* while a process serves. What is sent then goes straight to that process. When the process ends:
+//! A slot is *up* while a process serves. What is sent then goes straight to that process. When the process ends:
 //!
-//! 1. the post gives its PID to nobody any more, and waits until those who have been given it are done with it (they are few
-//!    instructions from that; only a post that keeps messages counts them);
-//! 2. so no message can come into the dead process's mailbox after it has been emptied into the post;
-//! 3. what is sent from then on waits in the post, behind what was in the mailbox;
-//! 4. when the successor has started it is sent all that, in order, and the post is up only when nothing is left.
+//! 1. the slot gives its PID to nobody any more, and waits until those who have been given it are done with it (they are few
+//!    instructions from that; only a slot that keeps messages counts them);
+//! 2. so no message can come into the dead process's mailbox after it has been emptied into the slot;
+//! 3. what is sent from then on waits in the slot, behind what was in the mailbox;
+//! 4. when the successor has started it is sent all that, in order, and the slot is up only when nothing is left.
 //!
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
@@ -74,11 +74,11 @@ pub(crate) struct ChildSlot {
     life: AtomicU64,
     /// How many senders have been given the PID and are not done with it; not counted if nothing is kept.
     inside: AtomicUsize,
-    door: Mutex<Door>,
+    spawn: Mutex<Door>,
     /// What is told of the child.
     pub(super) status: Mutex<ChildStatus>,
     /// Of a child that is a supervisor: what is known of its children.
-    pub(super) estate: Mutex<Option<Arc<dyn Subtree>>>,
+    pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
 
 struct Door {
@@ -110,10 +110,10 @@ impl ChildSlot {
         kind: Option<&'static ProcessKind>,
         keeps: Option<usize>,
         host: &'static Scheduler,
-        estate: Option<Arc<dyn Subtree>>,
+        subtree: Option<Arc<dyn Subtree>>,
     ) -> Self {
         let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
-        let door = Door { state: SlotState::New, process: None, left, older, kept, rooms: Vec::new() };
+        let spawn = Door { state: SlotState::New, process: None, left, older, kept, rooms: Vec::new() };
         Self {
             name,
             kind,
@@ -123,9 +123,9 @@ impl ChildSlot {
             place: AtomicU64::new(0),
             life: AtomicU64::new(0),
             inside: AtomicUsize::new(0),
-            door: Mutex::new(door),
+            spawn: Mutex::new(spawn),
             status: Mutex::default(),
-            estate: Mutex::new(estate),
+            subtree: Mutex::new(subtree),
         }
     }
 
@@ -155,27 +155,27 @@ impl ChildSlot {
 
     fn hand_over(&self, pid: Pid) {
         loop {
-            let mut door = lock(&self.door);
-            door.process = Some(pid);
-            if door.older.is_empty() && door.kept.is_empty() {
-                door.state = SlotState::Up;
+            let mut spawn = lock(&self.spawn);
+            spawn.process = Some(pid);
+            if spawn.older.is_empty() && spawn.kept.is_empty() {
+                spawn.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
                 self.life.store(word(pid), Ordering::SeqCst);
-                return tell(door);
+                return tell(spawn);
             }
-            if door.state == SlotState::Shut {
-                door.state = SlotState::Down;
+            if spawn.state == SlotState::Shut {
+                spawn.state = SlotState::Down;
             }
             // Sent without the lock, since that may bury what others have sent, which shows it to a user's hook.
-            let mut waiting = std::mem::take(&mut door.older);
-            waiting.append(&mut door.kept);
-            drop(door);
+            let mut waiting = std::mem::take(&mut spawn.older);
+            waiting.append(&mut spawn.kept);
+            drop(spawn);
             while let Some(package) = waiting.pop_front() {
                 if let Err(package) = hand(pid, package) {
                     // It has ended already. What it has been sent comes back as what it left, ahead of this.
                     waiting.push_front(package);
-                    let mut door = lock(&self.door);
-                    door.older = waiting;
+                    let mut spawn = lock(&self.spawn);
+                    spawn.older = waiting;
                     return;
                 }
             }
@@ -207,58 +207,58 @@ impl ChildSlot {
 
     /// Takes what the process that served has not handled.
     pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
-        let mut door = lock(&self.door);
-        if self.keeps.is_none() || door.state == SlotState::Shut {
+        let mut spawn = lock(&self.spawn);
+        if self.keeps.is_none() || spawn.state == SlotState::Shut {
             return Err(package);
         }
-        door.left.push_back(package);
+        spawn.left.push_back(package);
         Ok(())
     }
 
     /// The process that served has ended, or none could be started.
     pub(crate) fn down(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
-        let mut door = lock(&self.door);
-        door.process = None;
-        if door.state == SlotState::Shut {
+        let mut spawn = lock(&self.spawn);
+        spawn.process = None;
+        if spawn.state == SlotState::Shut {
             return;
         }
-        door.state = SlotState::Down;
+        spawn.state = SlotState::Down;
         if self.keeps.is_some() {
-            let mut older = std::mem::take(&mut door.left);
-            older.append(&mut door.older);
-            door.older = older;
+            let mut older = std::mem::take(&mut spawn.left);
+            older.append(&mut spawn.older);
+            spawn.older = older;
             return;
         }
-        let unwanted = door.take_all();
-        drop(door);
+        let unwanted = spawn.take_all();
+        drop(spawn);
         self.bury(unwanted, reason);
     }
 
     /// The child does not come back by itself: what waits for it are dead letters, whose callers learn why.
     pub(crate) fn shut(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
-        let mut door = lock(&self.door);
-        door.state = SlotState::Shut;
-        tell(door);
+        let mut spawn = lock(&self.spawn);
+        spawn.state = SlotState::Shut;
+        tell(spawn);
         self.empty(reason);
-        let estate = lock(&self.estate).clone();
-        if let Some(estate) = estate {
-            estate.shut(reason);
+        let subtree = lock(&self.subtree).clone();
+        if let Some(subtree) = subtree {
+            subtree.shut(reason);
         }
     }
 
     /// Nobody is left who could start the child again. It has been shut, and so is what there is below it.
     pub(crate) fn retire(&self, reason: &ExitReason) {
-        let estate = lock(&self.estate).clone();
-        if let Some(estate) = estate {
-            estate.retire(reason);
+        let subtree = lock(&self.subtree).clone();
+        if let Some(subtree) = subtree {
+            subtree.retire(reason);
         }
     }
 
     /// What waits is dead letters.
     pub(crate) fn empty(&self, reason: &ExitReason) {
-        let waiting = lock(&self.door).take_all();
+        let waiting = lock(&self.spawn).take_all();
         self.bury(waiting, reason);
     }
 
@@ -277,24 +277,24 @@ impl ChildSlot {
     /// somebody else serves already.
     fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
-        let mut door = lock(&self.door);
+        let mut spawn = lock(&self.spawn);
         let life = self.life.load(Ordering::SeqCst);
-        if door.state == SlotState::Up && life != 0 && life != ended {
-            drop(door);
+        if spawn.state == SlotState::Up && life != 0 && life != ended {
+            drop(spawn);
             return Err((package, None));
         }
-        let most = match (door.state, self.keeps) {
+        let most = match (spawn.state, self.keeps) {
             (SlotState::Shut, _) => None,
             (SlotState::New, keeps) => Some(keeps.unwrap_or(KEEPS)),
             (_, keeps) => keeps,
         };
         match most {
-            None if door.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
+            None if spawn.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
             // Also from when its process has ended until its supervisor has decided what follows from that.
             None => Err((package, Some(SendFailure::Restarting(pid)))),
-            Some(most) if door.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
+            Some(most) if spawn.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
-                door.kept.push_back(package);
+                spawn.kept.push_back(package);
                 Ok(())
             }
         }
@@ -302,10 +302,10 @@ impl ChildSlot {
 }
 
 /// Those who wait for a process look again.
-fn tell(mut door: MutexGuard<'_, Door>) {
-    let rooms = std::mem::take(&mut door.rooms);
+fn tell(mut spawn: MutexGuard<'_, Door>) {
+    let rooms = std::mem::take(&mut spawn.rooms);
     // Their wakers may do anything.
-    drop(door);
+    drop(spawn);
     rooms.iter().for_each(|room| _ = room.put(()));
 }
 
@@ -321,8 +321,8 @@ impl Door {
 
 impl Backlog for ChildSlot {
     fn is_empty(&self) -> bool {
-        let door = lock(&self.door);
-        door.left.is_empty() && door.older.is_empty() && door.kept.is_empty()
+        let spawn = lock(&self.spawn);
+        spawn.left.is_empty() && spawn.older.is_empty() && spawn.kept.is_empty()
     }
 }
 
@@ -379,13 +379,13 @@ impl AliasTarget for ChildSlot {
     }
 
     fn life(&self) -> Option<Pid> {
-        lock(&self.door).process
+        lock(&self.spawn).process
     }
 
     /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a pool
     /// does, is not what its addresses are checked by.
     fn kind(&self) -> Option<&'static ProcessKind> {
-        let life = self.life().filter(|pid| !pid.is_pointing());
+        let life = self.life().filter(|pid| !pid.is_alias());
         life.and_then(alias::kind).or_else(|| self.next_kind())
     }
 
@@ -395,14 +395,14 @@ impl AliasTarget for ChildSlot {
 
     /// Room is when a process serves again, or when it is known that none will.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
-        let mut door = lock(&self.door);
-        let is_settled = door.state == SlotState::Shut || self.life.load(Ordering::SeqCst) != 0;
+        let mut spawn = lock(&self.spawn);
+        let is_settled = spawn.state == SlotState::Shut || self.life.load(Ordering::SeqCst) != 0;
         if is_settled {
             return None;
         }
         let room = Arc::new(Oneshot::new());
-        door.rooms.retain(|room| !room.is_abandoned());
-        door.rooms.push(room.clone());
+        spawn.rooms.retain(|room| !room.is_abandoned());
+        spawn.rooms.push(room.clone());
         Some(room)
     }
 }
@@ -429,7 +429,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 /// Nobody is left who could start another.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
-        tell(lock(&self.door));
+        tell(lock(&self.spawn));
         self.empty(&ExitReason::Gone);
     }
 }

@@ -32,14 +32,14 @@ const IN_ONE_GO: usize = 64;
 
 /// A child to be added.
 pub(super) struct Add {
-    pub(super) post: Arc<ChildSlot>,
+    pub(super) slot: Arc<ChildSlot>,
     pub(super) rules: ChildRules,
     pub(super) start: Box<StartChild>,
 }
 
 /// Another closure is to start a child from here on.
 pub(super) struct Redefine {
-    pub(super) post: Arc<ChildSlot>,
+    pub(super) slot: Arc<ChildSlot>,
     pub(super) kind: Option<&'static ProcessKind>,
     pub(super) start: Box<StartChild>,
 }
@@ -52,7 +52,7 @@ pub(super) enum ChildRequest {
 
 /// A child, as its supervisor has it.
 struct SupervisedChild {
-    post: Arc<ChildSlot>,
+    slot: Arc<ChildSlot>,
     start: Box<StartChild>,
     /// The process that it is now.
     pid: Option<Pid>,
@@ -60,7 +60,7 @@ struct SupervisedChild {
 
 /// See the module.
 pub(super) struct SupervisorProcess {
-    roll: Arc<ChildRegistry>,
+    registry: Arc<ChildRegistry>,
     plan: SupervisorPlan,
     host: Host,
     /// Until the start: those to begin with.
@@ -81,19 +81,19 @@ pub(super) struct SupervisorProcess {
     /// Whether it was killed: then its children are.
     killed: bool,
     /// The name of the child that failed too often, with the message in which it did.
-    culprit: Option<(Arc<str>, Option<&'static str>)>,
+    failed_child: Option<(Arc<str>, Option<&'static str>)>,
 }
 
 impl SupervisorProcess {
     pub(super) fn new(
-        roll: Arc<ChildRegistry>,
+        registry: Arc<ChildRegistry>,
         plan: SupervisorPlan,
         host: Host,
         first: Vec<(Arc<ChildSlot>, Spec)>,
         is_child: bool,
     ) -> Self {
         Self {
-            roll,
+            registry,
             plan,
             host,
             first,
@@ -107,7 +107,7 @@ impl SupervisorProcess {
             is_child,
             end: None,
             killed: false,
-            culprit: None,
+            failed_child: None,
         }
     }
 
@@ -152,7 +152,7 @@ impl SupervisorProcess {
     fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[SupervisorAction]) {
         let Some(member) = self.members.get(&id) else { return };
         let (child, message_type) =
-            (&*member.post.name, lock(&member.post.status).last.as_ref().and_then(|last| last.handling));
+            (&*member.slot.name, lock(&member.slot.status).last.as_ref().and_then(|last| last.handling));
         let supervisor = self.own.map(|(pid, _)| tracing::field::display(pid));
         let restarts = self.plan.restarts(id);
         if restarts > before {
@@ -167,12 +167,12 @@ impl SupervisorProcess {
                 supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
                 "a child failed and is started again"
             );
-        } else if self.plan.is_ending() && self.culprit.is_none() && self.plan.gave_up_on() == Some(id) {
+        } else if self.plan.is_ending() && self.failed_child.is_none() && self.plan.gave_up_on() == Some(id) {
             crate::util::log::error!(
                 supervisor, child, reason = %Shown(reason), message_type, restarts,
                 "a child failed too often: its supervisor gives up"
             );
-            self.culprit = Some((member.post.name.clone(), message_type));
+            self.failed_child = Some((member.slot.name.clone(), message_type));
         }
     }
 
@@ -218,8 +218,8 @@ impl SupervisorProcess {
             SupervisorAction::Forgotten(id) => {
                 self.shut(id);
                 if let Some(member) = self.members.remove(&id) {
-                    self.names.remove(&member.post.name);
-                    self.roll.remove(&member.post);
+                    self.names.remove(&member.slot.name);
+                    self.registry.remove(&member.slot);
                     // Its closure is the user's.
                     dispose(Site::ChildDrop, member);
                 }
@@ -235,10 +235,10 @@ impl SupervisorProcess {
         self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
     }
 
-    fn add(&mut self, post: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
+    fn add(&mut self, slot: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
         let id = self.plan.add(rules);
-        self.names.insert(post.name.clone(), id);
-        self.members.insert(id, SupervisedChild { post, start, pid: None });
+        self.names.insert(slot.name.clone(), id);
+        self.members.insert(id, SupervisedChild { slot, start, pid: None });
     }
 
     fn pid_of(&self, id: Id) -> Option<Pid> {
@@ -254,16 +254,16 @@ impl SupervisorProcess {
 
     /// The child does not come back by itself: what waits for it will not be handled.
     fn shut(&self, id: Id) {
-        if let Some(SupervisedChild { post, .. }) = self.members.get(&id) {
-            let reason = lock(&post.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
-            post.shut(&reason);
+        if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
+            let reason = lock(&slot.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
+            slot.shut(&reason);
         }
     }
 
     /// Shows in which state a child is.
     fn show(&self, id: Id) {
-        if let Some(SupervisedChild { post, .. }) = self.members.get(&id) {
-            let mut status = lock(&post.status);
+        if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
+            let mut status = lock(&slot.status);
             status.state = ChildState::of(self.plan.phase(id));
             status.restarts = self.plan.restarts(id);
         }
@@ -273,20 +273,20 @@ impl SupervisorProcess {
         let ChildEnded { id, pid, reason, handling } = ended;
         let Some(member) = self.members.get_mut(&id).filter(|member| member.pid == Some(pid)) else { return };
         member.pid = None;
-        lock(&member.post.status).last = Some(LastEnd { reason: reason.clone(), handling });
-        member.post.down(&reason);
+        lock(&member.slot.status).last = Some(LastEnd { reason: reason.clone(), handling });
+        member.slot.down(&reason);
         self.happened.push_back(SupervisorEvent::Ended(id, reason));
     }
 
     fn asked(&mut self, package: Package) {
         let package = match package.take::<Add>() {
-            Ok(Add { post, rules, start }) => {
+            Ok(Add { slot, rules, start }) => {
                 if self.plan.is_ending() {
-                    post.shut(&ExitReason::Shutdown);
-                    self.roll.remove(&post);
+                    slot.shut(&ExitReason::Shutdown);
+                    self.registry.remove(&slot);
                     return;
                 }
-                self.add(post, rules, start);
+                self.add(slot, rules, start);
                 return self.happened.push_back(SupervisorEvent::Begin);
             }
             Err(package) => package,
@@ -297,8 +297,8 @@ impl SupervisorProcess {
         };
         // Of another type it is a dead letter.
         if let Ok(wish) = package.take::<ChildRequest>() {
-            let (ChildRequest::Stop(post) | ChildRequest::Restart(post)) = &wish;
-            let id = self.id_of(post);
+            let (ChildRequest::Stop(slot) | ChildRequest::Restart(slot)) = &wish;
+            let id = self.id_of(slot);
             self.happened.extend(id.map(|id| match wish {
                 ChildRequest::Stop(_) => SupervisorEvent::StopChild(id),
                 ChildRequest::Restart(_) => SupervisorEvent::RestartChild(id),
@@ -307,18 +307,18 @@ impl SupervisorProcess {
     }
 
     fn redefine(&mut self, redefine: Redefine) {
-        let Redefine { post, kind, mut start } = redefine;
-        if let Some(member) = self.id_of(&post).and_then(|id| self.members.get_mut(&id)) {
-            post.redefine(kind);
+        let Redefine { slot, kind, mut start } = redefine;
+        if let Some(member) = self.id_of(&slot).and_then(|id| self.members.get_mut(&id)) {
+            slot.redefine(kind);
             std::mem::swap(&mut member.start, &mut start);
         }
         // The one that is not needed is the user's too.
         dispose(Site::ChildDrop, start);
     }
 
-    /// The child whose post that is, if it is known still.
-    fn id_of(&self, post: &Arc<ChildSlot>) -> Option<Id> {
-        self.names.get(&post.name).filter(|id| Arc::ptr_eq(&self.members[id].post, post)).copied()
+    /// The child whose slot that is, if it is known still.
+    fn id_of(&self, slot: &Arc<ChildSlot>) -> Option<Id> {
+        self.names.get(&slot.name).filter(|id| Arc::ptr_eq(&self.members[id].slot, slot)).copied()
     }
 
     /// The reason that the supervisor ends with.
@@ -327,7 +327,7 @@ impl SupervisorProcess {
             _ if self.killed => ExitReason::Killed,
             SupervisorEnd::Asked(reason) => reason,
             SupervisorEnd::GaveUp { restarts, reason, .. } => {
-                let (child, handling) = self.culprit.clone().unwrap_or_else(|| ("?".into(), None));
+                let (child, handling) = self.failed_child.clone().unwrap_or_else(|| ("?".into(), None));
                 let (most, within) = self.plan.limits();
                 ExitReason::error(GaveUp { child, restarts, most, within, reason, handling })
             }
@@ -349,9 +349,9 @@ impl Process for SupervisorProcess {
         self.own = Some((pid, ExitListener { slot, generation: pid.generation() }));
         // Its children are to be stopped in order whoever it falls with.
         crate::actor::send::links::trap_exits(true);
-        self.roll.begun(pid);
-        for (post, spec) in std::mem::take(&mut self.first) {
-            self.add(post, spec.rules, spec.start);
+        self.registry.begun(pid);
+        for (slot, spec) in std::mem::take(&mut self.first) {
+            self.add(slot, spec.rules, spec.start);
         }
         self.happened.push_back(SupervisorEvent::Begin);
         self.go_on();
@@ -408,10 +408,10 @@ impl Process for SupervisorProcess {
         }
         let reason = self.end.clone().map_or(ExitReason::Killed, |end| self.reason(end));
         if self.is_child {
-            self.roll.suspend(&reason, self.culprit.is_some());
+            self.registry.suspend(&reason, self.failed_child.is_some());
         } else {
-            self.roll.shut(&reason);
-            self.roll.retire(&reason);
+            self.registry.shut(&reason);
+            self.registry.retire(&reason);
         }
     }
 

@@ -44,19 +44,19 @@ impl ExitListener {
 /// See the module.
 pub(super) struct ChildRun {
     id: Id,
-    post: Arc<ChildSlot>,
-    ear: ExitListener,
+    slot: Arc<ChildSlot>,
+    listener: ExitListener,
     born: OnceLock<Pid>,
     /// Whether it turned out that the process is not the child.
     disowned: AtomicBool,
 }
 
 impl ChildRun {
-    pub(super) fn new(id: Id, post: Arc<ChildSlot>, ear: ExitListener) -> Arc<Self> {
-        Arc::new(Self { id, post, ear, born: OnceLock::new(), disowned: AtomicBool::new(false) })
+    pub(super) fn new(id: Id, slot: Arc<ChildSlot>, listener: ExitListener) -> Arc<Self> {
+        Arc::new(Self { id, slot, listener, born: OnceLock::new(), disowned: AtomicBool::new(false) })
     }
 
-    /// The process that was spawned through the door.
+    /// The process that was spawned through the `ChildSpawn`.
     pub(super) fn born(&self) -> Option<Pid> {
         self.born.get().copied()
     }
@@ -78,35 +78,35 @@ impl Guardian for ChildRun {
 
     fn ending(&self) {
         if !self.is_disowned() {
-            self.post.ending();
+            self.slot.ending();
         }
     }
 
     fn quiesce(&self) {
         if !self.is_disowned() {
-            self.post.quiesce();
+            self.slot.quiesce();
         }
     }
 
     fn inherit(&self, package: Package) -> Result<(), Package> {
-        if self.is_disowned() { Err(package) } else { self.post.inherit(package) }
+        if self.is_disowned() { Err(package) } else { self.slot.inherit(package) }
     }
 
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
-        self.ear.tell(ChildEnded { id: self.id, pid, reason: reason.clone(), handling });
+        self.listener.tell(ChildEnded { id: self.id, pid, reason: reason.clone(), handling });
     }
 }
 
-/// The same for a child that was spawned without the door: nothing of its mailbox is inherited, and its host's shutdown does
+/// The same for a child that was spawned without it: nothing of its mailbox is inherited, and its host's shutdown does
 /// not wait for its supervisor to stop it.
 pub(super) struct UnguardedChild {
     pub(super) id: Id,
     pub(super) pid: Pid,
-    pub(super) ear: ExitListener,
+    pub(super) listener: ExitListener,
 }
 
 impl EndWaiter for UnguardedChild {
     fn ended(&self, reason: &ExitReason, _result: Option<Payload>) {
-        self.ear.tell(ChildEnded { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
+        self.listener.tell(ChildEnded { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
     }
 }

@@ -12,33 +12,33 @@ pub trait SpawnPlace: Sealed {}
 
 /// For this module only.
 pub trait Sealed {
-    /// The door to spawn through.
+    /// What a child is spawned through.
     #[doc(hidden)]
-    fn door(self) -> ChildSpawn;
+    fn child_spawn(self) -> ChildSpawn;
 }
 
 impl<T: Sealed> SpawnPlace for T {}
 
 impl Sealed for Host {
-    fn door(self) -> ChildSpawn {
+    fn child_spawn(self) -> ChildSpawn {
         ChildSpawn::new(self)
     }
 }
 
 impl Sealed for &Host {
-    fn door(self) -> ChildSpawn {
+    fn child_spawn(self) -> ChildSpawn {
         ChildSpawn::new(*self)
     }
 }
 
 impl Sealed for &Runtime {
-    fn door(self) -> ChildSpawn {
+    fn child_spawn(self) -> ChildSpawn {
         ChildSpawn::new(*self.deref())
     }
 }
 
 impl Sealed for ChildSpawn {
-    fn door(self) -> ChildSpawn {
+    fn child_spawn(self) -> ChildSpawn {
         self
     }
 }
@@ -46,7 +46,7 @@ impl Sealed for ChildSpawn {
 /// Panics in a machine that is driven by hand, as [`Context::spawn`] does.
 impl<P: Actor> Sealed for &Context<P> {
     #[track_caller]
-    fn door(self) -> ChildSpawn {
+    fn child_spawn(self) -> ChildSpawn {
         match self.host() {
             Some(host) => ChildSpawn::new(host),
             None => panic!("a process that is driven by hand has no host to spawn on"),
@@ -56,7 +56,7 @@ impl<P: Actor> Sealed for &Context<P> {
 
 impl<P: Actor> Sealed for &mut Context<P> {
     #[track_caller]
-    fn door(self) -> ChildSpawn {
-        (&*self).door()
+    fn child_spawn(self) -> ChildSpawn {
+        (&*self).child_spawn()
     }
 }

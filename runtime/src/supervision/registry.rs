@@ -1,7 +1,7 @@
-//! The children of a supervisor, as others see them: their posts by name, and what is told of them.
+//! The children of a supervisor, as others see them: their slots by name, and what is told of them.
 //!
-//! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the roll
-//! outlives the process: its successor finds the posts of its children there, so that their addresses stay valid too.
+//! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the registry
+//! outlives the process: its successor finds the slots of its children there, so that their addresses stay valid too.
 //!
 //! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and while its
 //! supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a handle of the
@@ -35,8 +35,8 @@ struct Children {
 struct ChildEntry {
     /// Where it is among the others.
     place: u64,
-    post: Arc<ChildSlot>,
-    pointer: Alias,
+    slot: Arc<ChildSlot>,
+    alias: Alias,
 }
 
 impl ChildRegistry {
@@ -45,27 +45,27 @@ impl ChildRegistry {
         Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
-    /// A supervisor begins, or its successor does, with these children. Gives their posts: those of children of the same name
+    /// A supervisor begins, or its successor does, with these children. Gives their slots: those of children of the same name
     /// and nature are kept, others are let go.
-    pub(crate) fn begin(&self, strategy: Strategy, posts: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
+    pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut names = lock(&self.0);
         let mut before = std::mem::take(&mut names.entries);
         (names.strategy, names.end, names.next) = (strategy, None, 0);
         let mut begun = Vec::new();
-        for post in posts {
+        for slot in slots {
             let alike = |entry: &ChildEntry| {
-                let type_id = |post: &ChildSlot| post.kind.map(|kind| kind.type_id);
-                type_id(&entry.post) == type_id(&post) && entry.post.keeps == post.keeps
+                let type_id = |slot: &ChildSlot| slot.kind.map(|kind| kind.type_id);
+                type_id(&entry.slot) == type_id(&slot) && entry.slot.keeps == slot.keeps
             };
-            let (post, pointer) = match before.remove(&post.name).filter(alike) {
-                Some(ChildEntry { post, pointer, .. }) => {
-                    post.redefine(post.kind);
-                    (post, pointer)
+            let (slot, alias) = match before.remove(&slot.name).filter(alike) {
+                Some(ChildEntry { slot, alias, .. }) => {
+                    slot.redefine(slot.kind);
+                    (slot, alias)
                 }
-                None => (post.clone(), Alias::new(post)),
+                None => (slot.clone(), Alias::new(slot)),
             };
-            names.add(post.clone(), pointer);
-            begun.push(post);
+            names.add(slot.clone(), alias);
+            begun.push(slot);
         }
         drop(names);
         drop_entries(before.into_values(), &ExitReason::Gone);
@@ -77,34 +77,34 @@ impl ChildRegistry {
         lock(&self.0).supervisor = Some(supervisor);
     }
 
-    /// Adds a child. Gives the PID that points on to it; the post is refused if there is one of that name.
-    pub(crate) fn add(&self, post: Arc<ChildSlot>) -> Option<Pid> {
+    /// Adds a child. Gives the PID that points on to it; the slot is refused if there is one of that name.
+    pub(crate) fn add(&self, slot: Arc<ChildSlot>) -> Option<Pid> {
         let mut names = lock(&self.0);
-        if names.entries.contains_key(&post.name) {
+        if names.entries.contains_key(&slot.name) {
             return None;
         }
-        let pointer = Alias::new(post.clone());
-        let pid = pointer.pid();
-        names.add(post, pointer);
+        let alias = Alias::new(slot.clone());
+        let pid = alias.pid();
+        names.add(slot, alias);
         Some(pid)
     }
 
     /// The child is known no more.
-    pub(crate) fn remove(&self, post: &Arc<ChildSlot>) {
+    pub(crate) fn remove(&self, slot: &Arc<ChildSlot>) {
         let mut names = lock(&self.0);
-        let known = names.entries.get(&post.name).is_some_and(|entry| Arc::ptr_eq(&entry.post, post));
-        let entry = if known { names.entries.remove(&post.name) } else { None };
+        let known = names.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
+        let entry = if known { names.entries.remove(&slot.name) } else { None };
         drop(names);
         if let Some(entry) = entry {
             entry.retire(&ExitReason::Gone);
         }
     }
 
-    /// The post of a child, and the PID that points on to it.
+    /// The slot of a child, and the PID that points on to it.
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<ChildSlot>, Pid), ChildError> {
         let names = lock(&self.0);
         match names.entries.get(name) {
-            Some(entry) => Ok((entry.post.clone(), entry.pointer.pid())),
+            Some(entry) => Ok((entry.slot.clone(), entry.alias.pid())),
             None => Err(unknown(name, names.entries.keys())),
         }
     }
@@ -120,27 +120,27 @@ impl ChildRegistry {
     }
 
     /// That of a child that is a supervisor.
-    pub(crate) fn of(post: &ChildSlot) -> Option<Arc<Self>> {
-        let estate = lock(&post.estate).clone()?;
-        estate.into_any().downcast().ok()
+    pub(crate) fn of(slot: &ChildSlot) -> Option<Arc<Self>> {
+        let subtree = lock(&slot.subtree).clone()?;
+        subtree.into_any().downcast().ok()
     }
 
-    /// The posts, in their order, with the PIDs that point on to them.
-    pub(super) fn posts(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
+    /// The slots, in their order, with the PIDs that point on to them.
+    pub(super) fn slots(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
         let names = lock(&self.0);
         let mut entries: Vec<_> = names.entries.values().collect();
         entries.sort_by_key(|entry| entry.place);
-        entries.into_iter().map(|entry| (entry.post.clone(), entry.pointer.pid())).collect()
+        entries.into_iter().map(|entry| (entry.slot.clone(), entry.alias.pid())).collect()
     }
 
     /// The supervisor's process has ended, and has another one above it that decides what follows. What waits for its
     /// children goes on waiting, unless it gave up.
     pub(crate) fn suspend(&self, reason: &ExitReason, gave_up: bool) {
         lock(&self.0).end = Some(reason.clone());
-        for (post, _) in self.posts() {
-            post.down(reason);
+        for (slot, _) in self.slots() {
+            slot.down(reason);
             if gave_up {
-                post.empty(reason);
+                slot.empty(reason);
             }
         }
     }
@@ -149,15 +149,15 @@ impl ChildRegistry {
 impl Subtree for ChildRegistry {
     fn shut(&self, reason: &ExitReason) {
         lock(&self.0).end.get_or_insert_with(|| reason.clone());
-        for (post, _) in self.posts() {
-            post.shut(reason);
-            lock(&post.status).state = ChildState::Down;
+        for (slot, _) in self.slots() {
+            slot.shut(reason);
+            lock(&slot.status).state = ChildState::Down;
         }
     }
 
     fn retire(&self, reason: &ExitReason) {
-        for (post, pid) in self.posts() {
-            retire(&post, pid, reason);
+        for (slot, pid) in self.slots() {
+            retire(&slot, pid, reason);
         }
     }
 
@@ -168,29 +168,29 @@ impl Subtree for ChildRegistry {
 
 impl ChildEntry {
     fn retire(&self, reason: &ExitReason) {
-        retire(&self.post, self.pointer.pid(), reason);
+        retire(&self.slot, self.alias.pid(), reason);
     }
 }
 
 /// Nobody can start the child again. Who watches its groups hears why it ended last, or `reason` if it never ran.
-fn retire(post: &ChildSlot, pid: Pid, reason: &ExitReason) {
-    let last = lock(&post.status).last.as_ref().map(|last| last.reason.clone());
+fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
+    let last = lock(&slot.status).last.as_ref().map(|last| last.reason.clone());
     alias::retire(pid, last.as_ref().unwrap_or(reason));
-    post.retire(reason);
+    slot.retire(reason);
 }
 
 impl Children {
-    fn add(&mut self, post: Arc<ChildSlot>, pointer: Alias) {
+    fn add(&mut self, slot: Arc<ChildSlot>, alias: Alias) {
         let place = self.next;
         self.next += 1;
-        self.entries.insert(post.name.clone(), ChildEntry { place, post, pointer });
+        self.entries.insert(slot.name.clone(), ChildEntry { place, slot, alias });
     }
 }
 
 /// Lets children go that are known no more. Not under the lock: what waited for them is shown to a user's hook.
 fn drop_entries(entries: impl Iterator<Item = ChildEntry>, reason: &ExitReason) {
     for entry in entries {
-        entry.post.shut(reason);
+        entry.slot.shut(reason);
         entry.retire(reason);
     }
 }

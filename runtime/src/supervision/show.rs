@@ -36,15 +36,15 @@ pub struct ChildInfo {
 }
 
 impl ChildInfo {
-    pub(super) fn of(post: &ChildSlot, address: Pid) -> Self {
-        let ChildStatus { state, restarts, last, process } = lock(&post.status).clone();
-        let roll = ChildRegistry::of(post);
-        let supervisor = roll.as_ref().map(|roll| roll.strategy().name());
-        let children = roll.map_or_else(Vec::new, |roll| children(&roll));
-        let pid = post.life();
+    pub(super) fn of(slot: &ChildSlot, address: Pid) -> Self {
+        let ChildStatus { state, restarts, last, process } = lock(&slot.status).clone();
+        let registry = ChildRegistry::of(slot);
+        let supervisor = registry.as_ref().map(|registry| registry.strategy().name());
+        let children = registry.map_or_else(Vec::new, |registry| children(&registry));
+        let pid = slot.life();
         let process = pid.and_then(Pid::info).map(|info| info.process).or(process);
-        let process = process.or_else(|| post.next_kind().map(|kind| short((kind.name)())));
-        Self { name: post.name.clone(), process, address, pid, state, restarts, last, supervisor, children }
+        let process = process.or_else(|| slot.next_kind().map(|kind| short((kind.name)())));
+        Self { name: slot.name.clone(), process, address, pid, state, restarts, last, supervisor, children }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
@@ -76,27 +76,27 @@ struct ShortText<'a>(&'a str);
 impl fmt::Display for ShortText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 240;
-        let mut letters = self.0.chars();
-        for letter in letters.by_ref().take(LONGEST) {
+        let mut envelopes = self.0.chars();
+        for letter in envelopes.by_ref().take(LONGEST) {
             fmt::Write::write_char(f, if letter.is_control() { ' ' } else { letter })?;
         }
-        if letters.next().is_some() { f.write_str("…") } else { Ok(()) }
+        if envelopes.next().is_some() { f.write_str("…") } else { Ok(()) }
     }
 }
 
 /// What is told of the children, in their order.
-pub(super) fn children(roll: &ChildRegistry) -> Vec<ChildInfo> {
-    let posts = roll.posts();
-    posts.into_iter().map(|(post, address)| ChildInfo::of(&post, address)).collect()
+pub(super) fn children(registry: &ChildRegistry) -> Vec<ChildInfo> {
+    let slots = registry.slots();
+    slots.into_iter().map(|(slot, address)| ChildInfo::of(&slot, address)).collect()
 }
 
 /// Writes the tree.
-pub(super) fn write(roll: &ChildRegistry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(roll.strategy().name())?;
-    match roll.supervisor() {
+pub(super) fn write(registry: &ChildRegistry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(registry.strategy().name())?;
+    match registry.supervisor() {
         (_, Some(reason)) => write!(f, " ended: {}", ShortText(&reason.to_string()))?,
         (Some(pid), None) => write!(f, " {pid} running")?,
         (None, None) => f.write_str(" waiting")?,
     }
-    children(roll).iter().try_for_each(|child| child.write(f, 1))
+    children(registry).iter().try_for_each(|child| child.write(f, 1))
 }

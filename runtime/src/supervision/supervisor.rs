@@ -153,15 +153,15 @@ impl Supervisor {
         let at = Location::caller();
         self.check()?;
         let Self { strategy, most, within, backoff, name, children } = self;
-        let (host, guardian, estate) = place.door().into_parts();
-        let roll = estate
-            .and_then(|estate| estate.downcast::<ChildRegistry>().ok())
+        let (host, guardian, subtree) = place.child_spawn().into_parts();
+        let registry = subtree
+            .and_then(|subtree| subtree.downcast::<ChildRegistry>().ok())
             .unwrap_or_else(|| ChildRegistry::new(strategy));
         let plan = SupervisorPlan::new(strategy, Intensity::new(most, within), backoff);
-        let posts = children.iter().map(|spec| spec.post(host.scheduler())).collect();
-        let posts = roll.begin(strategy, posts);
-        let children = posts.into_iter().zip(children).collect();
-        let driver = SupervisorProcess::new(roll.clone(), plan, host, children, guardian.is_some());
+        let slots = children.iter().map(|spec| spec.slot(host.scheduler())).collect();
+        let slots = registry.begin(strategy, slots);
+        let children = slots.into_iter().zip(children).collect();
+        let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
         let process = SpawnProcess::new(host.scheduler(), at, driver).guarded(guardian).told_to_stop();
         // What is asked of it is never refused; who asks may be no process, which cannot be held.
@@ -171,14 +171,14 @@ impl Supervisor {
             None => process,
         };
         match process.start() {
-            Ok(pid) => Ok(Tree::new(pid, roll)),
+            Ok(pid) => Ok(Tree::new(pid, registry)),
             Err(error) => {
                 let reason = ExitReason::error(error.to_string());
                 if is_child {
-                    roll.suspend(&reason, false)
+                    registry.suspend(&reason, false)
                 } else {
-                    roll.shut(&reason);
-                    roll.retire(&reason);
+                    registry.shut(&reason);
+                    registry.retire(&reason);
                 }
                 Err(error.into())
             }
@@ -202,13 +202,13 @@ impl Supervisor {
 }
 
 impl Spec {
-    /// A post for the child.
-    pub(super) fn post(&self, host: &'static crate::engine::host::Scheduler) -> Arc<ChildSlot> {
-        let estate = self.is_tree.then(|| ChildRegistry::new(Strategy::OneForOne) as Arc<dyn Subtree>);
-        let post = Arc::new(ChildSlot::new(self.name.clone(), self.kind, self.keeps, host, estate));
-        let backlog: Weak<ChildSlot> = Arc::downgrade(&post);
+    /// A slot for the child.
+    pub(super) fn slot(&self, host: &'static crate::engine::host::Scheduler) -> Arc<ChildSlot> {
+        let subtree = self.is_tree.then(|| ChildRegistry::new(Strategy::OneForOne) as Arc<dyn Subtree>);
+        let slot = Arc::new(ChildSlot::new(self.name.clone(), self.kind, self.keeps, host, subtree));
+        let backlog: Weak<ChildSlot> = Arc::downgrade(&slot);
         host.backlogs.add(backlog);
-        post
+        slot
     }
 }
 

@@ -53,21 +53,24 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Tree {
     pid: Pid,
-    roll: Arc<ChildRegistry>,
+    registry: Arc<ChildRegistry>,
 }
 
 /// The address of the child of that name, if it is a `P`.
-pub(super) fn address_of<P: Addressed + ?Sized>(roll: &ChildRegistry, name: &str) -> Result<Address<P>, ChildError> {
-    let (post, pid) = roll.find(name)?;
-    let (name, expected) = (post.short_name(), P::LABEL);
-    if let Some(roll) = ChildRegistry::of(&post) {
-        let found = format!("{} supervisor", roll.strategy().name());
+pub(super) fn address_of<P: Addressed + ?Sized>(
+    registry: &ChildRegistry,
+    name: &str,
+) -> Result<Address<P>, ChildError> {
+    let (slot, pid) = registry.find(name)?;
+    let (name, expected) = (slot.short_name(), P::LABEL);
+    if let Some(registry) = ChildRegistry::of(&slot) {
+        let found = format!("{} supervisor", registry.strategy().name());
         return Err(ChildError::Type { name, expected, found });
     }
     // What its closure gives does not say which protocols it answers, if it is no address: its process does.
     let wanted = TypeId::of::<P>();
     let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
-    let kinds = [post.next_kind(), pid.resolve().and_then(alias::kind)];
+    let kinds = [slot.next_kind(), pid.resolve().and_then(alias::kind)];
     if kinds.iter().flatten().any(fits) {
         return Ok(Address::new(pid));
     }
@@ -78,8 +81,8 @@ pub(super) fn address_of<P: Addressed + ?Sized>(roll: &ChildRegistry, name: &str
 }
 
 impl Tree {
-    pub(super) fn new(pid: Pid, roll: Arc<ChildRegistry>) -> Self {
-        Self { pid, roll }
+    pub(super) fn new(pid: Pid, registry: Arc<ChildRegistry>) -> Self {
+        Self { pid, registry }
     }
 
     /// The PID of the supervisor; of one that is a child, the PID that points on to it.
@@ -96,7 +99,7 @@ impl Tree {
     /// # Errors
     /// If there is no such child, if it is of another type, or if it does not answer the protocol.
     pub fn child<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
-        address_of(&self.roll, name)
+        address_of(&self.registry, name)
     }
 
     /// The PID that points on to a child, whatever its type.
@@ -104,7 +107,7 @@ impl Tree {
     /// # Errors
     /// If there is no such child.
     pub fn child_pid(&self, name: &str) -> Result<Pid, ChildError> {
-        self.roll.find(name).map(|(_, pid)| pid)
+        self.registry.find(name).map(|(_, pid)| pid)
     }
 
     /// The tree of a child that is a supervisor. It stays valid as an address does.
@@ -112,13 +115,13 @@ impl Tree {
     /// # Errors
     /// If there is no such child, or if it is no supervisor.
     pub fn tree(&self, name: &str) -> Result<Self, ChildError> {
-        let (post, pid) = self.roll.find(name)?;
-        match ChildRegistry::of(&post) {
-            Some(roll) => Ok(Self { pid, roll }),
+        let (slot, pid) = self.registry.find(name)?;
+        match ChildRegistry::of(&slot) {
+            Some(registry) => Ok(Self { pid, registry }),
             None => {
-                let kind = post.next_kind().or_else(|| alias::kind(pid));
+                let kind = slot.next_kind().or_else(|| alias::kind(pid));
                 let found = kind.map_or_else(|| "process".to_string(), |kind| short((kind.name)()).to_string());
-                Err(ChildError::NoTree { name: post.short_name(), found })
+                Err(ChildError::NoTree { name: slot.short_name(), found })
             }
         }
     }
@@ -144,19 +147,19 @@ impl Tree {
     }
 
     fn begin(&self, spec: Spec) -> Result<Pid, ChildError> {
-        let strategy = self.roll.strategy();
+        let strategy = self.registry.strategy();
         if strategy != Strategy::Dynamic {
             return Err(ChildError::Fixed { strategy: strategy.name() });
         }
         let host = Host::of(self.pid).ok_or(ChildError::Gone(self.pid))?;
-        let post = spec.post(host.scheduler());
-        let Some(pid) = self.roll.add(post.clone()) else {
-            return Err(ChildError::Duplicate { name: post.short_name() });
+        let slot = spec.slot(host.scheduler());
+        let Some(pid) = self.registry.add(slot.clone()) else {
+            return Err(ChildError::Duplicate { name: slot.short_name() });
         };
-        let add = Add { post: post.clone(), rules: spec.rules, start: spec.start };
+        let add = Add { slot: slot.clone(), rules: spec.rules, start: spec.start };
         self.ask(add).inspect_err(|_| {
-            post.shut(&ExitReason::Gone);
-            self.roll.remove(&post);
+            slot.shut(&ExitReason::Gone);
+            self.registry.remove(&slot);
         })?;
         Ok(pid)
     }
@@ -166,8 +169,8 @@ impl Tree {
     /// # Errors
     /// If there is no such child, or if the supervisor has ended.
     pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
-        let (post, _) = self.roll.find(name)?;
-        self.ask(ChildRequest::Stop(post))
+        let (slot, _) = self.registry.find(name)?;
+        self.ask(ChildRequest::Stop(slot))
     }
 
     /// Stops a child and starts it anew, or starts one that is down, without a delay. It counts as no failure, and concerns no
@@ -176,8 +179,8 @@ impl Tree {
     /// # Errors
     /// As [`Tree::stop_child`].
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
-        let (post, _) = self.roll.find(name)?;
-        self.ask(ChildRequest::Restart(post))
+        let (slot, _) = self.registry.find(name)?;
+        self.ask(ChildRequest::Restart(slot))
     }
 
     /// Changes how a child is started from its next start on. What it is now goes on, and the address, the name, the restart
@@ -223,18 +226,19 @@ impl Tree {
         S: Spawned<Process: 'static>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (post, _) = self.roll.find(name)?;
+        let (slot, _) = self.registry.find(name)?;
         let Spec { start, kind, is_tree, .. } = Child::new(name, start).spec;
-        match ChildRegistry::of(&post) {
-            Some(roll) if !is_tree => {
-                let (expected, found) = (type_name::<S::Process>(), format!("{} supervisor", roll.strategy().name()));
-                Err(ChildError::Type { name: post.short_name(), expected: short(expected), found })
+        match ChildRegistry::of(&slot) {
+            Some(registry) if !is_tree => {
+                let (expected, found) =
+                    (type_name::<S::Process>(), format!("{} supervisor", registry.strategy().name()));
+                Err(ChildError::Type { name: slot.short_name(), expected: short(expected), found })
             }
             None if is_tree => {
-                let found = post.next_kind().map_or("process", |kind| short((kind.name)())).to_string();
-                Err(ChildError::NoTree { name: post.short_name(), found })
+                let found = slot.next_kind().map_or("process", |kind| short((kind.name)())).to_string();
+                Err(ChildError::NoTree { name: slot.short_name(), found })
             }
-            _ => self.ask(Redefine { post, kind, start }),
+            _ => self.ask(Redefine { slot, kind, start }),
         }
     }
 
@@ -244,7 +248,7 @@ impl Tree {
 
     /// The children as they are now, in the order in which they were added. Also when the supervisor has ended: as they were.
     pub fn children(&self) -> Vec<ChildInfo> {
-        show::children(&self.roll)
+        show::children(&self.registry)
     }
 
     /// Asks the supervisor to stop its children, in reverse order, and to end then. Gives whether it lived. The same as
@@ -256,8 +260,8 @@ impl Tree {
     /// Waits for the end of the supervisor, which comes after those of its children: await it, or `wait` on a plain thread. A
     /// supervisor that gave up ends of an error that holds a [`GaveUp`](super::GaveUp).
     pub fn join(&self) -> Ended {
-        // Of one that had ended the roll knows why.
-        self.pid.join().or_known(self.roll.supervisor().1)
+        // Of one that had ended the registry knows why.
+        self.pid.join().or_known(self.registry.supervisor().1)
     }
 }
 
@@ -271,14 +275,14 @@ impl Spawned for Tree {
         self.pid
     }
 
-    fn estate(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        Some(self.roll.clone())
+    fn inheritance(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.registry.clone())
     }
 }
 
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show::write(&self.roll, f)
+        show::write(&self.registry, f)
     }
 }
 

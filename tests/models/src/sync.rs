@@ -127,7 +127,7 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
 /// Models have nobody who comes meanwhile.
 pub(crate) fn spin() {}
 
-/// Only burials call it, when they meet a letter that is not linked.
+/// Only burials call it, when they meet an envelope that is not linked.
 pub(crate) fn yield_now() {
     crate::check::reach("busy at the grave");
     loom::thread::yield_now();

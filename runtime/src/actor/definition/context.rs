@@ -70,8 +70,8 @@ impl<P> Context<P> {
     }
 
     /// What is told of the process, while it lives.
-    fn card(&self) -> Option<&'static Metadata> {
-        TABLE.slot(self.pid?.slot()).map(|slot| &slot.card)
+    fn metadata(&self) -> Option<&'static Metadata> {
+        TABLE.slot(self.pid?.slot()).map(|slot| &slot.metadata)
     }
 
     /// The process's own PID.
@@ -92,17 +92,17 @@ impl<P> Context<P> {
 
     /// The process that spawned this one; `None` if it was a thread.
     pub fn parent(&self) -> Option<Pid> {
-        self.card()?.parent(self.pid?.node())
+        self.metadata()?.parent(self.pid?.node())
     }
 
     /// The entry that it was started at; empty if its machine is driven by hand.
     pub fn entry(&self) -> &'static str {
-        self.card().and_then(Metadata::names).map_or("", |(_, entry)| entry)
+        self.metadata().and_then(Metadata::names).map_or("", |(_, entry)| entry)
     }
 
     /// Where in the source it was spawned.
     pub fn spawn_place(&self) -> Option<&'static Location<'static>> {
-        self.card()?.place()
+        self.metadata()?.place()
     }
 
     /// When whoever called the method that runs now stops waiting.

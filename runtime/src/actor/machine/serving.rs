@@ -39,9 +39,9 @@ pub(crate) fn serve_mail_only<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
     entered: &Entered<'_>,
-    feed: &mut StepInput,
+    input: &mut StepInput,
 ) -> Result<bool, ProcessError> {
-    while let Some(mut mail) = feed.mail() {
+    while let Some(mut mail) = input.mail() {
         if P::ASYNC && P::is_async(&mail) {
             set_aside(context, mail);
             return Ok(true);
@@ -97,8 +97,8 @@ pub(crate) fn serve<P: Actor>(
             bring::<P>(event);
             continue;
         }
-        if let Some(feed) = events.feed_mut() {
-            if serve_mail_apart(process, context, entered, feed)? {
+        if let Some(input) = events.input_mut() {
+            if serve_mail_apart(process, context, entered, input)? {
                 continue;
             }
             return Ok(Served::All);
@@ -120,9 +120,9 @@ fn serve_mail_apart<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
     entered: &Entered<'_>,
-    feed: &mut StepInput,
+    input: &mut StepInput,
 ) -> Result<bool, ProcessError> {
-    serve_mail_only(process, context, entered, feed)
+    serve_mail_only(process, context, entered, input)
 }
 
 #[cold]

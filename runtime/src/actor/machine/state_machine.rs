@@ -362,11 +362,11 @@ impl<P: Actor> Process for Machine<P> {
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         if !self.seat.is_busy()
-            && let Some(feed) = events.mail_only()
+            && let Some(input) = events.mail_only()
             && let MachineState::Serving(process, context) = &mut self.state
         {
             let served = current::enter(&mut self.seat, None, |entered| {
-                let is_busy = serve_mail_only(process, context, entered, feed)?;
+                let is_busy = serve_mail_only(process, context, entered, input)?;
                 Ok::<_, ProcessError>(is_busy.then(current::take_end))
             })?;
             match served {
@@ -407,7 +407,7 @@ impl<P: Actor> Process for Machine<P> {
         if is_first && !upgrade.is::<Handover<P>>() {
             return upgrade.refuse(UpgradeRefusal::Type(P::NAME));
         }
-        let entry = waker::owner_of_life(self.seat.life).and_then(|(slot, _)| slot.card.names());
+        let entry = waker::owner_of_life(self.seat.life).and_then(|(slot, _)| slot.metadata.names());
         match entry.and_then(|(_, entry)| async_entry::<P>(entry)) {
             Some(entry) => upgrade.refuse(UpgradeRefusal::Entry(entry)),
             None => self.seat.ask_to_upgrade(upgrade),

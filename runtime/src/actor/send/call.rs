@@ -183,7 +183,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 /// The process that the calling thread runs, if it does, waits for the answer to that call, and does nothing else.
 ///
 /// # Errors
-/// The ring, if the call closes one.
+/// The cycle, if the call closes one.
 fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
     match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
@@ -210,7 +210,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 /// another one when the message is sent: see [`as_sent`].
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
-    let pid = if pid.is_pointing() { pid.serving()? } else { pid };
+    let pid = if pid.is_alias() { pid.serving()? } else { pid };
     (pid.node() == this_node()).then(|| pid.life())
 }
 
@@ -218,7 +218,7 @@ fn serving(pid: Pid) -> Option<Incarnation> {
 /// for the wrong one would be taken for part of a cycle.
 #[inline]
 fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
-    called.filter(|called| !pid.is_pointing() || serving(pid) == Some(called.on))
+    called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
 }
 
 /// Sends `message` with someone who waits for the answer.
@@ -351,7 +351,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
             return Err(error);
         }
         let called = as_sent(call.pid, called);
-        if call.pid.is_pointing() && called.is_none() {
+        if call.pid.is_alias() && called.is_none() {
             current::with(|waits| waits.polled_call(key, None));
         }
         return Ok((CallStage::Process(key, life, called), is_polled));
@@ -457,7 +457,7 @@ mod tests {
 
     /// `first` has the name and waits for `caller`, which calls by name; before its message is sent, `second` has the name.
     ///
-    /// Catches: a call is taken for one of the process that had the name before, which closes a ring that is none. (The same is
+    /// Catches: a call is taken for one of the process that had the name before, which closes a cycle that is none. (The same is
     /// asked where a call is awaited, which has no test.)
     #[test]
     fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
@@ -477,7 +477,7 @@ mod tests {
         }));
         let caller = caller.start().expect("it starts");
         let first = runtime.spawn_process(Does(move || _ = call(caller))).named(name).start().expect("it starts");
-        let by_name = host.scheduler().names.pointer(&crate::names::name::Name::new(name).expect("a name"));
+        let by_name = host.scheduler().names.alias(&crate::names::name::Name::new(name).expect("a name"));
         runtime.send(caller, ()).expect("it lives");
         runtime.send(first, ()).expect("it lives");
         let until = std::time::Instant::now() + Duration::from_secs(60);

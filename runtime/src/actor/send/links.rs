@@ -34,7 +34,7 @@ impl Pid {
     /// The calling process will get one [`Down`](crate::Down) when this one ends, however that comes; at once if it has ended
     /// already. Monitoring it twice gives two. It says nothing to the process that is monitored, which may know nothing of it.
     ///
-    /// Of a PID that [points on](Pid::is_pointing) it is the process that answers for it now which is monitored, and which
+    /// Of a PID that [points on](Pid::is_alias) it is the process that answers for it now which is monitored, and which
     /// the `Down` names.
     ///
     /// Await [`join`](Pid::join) instead where the end is to be waited for. Costs one control message to the process.
@@ -43,11 +43,11 @@ impl Pid {
     /// [`TopologyError`], outside of processes and for the process itself.
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
         let other = self.meant();
-        let bound = with_own(|slot, me, extras| {
+        let bound = with_own(|slot, me, cold_state| {
             if me == other {
                 return Err(TopologyError::Itself(me));
             }
-            Ok((slot, me, extras.bonds().watch(other)))
+            Ok((slot, me, cold_state.links().watch(other)))
         });
         let (slot, me, number) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
         say((slot, me), other, LinkMessage::Watch(number));
@@ -63,11 +63,11 @@ impl Pid {
     /// [`TopologyError`], outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let bound = with_own(|slot, me, extras| {
+        let bound = with_own(|slot, me, cold_state| {
             if me == other {
                 return Err(TopologyError::Itself(me));
             }
-            Ok((slot, me, extras.bonds().link(other)))
+            Ok((slot, me, cold_state.links().link(other)))
         });
         let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
         if let Some(said) = said {
@@ -82,11 +82,11 @@ impl Pid {
     /// [`TopologyError`], outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let bound = with_own(|slot, me, extras| {
+        let bound = with_own(|slot, me, cold_state| {
             if me == other {
                 return Err(TopologyError::Itself(me));
             }
-            Ok((slot, me, extras.bonds().unlink(other)))
+            Ok((slot, me, cold_state.links().unlink(other)))
         });
         let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
         let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if exit.pid == other);
@@ -147,9 +147,9 @@ impl Monitor {
     /// Takes the monitor back: its [`Down`](crate::Down) does not come any more, even if it was on its way. Gives whether it
     /// was still to come; also if another process asks, whose monitor it is not: then it is left alone.
     pub fn demonitor(self) -> bool {
-        let ended = with_own(|slot, me, extras| {
-            let bonds = extras.bonds();
-            (bonds.watched(self.number()) == Some(self.pid())).then(|| bonds.unwatch(self.number()))?;
+        let ended = with_own(|slot, me, cold_state| {
+            let links = cold_state.links();
+            (links.watched(self.number()) == Some(self.pid())).then(|| links.unwatch(self.number()))?;
             Some((slot, me))
         });
         if let Some((slot, me)) = ended.flatten() {
@@ -173,8 +173,8 @@ fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -
 
 /// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now. Gives the PID
 /// that the `Down` will name.
-pub(crate) fn monitor_newborn(pid: Pid) -> Result<Pid, TopologyError> {
-    match with_own(|_, _, extras| extras.bonds().watches_newest(pid)) {
+pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
+    match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),
         _ => pid.monitor().map(Monitor::pid),
     }
@@ -183,5 +183,5 @@ pub(crate) fn monitor_newborn(pid: Pid) -> Result<Pid, TopologyError> {
 /// From here on the failure of a linked process is told to the calling one instead of ending it, or not any more.
 pub(crate) fn trap_exits(traps: bool) {
     // Driven by hand it has no partners.
-    let _driven_by_hand = with_own(|_, _, extras| extras.bonds().trap(traps));
+    let _driven_by_hand = with_own(|_, _, cold_state| cold_state.links().trap(traps));
 }

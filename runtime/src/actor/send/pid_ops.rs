@@ -39,7 +39,7 @@ impl Pid {
             tell(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
         }
-        slot.post(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
+        slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
     }
 
     /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`] decides

@@ -12,22 +12,22 @@ use std::collections::VecDeque;
 pub(crate) struct BoundedQueue {
     most: usize,
     pub(crate) overflow: Overflow,
-    pub(crate) letters: VecDeque<Envelope>,
+    pub(crate) envelopes: VecDeque<Envelope>,
 }
 
 impl BoundedQueue {
     pub(crate) fn of(bound: Bound) -> Option<Self> {
         match bound {
-            Bound::Hard(most, overflow) => Some(Self { most, overflow, letters: VecDeque::new() }),
+            Bound::Hard(most, overflow) => Some(Self { most, overflow, envelopes: VecDeque::new() }),
             Bound::Soft(_) | Bound::Unbounded => None,
         }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.letters.len() >= self.most
+        self.envelopes.len() >= self.most
     }
 
     pub(crate) fn into_letters(self) -> Vec<Envelope> {
-        self.letters.into()
+        self.envelopes.into()
     }
 }

@@ -16,24 +16,24 @@ use std::ptr;
 /// Puts a message into the ring, and makes its node the ticket.
 pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> Admission {
     let Some(side) = SIDES.get(slot.index()) else { return Admission::Accepted(node) };
-    let letter = node.take();
-    let generation = letter.generation;
-    let mut letter = Some(letter);
+    let envelope = node.take();
+    let generation = envelope.generation;
+    let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // An ending process takes its letters out under this lock, after its life is closed: that makes room for nothing.
+        // An ending process takes its envelopes out under this lock, after its life is closed: that makes room for nothing.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
             drop(state);
             // Its process is over, perhaps while its sender has waited here for room.
-            let letter = letter.unwrap_or_else(|| unreachable!("taken out below, before a return"));
-            return Admission::give_back(node, letter, RefusalReason::Gone);
+            let envelope = envelope.unwrap_or_else(|| unreachable!("taken out below, before a return"));
+            return Admission::give_back(node, envelope, RefusalReason::Gone);
         };
         if !ring.is_full() {
-            ring.letters.extend(letter);
+            ring.envelopes.extend(envelope);
             node.put(Envelope { kind: NodeKind::Ticket, generation, word: ptr::null_mut(), payload: None });
-            // Under the lock: the letters are in the order of their tickets, so that what the same sender puts into the lane
-            // next, a request to stop or its notice of an end, comes after this letter and not after another's.
+            // Under the lock: the envelopes are in the order of their tickets, so that what the same sender puts into the lane
+            // next, a request to stop or its notice of an end, comes after this envelope and not after another's.
             let pushed = slot.push(node);
             drop(state);
             return Admission::Pushed(pushed);
@@ -50,11 +50,11 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         };
         let dropped = match overflow {
             Overflow::DropOldest => {
-                let oldest = ring.letters.pop_front();
-                ring.letters.extend(letter.take());
+                let oldest = ring.envelopes.pop_front();
+                ring.envelopes.extend(envelope.take());
                 oldest
             }
-            Overflow::DropNewest => letter.take(),
+            Overflow::DropNewest => envelope.take(),
             Overflow::Refuse | Overflow::Wait => None,
         };
         drop(state);
@@ -66,7 +66,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         if overflow == Overflow::Wait && manner == Manner::Send && waits_for_room(slot, generation) {
             continue;
         }
-        node.put(letter.unwrap_or_else(|| unreachable!("taken out above, before a return")));
+        node.put(envelope.unwrap_or_else(|| unreachable!("taken out above, before a return")));
         return Admission::refuse(node);
     }
 }
@@ -89,21 +89,21 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     if state.generation != generation {
         return None;
     }
-    let letter = state.ring.as_mut()?.letters.pop_front();
+    let envelope = state.ring.as_mut()?.envelopes.pop_front();
     drop(state);
     if slot.is_overfull() {
         suspend::relieve(slot, false);
     }
-    letter
+    envelope
 }
 
 /// Disposes of a message that there was no room for.
-fn drop_letter(slot: &'static Slot, letter: Envelope) {
+fn drop_letter(slot: &'static Slot, envelope: Envelope) {
     let Some(home) = slot.home() else { return };
-    // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-    let caller = unsafe { Caller::from_word(letter.word) };
-    if let Some(message) = letter.payload {
-        let to = Pid::new(home.node, home.host, slot.index(), letter.generation);
+    // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
+    let caller = unsafe { Caller::from_word(envelope.word) };
+    if let Some(message) = envelope.payload {
+        let to = Pid::new(home.node, home.host, slot.index(), envelope.generation);
         home.keeper.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
     }
     if let Some(caller) = caller {

@@ -87,7 +87,7 @@ impl ThreadContext {
             } else {
                 slot.debt.store(0, Ordering::Relaxed);
                 withdraw(slot);
-                if !waits || token.extras().is_some_and(|extras| !extras.held.is_empty()) {
+                if !waits || token.cold_state().is_some_and(|cold_state| !cold_state.held.is_empty()) {
                     return Some(token);
                 }
             }
@@ -144,10 +144,10 @@ fn keep(token: &mut Token, mut taken: Controls) {
         return;
     }
     token.attend(true);
-    let extras = token.make_extras();
+    let cold_state = token.make_cold_state();
     while let Some(node) = taken.pop() {
         let node: NodeBox = node;
-        extras.held.push(node);
+        cold_state.held.push(node);
     }
 }
 

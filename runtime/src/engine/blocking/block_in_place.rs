@@ -68,7 +68,7 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
-        if context.post.is_some() {
+        if context.pinned_thread.is_some() {
             return Some(context.alone(block));
         }
         context.hand_off(Need::Room).then(|| context.outside(block, false))
@@ -78,7 +78,7 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
-        Some(context) if context.post.is_some() => context.alone(block),
+        Some(context) if context.pinned_thread.is_some() => context.alone(block),
         Some(context) if context.hand_off(need) => context.outside(block, false),
         Some(context) => context.in_place(block),
     })
@@ -200,7 +200,7 @@ impl ThreadContext {
 
     /// Says so, once for each type of process.
     fn tell_in_place(&self) {
-        let names = self.thread.running().and_then(|slot| slot.card.names());
+        let names = self.thread.running().and_then(|slot| slot.metadata.names());
         let (process, entry) = names.unwrap_or(("?", "?"));
         if lock(&self.host.in_place_told).insert(process) {
             let bound = self.host.config.blocking_threads;

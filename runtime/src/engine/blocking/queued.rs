@@ -43,7 +43,7 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 ) -> BlockOutcome<F, R> {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => BlockOutcome::Ran(block(), true),
-        Some(context) if context.post.is_some() => BlockOutcome::Ran(context.alone(block), true),
+        Some(context) if context.pinned_thread.is_some() => BlockOutcome::Ran(context.alone(block), true),
         Some(context) => match context.hand_off_or_line_up(place, waker) {
             Ok(true) => {
                 let output = context.outside(block, true);

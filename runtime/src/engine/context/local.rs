@@ -37,7 +37,7 @@ pub(crate) struct ThreadContext {
     /// Whether it has not had a worker yet.
     pub(crate) is_new: Cell<bool>,
     /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
-    pub(crate) post: Option<&'static PinnedThread>,
+    pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
     /// How many steps the thread had run when a far end came first for the last time.
     pub(crate) fair: Cell<u64>,
@@ -88,7 +88,7 @@ impl ThreadContext {
             worker: Cell::new(&host.workers[worker.unwrap_or(0)]),
             behind: Cell::new(None),
             is_new: Cell::new(worker.is_none()),
-            post: None,
+            pinned_thread: None,
             deque,
             fair: Cell::new(0),
             visits: Cell::new(0),

@@ -97,7 +97,7 @@ pub(crate) struct Scheduler {
     /// Threads without a worker whose deque has something, by their numbers: each once.
     pub(crate) left: SegQueue<usize>,
     /// Those of the pinned processes.
-    pub(crate) posts: PinnedThreads,
+    pub(crate) pinned_threads: PinnedThreads,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
@@ -156,7 +156,7 @@ impl Scheduler {
             workers: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
             threads,
             left: SegQueue::new(),
-            posts: PinnedThreads::default(),
+            pinned_threads: PinnedThreads::default(),
             idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
@@ -245,7 +245,7 @@ impl Scheduler {
 
     /// What all the threads run now, those of the pinned processes included.
     pub(crate) fn at_work(&self) -> impl Iterator<Item = &'static Slot> {
-        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.running());
+        let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.running());
         self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
     }
 

@@ -33,7 +33,7 @@ use crate::engine::host::hooks::Started;
 use crate::exit::{ExitReason, Panic};
 use crate::links::message::SentLinkMessage;
 use crate::links::protocol::{LinkEffect, Links};
-use crate::links::registrations::MEMBERSHIPS;
+use crate::links::registrations::REGISTRATIONS;
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -61,7 +61,7 @@ pub(crate) fn end(
     };
     let token = Some(token);
     let mut ending =
-        ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, extras: None };
+        ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, cold_state: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
         ignore(Site::Backstop, || crate::util::log::error!(%pid, %panic, "a panic came from the end of a process"));
@@ -87,7 +87,7 @@ struct ExitingProcess {
     result: Option<Payload>,
     /// The type of the message that it failed in.
     handling: Option<&'static str>,
-    extras: Option<Box<ColdState>>,
+    cold_state: Option<Box<ColdState>>,
 }
 
 impl ExitingProcess {
@@ -107,7 +107,7 @@ impl ExitingProcess {
     fn go_from(&mut self, done: u8) {
         self.stage(done, 1, Self::report);
         self.stage(done, 2, Self::close);
-        self.stage(done, 3, Self::leave_societies);
+        self.stage(done, 3, Self::leave_registrants);
         self.stage(done, 4, Self::empty_mailbox);
         self.stage(done, 5, Self::complete);
         self.stage(done, 6, Self::count_out);
@@ -115,7 +115,7 @@ impl ExitingProcess {
         self.stage(done, 8, Self::tell_waiting);
         // What is left may be the last that holds a value of a user's: each by itself.
         self.stage(done, 9, |this| this.result = None);
-        self.stage(done, 10, |this| this.extras = None);
+        self.stage(done, 10, |this| this.cold_state = None);
         self.stage(done, 11, |_| crate::engine::context::values::forget_values());
         self.stage(done, 12, |this| this.reason = ExitReason::Normal);
     }
@@ -145,9 +145,9 @@ impl ExitingProcess {
     fn close(&mut self) {
         let Some(token) = &mut self.token else { return };
         token.close();
-        let heir = token.extras().and_then(|extras| extras.guardian.clone());
+        let successor = token.cold_state().and_then(|cold_state| cold_state.guardian.clone());
         let Some(body) = self.body.take() else { return };
-        if let Some(panic) = while_leaving(heir, || close(body, &self.reason)) {
+        if let Some(panic) = while_leaving(successor, || close(body, &self.reason)) {
             if self.reason.is_normal() {
                 self.reason = panic.clone();
             }
@@ -156,30 +156,30 @@ impl ExitingProcess {
     }
 
     #[inline]
-    fn leave_societies(&mut self) {
-        MEMBERSHIPS.end(self.pid, &self.reason);
+    fn leave_registrants(&mut self) {
+        REGISTRATIONS.end(self.pid, &self.reason);
         if !self.reason.is_normal() {
             self.handling = handling::take(self.pid);
         }
         let Some(token) = &mut self.token else { return };
-        self.extras = token.take_extras();
-        if let Some(extras) = &self.extras {
-            if extras.labelled {
+        self.cold_state = token.take_extras();
+        if let Some(cold_state) = &self.cold_state {
+            if cold_state.labelled {
                 lock(&self.host.labels).remove(&self.pid);
             }
-            extras.timers.iter().for_each(|&timer| _ = self.host.timers.cancel(timer));
+            cold_state.timers.iter().for_each(|&timer| _ = self.host.timers.cancel(timer));
         }
     }
 
     #[inline]
     fn empty_mailbox(&mut self) {
         let Some(mut token) = self.token.take() else { return };
-        let guardian = self.extras.as_ref().and_then(|extras| extras.guardian.clone());
+        let guardian = self.cold_state.as_ref().and_then(|cold_state| cold_state.guardian.clone());
         if let Some(guardian) = &guardian {
             hand_on(&mut token, &**guardian, self.pid, &self.reason);
         }
         loop {
-            empty(&mut token, &mut self.extras, self.pid, &self.reason);
+            empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
             let_go(&token, &self.reason);
             match token.lay_dead() {
                 // A sender that has seen the process alive is not through, or has come by just now.
@@ -206,23 +206,23 @@ impl ExitingProcess {
 
     #[inline]
     fn tell_bound(&mut self) {
-        if let Some(bonds) = self.extras.as_mut().and_then(|extras| extras.bonds.take()) {
-            tell_bound(self.slot, self.pid, *bonds, &self.reason);
+        if let Some(links) = self.cold_state.as_mut().and_then(|cold_state| cold_state.links.take()) {
+            tell_bound(self.slot, self.pid, *links, &self.reason);
         }
     }
 
     /// Those who wait have wakers: code of others, each under its own guard.
     #[inline]
     fn tell_waiting(&mut self) {
-        let Some(extras) = &mut self.extras else { return };
+        let Some(cold_state) = &mut self.cold_state else { return };
         let result = self.result.take();
-        if let Some(waiter) = extras.result.take() {
+        if let Some(waiter) = cold_state.result.take() {
             guarded(|| waiter.ended(&self.reason, result));
         }
-        for join in extras.joined.drain(..) {
+        for join in cold_state.joined.drain(..) {
             guarded(|| join.tell(&self.reason));
         }
-        if let Some(guardian) = extras.guardian.take() {
+        if let Some(guardian) = cold_state.guardian.take() {
             guardian.ended(self.pid, &self.reason, self.handling);
         }
     }
@@ -231,15 +231,15 @@ impl ExitingProcess {
 /// Lets those go that are held at a process that has ended, and what is left in its ring.
 pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
     if token.slot().has_side() {
-        for letter in crate::engine::backpressure::entry_points::ended(token.slot()) {
-            token.dead_letter(letter, DeadLetterReason::Ended, reason);
+        for envelope in crate::engine::backpressure::entry_points::ended(token.slot()) {
+            token.dead_letter(envelope, DeadLetterReason::Ended, reason);
         }
     }
 }
 
 /// Tells those that a process was bound to that it has ended.
-pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, bonds: Links<Pid>, reason: &ExitReason) {
-    let (owned, said) = bonds.end(reason);
+pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reason: &ExitReason) {
+    let (owned, said) = links.end(reason);
     for other in owned {
         other.cancel(ExitReason::Shutdown);
     }
@@ -267,7 +267,7 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
     })
 }
 
-/// Hands on what is left, to the last letter that was sent by whom the guardian had told the PID.
+/// Hands on what is left, to the last envelope that was sent by whom the guardian had told the PID.
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
     // First those that wait for room are let go: they are among those who are waited for next.
@@ -283,63 +283,65 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
             // What is in the ring has its place among the others where its ticket is: what was handed over by the one before
             // has none, and came first.
             Some(Envelope { kind: NodeKind::Ticket, .. }) => {
-                ring.next().into_iter().for_each(|letter| bequeath(token, guardian, pid, letter, reason));
+                ring.next().into_iter().for_each(|envelope| bequeath(token, guardian, pid, envelope, reason));
             }
-            Some(letter) => bequeath(token, guardian, pid, letter, reason),
+            Some(envelope) => bequeath(token, guardian, pid, envelope, reason),
             None if token.hold().is_data_empty() => break,
-            // The sender of the next letter was preempted before it linked it.
+            // The sender of the next envelope was preempted before it linked it.
             None => yield_now(),
         }
     }
-    for letter in ring {
-        bequeath(token, guardian, pid, letter, reason);
+    for envelope in ring {
+        bequeath(token, guardian, pid, envelope, reason);
     }
 }
 
-/// Hands on one letter; what is no message, and what the guardian does not keep, goes the way of all.
-fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, letter: Envelope, reason: &ExitReason) {
-    let Envelope { kind, generation, word, payload } = letter;
+/// Hands on one envelope; what is no message, and what the guardian does not keep, goes the way of all.
+fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope, reason: &ExitReason) {
+    let Envelope { kind, generation, word, payload } = envelope;
     let payload = match payload {
         Some(payload) if kind == NodeKind::Message && generation == pid.generation() => payload,
         payload => {
             let why = if generation == pid.generation() { reason } else { &ExitReason::Gone };
-            let letter = Envelope { kind, generation, word, payload };
-            return token.dead_letter(letter, DeadLetterReason::Ended, why);
+            let envelope = Envelope { kind, generation, word, payload };
+            return token.dead_letter(envelope, DeadLetterReason::Ended, why);
         }
     };
-    // SAFETY: the word of a message is its caller, or null, and this letter was its only holder.
+    // SAFETY: the word of a message is its caller, or null, and this envelope was its only holder.
     let caller = unsafe { Caller::from_word(word) };
     if let Err(package) = guardian.inherit(Package::from_parts(pid, payload, caller)) {
         let (_, payload, caller) = package.into_parts();
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-        let letter = Envelope { kind, generation, word, payload: Some(payload) };
-        token.dead_letter(letter, DeadLetterReason::Ended, reason);
+        let envelope = Envelope { kind, generation, word, payload: Some(payload) };
+        token.dead_letter(envelope, DeadLetterReason::Ended, reason);
     }
 }
 
 /// Turns what is left in the lanes into dead letters and joins.
-fn empty(token: &mut Token, extras: &mut Option<Box<ColdState>>, pid: Pid, reason: &ExitReason) {
-    while let Some(letter) = token.hold().pop_data() {
-        let why = if letter.generation == pid.generation() { reason } else { &ExitReason::Gone };
-        token.dead_letter(letter, DeadLetterReason::Ended, why);
+fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, reason: &ExitReason) {
+    while let Some(envelope) = token.hold().pop_data() {
+        let why = if envelope.generation == pid.generation() { reason } else { &ExitReason::Gone };
+        token.dead_letter(envelope, DeadLetterReason::Ended, why);
     }
-    let take = |extras: &mut Box<ColdState>| (std::mem::take(&mut extras.controls), std::mem::take(&mut extras.held));
-    let (kept, held) = extras.as_mut().map(take).unwrap_or_default();
+    let take = |cold_state: &mut Box<ColdState>| {
+        (std::mem::take(&mut cold_state.controls), std::mem::take(&mut cold_state.held))
+    };
+    let (kept, held) = cold_state.as_mut().map(take).unwrap_or_default();
     let queued = token.hold().take_control();
     for mut controls in [kept, held, queued] {
         while let Some(mut node) = controls.pop() {
-            let letter = node.take();
+            let envelope = node.take();
             node_pool::recycle(node);
-            if letter.kind == NodeKind::Signal
-                && letter.generation == pid.generation()
-                && let Some(Ok(control)) = letter.payload.map(Payload::take::<Control>)
+            if envelope.kind == NodeKind::Signal
+                && envelope.generation == pid.generation()
+                && let Some(Ok(control)) = envelope.payload.map(Payload::take::<Control>)
             {
                 match control {
-                    Control::Join(join) => extras.get_or_insert_default().joined.push(join),
-                    Control::Bond(bond) => hear(token.slot(), pid, extras.get_or_insert_default(), *bond),
+                    Control::Join(join) => cold_state.get_or_insert_default().joined.push(join),
+                    Control::Bond(bond) => hear(token.slot(), pid, cold_state.get_or_insert_default(), *bond),
                     other => dispose(Site::EventDrop, other),
                 }
-            } else if letter.kind != NodeKind::Signal {
+            } else if envelope.kind != NodeKind::Signal {
                 token.slot().home().inspect(|home| {
                     home.late.fetch_add(1, Ordering::Relaxed);
                 });
@@ -349,19 +351,19 @@ fn empty(token: &mut Token, extras: &mut Option<Box<ColdState>>, pid: Pid, reaso
 }
 
 /// Hears what was said to a process that has ended and has not told anyone.
-fn hear(slot: &'static Slot, pid: Pid, extras: &mut ColdState, bond: SentLinkMessage) {
+fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLinkMessage) {
     let (from, _, Some(said)) = bond.open() else { return };
-    let heard = extras.bonds().hear(from, &said);
+    let effect = cold_state.links().hear(from, &said);
     dispose(Site::ReasonDrop, said);
-    if let LinkEffect::Answer(answer) = heard {
+    if let LinkEffect::Answer(answer) = effect {
         say((slot, pid), from, answer);
     }
 }
 
 /// The same for a process that did not start.
 pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
-    while let Some(letter) = token.hold().pop_data() {
-        token.dead_letter(letter, DeadLetterReason::Ended, reason);
+    while let Some(envelope) = token.hold().pop_data() {
+        token.dead_letter(envelope, DeadLetterReason::Ended, reason);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::host::hooks::Started;
 use crate::env::clock::{ClockOverride, go_by};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
-use crate::links::registrations::MEMBERSHIPS;
+use crate::links::registrations::REGISTRATIONS;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node_pool;
 use crate::names::name::Name;
@@ -111,7 +111,7 @@ pub(crate) enum First {
 }
 
 /// A process that is about to come, as far as it depends on where it runs. One of `close` and `into_body` is the last.
-pub(crate) trait Newborn {
+pub(crate) trait Spawnable {
     /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
     fn home(&mut self) -> &'static SlotOwner;
     /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand on the way
@@ -147,7 +147,7 @@ struct OnAnyWorker<P, F> {
     traps: bool,
 }
 
-impl<P, F> Newborn for OnAnyWorker<P, F>
+impl<P, F> Spawnable for OnAnyWorker<P, F>
 where
     P: Process + Send,
     F: FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
@@ -201,12 +201,16 @@ impl Scheduler {
         process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
-        self.bear(birth, OnAnyWorker { host: self, process, start: Some(start), traps: false })
+        self.start_process(birth, OnAnyWorker { host: self, process, start: Some(start), traps: false })
     }
 
     /// Brings a process into being, and takes what it keeps out of `birth`.
     #[inline]
-    pub(crate) fn bear<N: Newborn>(&'static self, birth: &mut PendingSpawn, mut newborn: N) -> Result<Pid, SpawnError> {
+    pub(crate) fn start_process<N: Spawnable>(
+        &'static self,
+        birth: &mut PendingSpawn,
+        mut spawned: N,
+    ) -> Result<Pid, SpawnError> {
         let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
@@ -224,8 +228,8 @@ impl Scheduler {
         };
         let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
         node_pool::spend(COST);
-        self.write_card(&mut token, birth, parent);
-        let pid = token.open(newborn.home());
+        self.write_metadata(&mut token, birth, parent);
+        let pid = token.open(spawned.home());
         if let Some(mailbox) = mailbox {
             crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
         }
@@ -246,7 +250,7 @@ impl Scheduler {
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
         let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
-            let outcome = contain(Site::Start, || newborn.start(&env));
+            let outcome = contain(Site::Start, || spawned.start(&env));
             let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
             outcome.inspect_err(|_| {
                 if self.has_hooks {
@@ -257,19 +261,19 @@ impl Scheduler {
         let first = match begun {
             Ok(first) => first,
             Err(error) => {
-                self.bury_unborn(token, pid, |reason| newborn.close(reason), &error);
+                self.bury_unborn(token, pid, |reason| spawned.close(reason), &error);
                 return Err(*error);
             }
         };
         drop(inside);
-        self.keep_extras(&mut token, pid, birth, env.values);
-        if newborn.traps_exits() {
-            token.make_extras().bonds().trap(true);
+        self.keep_cold_state(&mut token, pid, birth, env.values);
+        if spawned.traps_exits() {
+            token.make_cold_state().links().trap(true);
         }
         if bound.asked().is_some() {
             bind(bound, &mut token, pid);
         }
-        *token.body() = Some(newborn.into_body());
+        *token.body() = Some(spawned.into_body());
         // Laid down, or queued for its first step.
         let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
         if let Some(token) = token {
@@ -278,14 +282,14 @@ impl Scheduler {
         Ok(pid)
     }
 
-    fn write_card(&self, token: &mut Token, birth: &PendingSpawn, parent: Option<Pid>) {
+    fn write_metadata(&self, token: &mut Token, birth: &PendingSpawn, parent: Option<Pid>) {
         let slot = token.slot();
-        let card = &slot.card;
-        card.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Release);
-        card.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Release);
-        card.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
-        card.set_parent(parent);
-        card.outstanding.store(0, Ordering::Relaxed);
+        let metadata = &slot.metadata;
+        metadata.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Release);
+        metadata.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Release);
+        metadata.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
+        metadata.set_parent(parent);
+        metadata.outstanding.store(0, Ordering::Relaxed);
         // No worker has run it: the first wake from outside goes to the global queue.
         slot.worker.store(u16::MAX, Ordering::Relaxed);
     }
@@ -305,7 +309,7 @@ impl Scheduler {
     }
 
     #[inline]
-    fn keep_extras(&self, token: &mut Token, pid: Pid, birth: &mut PendingSpawn, values: Option<Values>) {
+    fn keep_cold_state(&self, token: &mut Token, pid: Pid, birth: &mut PendingSpawn, values: Option<Values>) {
         let (options, result) = (birth.options.take(), birth.result.take());
         let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
         if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
@@ -320,9 +324,9 @@ impl Scheduler {
         }
         token.attend(values.is_some());
         // Its start may have left some already.
-        let extras = token.make_extras();
-        (extras.result, extras.values, extras.labelled) = (result, values, labelled);
-        extras.guardian = guardian;
+        let cold_state = token.make_cold_state();
+        (cold_state.result, cold_state.values, cold_state.labelled) = (result, values, labelled);
+        cold_state.guardian = guardian;
     }
 
     /// Takes back all that had happened for a process that does not start.
@@ -338,11 +342,11 @@ impl Scheduler {
         if let Some(panic) = close(&reason) {
             crate::util::log::error!(%panic, "the close of a process that did not start panicked");
         }
-        MEMBERSHIPS.end(pid, &reason);
+        REGISTRATIONS.end(pid, &reason);
         crate::engine::lifecycle::exit::empty_unborn(&mut token, &reason);
         crate::engine::lifecycle::exit::let_go(&token, &reason);
-        if let Some(bonds) = token.take_extras().and_then(|extras| extras.bonds) {
-            crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *bonds, &reason);
+        if let Some(links) = token.take_extras().and_then(|cold_state| cold_state.links) {
+            crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *links, &reason);
         }
         TABLE.take_back(token);
         self.go_back();
@@ -361,24 +365,24 @@ impl Scheduler {
 
     /// What hooks and logs are told of a process.
     pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
-        let card = &slot.card;
-        let (process, entry) = card.names().unwrap_or(("?", "?"));
-        Started { pid, process, entry, parent: card.parent(self.config.node) }
+        let metadata = &slot.metadata;
+        let (process, entry) = metadata.names().unwrap_or(("?", "?"));
+        Started { pid, process, entry, parent: metadata.parent(self.config.node) }
     }
 }
 
 /// Binds a process that has not begun to the one that spawns it, which runs or starts on this thread.
 fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
-    crate::engine::context::own::with_own(|_, me, extras| {
-        let (bonds, newborn) = (extras.bonds(), token.make_extras().bonds());
+    crate::engine::context::own::with_own(|_, me, cold_state| {
+        let (links, spawned) = (cold_state.links(), token.make_cold_state().links());
         if bound.linked {
-            bonds.link_newborn(me, newborn, child);
+            links.link_child(me, spawned, child);
         }
         if bound.monitored {
-            bonds.watch_newborn(me, newborn, child);
+            links.watch_child(me, spawned, child);
         }
         if bound.owned {
-            bonds.own_newborn(me, newborn, child);
+            links.own_child(me, spawned, child);
         }
     });
 }

@@ -23,12 +23,12 @@ pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitRea
     let Successor { body, kind, done } = successor;
     let new_traps = contain(Site::TrapsExits, || body.traps_exits());
     let old = token.body().replace(body);
-    token.slot().card.kind.store(ptr::from_ref(kind).cast_mut(), Ordering::Release);
-    token.slot().card.entry.store(ptr::from_ref::<&'static str>(ENTRY).cast_mut(), Ordering::Release);
+    token.slot().metadata.kind.store(ptr::from_ref(kind).cast_mut(), Ordering::Release);
+    token.slot().metadata.entry.store(ptr::from_ref::<&'static str>(ENTRY).cast_mut(), Ordering::Release);
     let old_traps = old.as_ref().map(|old| contain(Site::TrapsExits, || old.traps_exits()));
     // What the process has said itself, with `trap_exits`, stands if both definitions are alike.
     match (old_traps, &new_traps) {
-        (Some(Ok(old)), Ok(new)) if old != *new => token.make_extras().bonds().trap(*new),
+        (Some(Ok(old)), Ok(new)) if old != *new => token.make_cold_state().links().trap(*new),
         _ => {}
     }
     let panic = old.and_then(|old| close(old, &ExitReason::Normal));

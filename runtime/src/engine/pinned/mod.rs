@@ -8,7 +8,7 @@
 //!
 //! # Birth
 //!
-//! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, with the post for its home;
+//! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, with the pinned thread for its home;
 //! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's stead (it may look at
 //!   what the slot keeps for it, since the spawner, which has the token, does not: nor does code of others that runs on the
 //!   spawner's thread meanwhile, such as a waker, which is no part of the start);
@@ -19,7 +19,7 @@
 //! # Inbox
 //!
 //! There is one token, so an inbox has at most one thing in it, under a lock: nothing is overwritten and no wake is lost. The
-//! thread ends when its process has: nobody else could end it, since only this thread gets the token. Then the post is free
+//! thread ends when its process has: nobody else could end it, since only this thread gets the token. Then the pinned thread is free
 //! for another; a late sender cannot mistake the two, since whoever has a token looks at the home of the process that lives in
 //! its slot then.
 //!
@@ -28,7 +28,7 @@
 use super::blocking::block_in_place::while_blocked;
 use super::context::local::ThreadContext;
 use super::host::Scheduler;
-use super::lifecycle::spawn::{Environment, First, Inside, Newborn, PendingSpawn, while_started_elsewhere};
+use super::lifecycle::spawn::{Environment, First, Inside, PendingSpawn, Spawnable, while_started_elsewhere};
 use super::workers::pinned::{PinnedThread, Work};
 use super::workers::threads::StartedThread;
 use super::workers::worker::LOST;
@@ -80,10 +80,10 @@ fn begin<P: Process>(
 /// A pinned process that is about to come.
 struct PinnedSpawn {
     host: &'static Scheduler,
-    post: Option<&'static PinnedThread>,
+    pinned_thread: Option<&'static PinnedThread>,
     name: &'static str,
     begin: Option<Box<StartPinned>>,
-    /// Whether the thread was started, which gives the post back itself.
+    /// Whether the thread was started, which gives the pinned thread back itself.
     has_thread: bool,
     body: Option<Body>,
     traps: bool,
@@ -91,35 +91,36 @@ struct PinnedSpawn {
 
 impl Drop for PinnedSpawn {
     fn drop(&mut self) {
-        if let Some(post) = self.post
+        if let Some(pinned_thread) = self.pinned_thread
             && !self.has_thread
         {
-            self.host.posts.give_back(post);
+            self.host.pinned_threads.give_back(pinned_thread);
         }
     }
 }
 
 impl PinnedSpawn {
-    fn post(&mut self) -> &'static PinnedThread {
-        self.post.get_or_insert_with(|| self.host.posts.take(self.host.home()))
+    fn pinned_thread(&mut self) -> &'static PinnedThread {
+        self.pinned_thread.get_or_insert_with(|| self.host.pinned_threads.take(self.host.home()))
     }
 }
 
-impl Newborn for PinnedSpawn {
+impl Spawnable for PinnedSpawn {
     fn home(&mut self) -> &'static SlotOwner {
-        self.post().home()
+        self.pinned_thread().home()
     }
 
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
         let Some(begin) = self.begin.take() else { return Err(Box::new(SpawnError::Used)) };
-        let (host, post, theirs, answer) = (self.host, self.post(), env.clone(), Arc::new(Oneshot::new()));
-        post.begins();
+        let (host, pinned_thread, theirs, answer) =
+            (self.host, self.pinned_thread(), env.clone(), Arc::new(Oneshot::new()));
+        pinned_thread.begins();
         let told = answer.clone();
-        let run = move || host.run_pinned(post, theirs, begin, &told);
+        let run = move || host.run_pinned(pinned_thread, theirs, begin, &told);
         match spawn_thread_with(self.name.to_owned(), host.config.stack, run) {
-            Ok(thread) => host.keep_thread(StartedThread::new(thread, Some(&post.thread))),
+            Ok(thread) => host.keep_thread(StartedThread::new(thread, Some(&pinned_thread.thread))),
             Err(error) => {
-                post.ends();
+                pinned_thread.ends();
                 return Err(Box::new(SpawnError::Thread(error.to_string())));
             }
         }
@@ -137,12 +138,12 @@ impl Newborn for PinnedSpawn {
     fn close(mut self, reason: &ExitReason) -> Option<ExitReason> {
         let Some(body) = self.body.take() else {
             if self.has_thread {
-                self.post().give(Work::Leave);
+                self.pinned_thread().give(Work::Leave);
             }
             return None;
         };
         let told = Arc::new(Oneshot::new());
-        self.post().give(Work::Close(body, reason.clone(), told.clone()));
+        self.pinned_thread().give(Work::Close(body, reason.clone(), told.clone()));
         while_blocked(|| told.wait(None)).flatten()
     }
 
@@ -157,13 +158,13 @@ impl Newborn for PinnedSpawn {
 
 impl ThreadContext {
     /// Waits for the next turn; `None` if there is none any more. For the loop that all threads run.
-    pub(crate) fn next_turn(&self, post: &PinnedThread) -> Option<Token> {
-        if post.has_ended() {
+    pub(crate) fn next_turn(&self, pinned_thread: &PinnedThread) -> Option<Token> {
+        if pinned_thread.has_ended() {
             return None;
         }
-        match post.next(|| self.host.is_paused(), || self.host.quiet.tell()) {
+        match pinned_thread.next(|| self.host.is_paused(), || self.host.quiet.tell()) {
             Work::Turn(token) => {
-                post.runs(token.pid());
+                pinned_thread.runs(token.pid());
                 Some(token)
             }
             Work::Close(body, reason, told) => {
@@ -179,19 +180,19 @@ impl Scheduler {
     /// The life of a process's thread.
     fn run_pinned(
         &'static self,
-        post: &'static PinnedThread,
+        pinned_thread: &'static PinnedThread,
         env: Environment,
         begin: Box<StartPinned>,
         answer: &Oneshot<StartedPinned>,
     ) {
-        if let (Some(user), Some(deque)) = (self.user(), post.thread.occupy(self)) {
+        if let (Some(user), Some(deque)) = (self.user(), pinned_thread.thread.occupy(self)) {
             let context = ThreadContext {
-                post: Some(post),
-                ..ThreadContext::new(self, user, (usize::MAX, &post.thread), None, deque)
+                pinned_thread: Some(pinned_thread),
+                ..ThreadContext::new(self, user, (usize::MAX, &pinned_thread.thread), None, deque)
             };
-            post.thread.call(LOST);
+            pinned_thread.thread.call(LOST);
             self.inhabit(&context, |context| {
-                let begun = post.thread.visit(|| {
+                let begun = pinned_thread.thread.visit(|| {
                     let _inside = Inside::enter(&env);
                     in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
                 });
@@ -200,13 +201,15 @@ impl Scheduler {
                 answer.put(begun);
                 context.run();
             });
-            post.thread.vacate(context.deque);
+            pinned_thread.thread.vacate(context.deque);
         } else {
             answer.put(StartedPinned { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
-            let Work::Leave = post.next(|| false, || self.quiet.tell()) else { unreachable!("nothing was made") };
+            let Work::Leave = pinned_thread.next(|| false, || self.quiet.tell()) else {
+                unreachable!("nothing was made")
+            };
         }
-        post.ends();
-        self.posts.give_back(post);
+        pinned_thread.ends();
+        self.pinned_threads.give_back(pinned_thread);
         self.quiet.tell();
     }
 
@@ -219,19 +222,19 @@ impl Scheduler {
     ) -> Result<Pid, SpawnError> {
         // Also where no worker has been started yet: its panics are contained and told as those of all.
         crate::util::panics::install_hook();
-        // The last part of a path: the system shows 15 letters.
+        // The last part of a path: the system shows 15 envelopes.
         let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
-        let newborn = PinnedSpawn {
+        let spawned = PinnedSpawn {
             host: self,
-            post: None,
+            pinned_thread: None,
             name,
             begin: Some(begin),
             has_thread: false,
             body: None,
             traps: false,
         };
-        self.bear(birth, newborn)
+        self.start_process(birth, spawned)
     }
 }
 
@@ -247,6 +250,6 @@ fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
 /// Says at which of its entries a process starts, while it does: for one of which that is known no sooner.
 pub(crate) fn note_entry(pid: Pid, entry: &'static &'static str) {
     if let Some(slot) = TABLE.living(pid) {
-        slot.card.entry.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        slot.metadata.entry.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
     }
 }

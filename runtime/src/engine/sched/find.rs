@@ -70,29 +70,29 @@ const SPINS: u32 = 12;
 impl ThreadContext {
     /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
     pub(crate) fn run(&self) {
-        let mut desk = StepScratch::new(self.thread);
-        while let Err(panic) = contain(Site::Turn, || self.run_with(&mut desk)) {
-            if let Err(panic) = self.panicked_anew(&mut desk, panic) {
+        let mut scratch = StepScratch::new(self.thread);
+        while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
+            if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
                 crate::util::log::error!(%panic, "a panic came from between the turns of processes");
-                let _panic = contain(Site::Backstop, || desk = StepScratch::new(self.thread));
+                let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
             }
         }
     }
 
     /// Sees to a panic, and to those of the steps that follow in the same turn.
-    fn panicked_anew(&self, desk: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
+    fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let mut panic = panic;
         loop {
-            match contain(Site::Backstop, || self.panicked(desk, panic)) {
+            match contain(Site::Backstop, || self.panicked(scratch, panic)) {
                 Ok(seen_to) => return seen_to,
                 Err(another) => panic = another,
             }
         }
     }
 
-    fn run_with(&self, desk: &mut StepScratch) {
+    fn run_with(&self, scratch: &mut StepScratch) {
         loop {
             let found = if self.thread.attention() != 0 {
                 self.find_when_called()
@@ -100,7 +100,7 @@ impl ThreadContext {
                 self.take_near().or_else(|| self.search())
             };
             match found.or_else(|| self.take_last()) {
-                Some(token) => self.turn(desk, token),
+                Some(token) => self.turn(scratch, token),
                 None => return,
             }
         }
@@ -109,9 +109,9 @@ impl ThreadContext {
     /// The next process, after a look at what `handoff` and the monitor have to say.
     #[cold]
     fn find_when_called(&self) -> Option<Token> {
-        if let Some(post) = self.post {
+        if let Some(pinned_thread) = self.pinned_thread {
             // Always so on the thread of a pinned process: there is one that it may run.
-            return self.next_turn(post);
+            return self.next_turn(pinned_thread);
         }
         if self.thread.take_tick() {
             // Far ends come first.
@@ -323,7 +323,7 @@ impl ThreadContext {
     /// that are in a step.
     #[cold]
     fn take_last(&self) -> Option<Token> {
-        if self.post.is_some() || !self.host.is_stopped() {
+        if self.pinned_thread.is_some() || !self.host.is_stopped() {
             return None;
         }
         fence(Ordering::SeqCst);

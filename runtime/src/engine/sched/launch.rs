@@ -34,7 +34,7 @@ impl Scheduler {
             *launched += 1;
         }
         drop(launched);
-        self.posts.resume();
+        self.pinned_threads.resume();
         self.start_monitor()
     }
 

@@ -69,7 +69,7 @@ enum AfterStep {
     LayWait,
     /// The same, and a wake is no reason for another step: it waits for its yields.
     LayWaiting,
-    /// Why is on the desk.
+    /// The reason is in `scratch.reason`.
     End,
     /// It has sent to a mailbox that is too full; whether it waits for its yields besides.
     Hold(Congestion, bool),
@@ -77,7 +77,7 @@ enum AfterStep {
 
 /// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its own.
 pub(crate) struct StepScratch {
-    feed: StepInput,
+    input: StepInput,
     written: Written,
     /// Of a process that ends.
     reason: ExitReason,
@@ -92,8 +92,8 @@ impl StepScratch {
     /// For the thread that calls.
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
-            // SAFETY: the thread has the token of these lanes for good, and uses no desk but the one that it made last.
-            feed: unsafe { StepInput::new(&thread.turn, &thread.nowhere) },
+            // SAFETY: the thread has the token of these lanes for good, and uses no scratch space but the one that it made last.
+            input: unsafe { StepInput::new(&thread.turn, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
             result: None,
@@ -104,7 +104,7 @@ impl StepScratch {
 
     /// Whether the step took something, left nothing, handed nothing out, and met with nothing rare.
     fn is_simple(&self) -> bool {
-        self.feed.is_simple() && self.written.yields.is_empty()
+        self.input.is_simple() && self.written.yields.is_empty()
     }
 
     fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> AfterStep {
@@ -116,7 +116,7 @@ impl StepScratch {
 impl ThreadContext {
     /// Runs the process whose token this is.
     #[inline(always)]
-    pub(crate) fn turn(&self, desk: &mut StepScratch, mut token: Token) {
+    pub(crate) fn turn(&self, scratch: &mut StepScratch, mut token: Token) {
         let slot = token.slot();
         token = token.taken_up();
         self.thread.running.begin(&token);
@@ -127,8 +127,8 @@ impl ThreadContext {
             }
         }
         slot.worker.store(self.worker_index.get() as u16, Ordering::Relaxed);
-        desk.feed.begin_turn(BUDGET);
-        self.go_on(desk, token);
+        scratch.input.begin_turn(BUDGET);
+        self.go_on(scratch, token);
     }
 
     /// Whether a process in debt lets this turn pass. A signal for it does not wait; an answer does, or whoever sends a
@@ -140,7 +140,7 @@ impl ThreadContext {
         if backpressure::suspend::is_held_debt(token.slot().debt.load(Ordering::Relaxed)) {
             return self.stay_held(token);
         }
-        if self.post.is_some() {
+        if self.pinned_thread.is_some() {
             // There are no turns of others to let pass: what it owes is levelled by its being held.
             token.slot().debt.store(0, Ordering::Relaxed);
             return Some(token);
@@ -166,10 +166,10 @@ impl ThreadContext {
     }
 
     /// Notes what the turn has spent beyond its budget.
-    fn owe(&self, desk: &StepScratch, slot: &'static Slot) {
+    fn owe(&self, scratch: &StepScratch, slot: &'static Slot) {
         // To the nearest: a turn that ends with its step is a little over.
         let budget = u64::from(BUDGET);
-        let turns = (desk.feed.spent().saturating_sub(budget) + budget / 2) / budget;
+        let turns = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
         if turns > 0 {
             slot.debt.store(turns.min(MOST_DEBT.into()) as u8, Ordering::Relaxed);
             self.debtor_seen.set(Moment::about_now());
@@ -178,10 +178,10 @@ impl ThreadContext {
 
     /// The turn, from one of its steps on.
     #[inline(always)]
-    fn go_on(&self, desk: &mut StepScratch, mut token: Token) {
+    fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
-            let after = self.step(desk, &mut token);
-            match self.conclude(desk, token, after) {
+            let after = self.step(scratch, &mut token);
+            match self.conclude(scratch, token, after) {
                 Some(held) => token = held,
                 None => return,
             }
@@ -191,38 +191,38 @@ impl ThreadContext {
     /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it came
     /// from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
     #[cold]
-    pub(crate) fn panicked(&self, desk: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
+    pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
         // SAFETY: while a process is named there and lives, its thread has the token (see `running`); the unwinding has
         // forgotten it. Nothing panics from the moment that its life is closed: see `end`.
         let mut token = unsafe { Token::from_raw(NonNull::from(slot)) };
-        let is_first = !std::mem::replace(&mut desk.has_panicked, true);
+        let is_first = !std::mem::replace(&mut scratch.has_panicked, true);
         let after = if is_first {
-            self.count(desk, slot);
-            self.after(desk, &mut token, StepOutcome::Panic(panic))
+            self.count(scratch, slot);
+            self.after(scratch, &mut token, StepOutcome::Panic(panic))
         } else {
             // Not even what follows from a panic went well: nothing more is made of what the step has left behind.
-            dispose(Site::StatusDrop, std::mem::replace(desk, StepScratch::new(self.thread)));
-            desk.end(ExitReason::Panic(panic.into()), None)
+            dispose(Site::StatusDrop, std::mem::replace(scratch, StepScratch::new(self.thread)));
+            scratch.end(ExitReason::Panic(panic.into()), None)
         };
-        if let Some(token) = self.conclude(desk, token, after) {
-            self.go_on(desk, token);
+        if let Some(token) = self.conclude(scratch, token, after) {
+            self.go_on(scratch, token);
         }
         Ok(())
     }
 
     /// What follows from a step. Gives the token back if there is another step in this turn.
     #[inline(always)]
-    fn conclude(&self, desk: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
-        if desk.has_values {
-            self.put_values_down(desk, &after);
+    fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
+        if scratch.has_values {
+            self.put_values_down(scratch, &after);
         }
         let held = match after {
             AfterStep::LayIdle => self.lay(token, Token::lay_idle),
             AfterStep::LayWait => self.lay(token, Token::lay_wait),
             AfterStep::LayWaiting => self.lay_waiting(token),
             AfterStep::Again => Some(token),
-            AfterStep::Hold(press, waits) => match self.hold_for(desk, token, press, waits) {
+            AfterStep::Hold(press, waits) => match self.hold_for(scratch, token, press, waits) {
                 Some(token) if waits => self.lay_waiting(token),
                 held => held,
             },
@@ -231,13 +231,13 @@ impl ThreadContext {
                 None
             }
             AfterStep::End => {
-                self.end(desk, token);
+                self.end(scratch, token);
                 None
             }
         };
         let token = held?;
         // Something arrived: go on while the budget lasts, and nobody waits for the worker.
-        if !desk.feed.is_spent() && !self.thread.is_called() {
+        if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
         self.requeue(token);
@@ -256,9 +256,9 @@ impl ThreadContext {
     /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here, which
     /// would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
     #[cold]
-    fn put_values_down(&self, desk: &mut StepScratch, after: &AfterStep) {
+    fn put_values_down(&self, scratch: &mut StepScratch, after: &AfterStep) {
         if !matches!(after, AfterStep::Again) {
-            desk.has_values = false;
+            scratch.has_values = false;
         }
         if !matches!(after, AfterStep::Again | AfterStep::End) {
             crate::engine::context::values::set_values(None);
@@ -267,9 +267,9 @@ impl ThreadContext {
 
     /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
     #[cold]
-    fn hold_for(&self, desk: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
+    fn hold_for(&self, scratch: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
         // Without what the press itself has cost it.
-        let sends = desk.feed.spent().saturating_sub(BUDGET.into());
+        let sends = scratch.input.spent().saturating_sub(BUDGET.into());
         let token = self.hold(token, press, sends, waits);
         // What wakers of others have sent from here on the way is not the next process's.
         backpressure::congestion::take();
@@ -280,7 +280,7 @@ impl ThreadContext {
     fn requeue(&self, token: Token) {
         self.thread.running.end();
         let token = token.put_down();
-        match self.post {
+        match self.pinned_thread {
             // No others run on its thread.
             Some(_) => token.wake(),
             None => self.push_used(token),
@@ -307,32 +307,32 @@ impl ThreadContext {
     }
 
     #[cold]
-    fn end(&self, desk: &mut StepScratch, mut token: Token) {
-        let (reason, result) = (std::mem::replace(&mut desk.reason, ExitReason::Normal), desk.result.take());
-        desk.has_panicked = false;
+    fn end(&self, scratch: &mut StepScratch, mut token: Token) {
+        let (reason, result) = (std::mem::replace(&mut scratch.reason, ExitReason::Normal), scratch.result.take());
+        scratch.has_panicked = false;
         let body = token.body().take();
         end(self.host, token, body, reason, result);
         self.thread.running.end();
     }
 
     #[inline(always)]
-    fn step(&self, desk: &mut StepScratch, token: &mut Token) -> AfterStep {
+    fn step(&self, scratch: &mut StepScratch, token: &mut Token) -> AfterStep {
         let slot = token.slot();
         slot.owner.check();
-        // SAFETY: this is the token, and only the feed uses the lanes until the step is over.
-        unsafe { desk.feed.begin(&slot.lanes, slot, token.generation()) };
+        // SAFETY: this is the token, and only the input uses the lanes until the step is over.
+        unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
         if (slot.lanes.has_control() || token.is_special())
-            && let Err(panic) = self.begin_rare(desk, token)
+            && let Err(panic) = self.begin_rare(scratch, token)
         {
-            return self.after(desk, token, StepOutcome::Panic(panic));
+            return self.after(scratch, token, StepOutcome::Panic(panic));
         }
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
-        let outcome = if desk.feed.is_ended() {
+        let outcome = if scratch.input.is_ended() {
             Ok(())
         } else {
-            // Borrows of the desk, with nothing of their own to drop.
-            let mut events = ManuallyDrop::new(Events::feed(&mut desk.feed));
-            let mut out = ManuallyDrop::new(StepOutput::on(&mut desk.written));
+            // Borrows of the scratch, with nothing of their own to drop.
+            let mut events = ManuallyDrop::new(Events::input(&mut scratch.input));
+            let mut out = ManuallyDrop::new(StepOutput::on(&mut scratch.written));
             let outcome = body.step(&mut events, &mut out);
             if !(events.is_feed() && out.is_kept()) {
                 let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
@@ -340,7 +340,7 @@ impl ThreadContext {
                 // What is in them are values of users, with drops of their own.
                 let _panic = contain(Site::EventDrop, || drop(events));
                 if let Some(own) = own {
-                    let _panic = contain(Site::StatusDrop, || desk.written.add(own));
+                    let _panic = contain(Site::StatusDrop, || scratch.written.add(own));
                 }
             }
             outcome
@@ -349,48 +349,50 @@ impl ThreadContext {
             // Dropped by a panic that the process caught itself.
             caller::blame_nobody();
         }
-        self.count(desk, slot);
+        self.count(scratch, slot);
         match outcome {
             // Whether something has arrived meanwhile is found out by laying the token down.
-            Ok(()) if desk.written.is_plain() && desk.feed.is_plain() && !desk.feed.is_spent() => AfterStep::LayIdle,
-            Ok(()) => self.after(desk, token, StepOutcome::Done),
-            Err(error) => self.after(desk, token, StepOutcome::Error(error)),
+            Ok(()) if scratch.written.is_plain() && scratch.input.is_plain() && !scratch.input.is_spent() => {
+                AfterStep::LayIdle
+            }
+            Ok(()) => self.after(scratch, token, StepOutcome::Done),
+            Err(error) => self.after(scratch, token, StepOutcome::Error(error)),
         }
     }
 
     /// A step begins with something in the control lane, or with what few processes have. Gives a panic of the process that
     /// was asked about it.
     #[inline(never)]
-    fn begin_rare(&self, desk: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
-        let begun = self.begin_special(desk, token);
+    fn begin_rare(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
+        let begun = self.begin_special(scratch, token);
         let slot = token.slot();
         // After the controls were taken, a wake among them: it may have been for those that wait for room.
         if slot.is_overfull() {
             backpressure::suspend::relieve(slot, false);
             // So that the end of the step is not taken for that of an ordinary one.
-            desk.feed.attend();
+            scratch.input.attend();
         }
         begun
     }
 
-    fn begin_special(&self, desk: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
+    fn begin_special(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
         let (mut kept, mut held) = (Controls::none(), Controls::none());
         let taken = if !token.is_special() {
             // Most often an answer.
-            match desk.feed.begin_answered() {
+            match scratch.input.begin_answered() {
                 Some(taken) => taken,
                 None => return Ok(()),
             }
         } else {
-            if let Some(extras) = token.extras() {
-                kept = std::mem::take(&mut extras.controls);
-                held = std::mem::take(&mut extras.held);
-                desk.feed.keep_notices(std::mem::take(&mut extras.notices));
-                let has_values = extras.values.is_some();
-                if !desk.has_values && has_values {
-                    desk.has_values = true;
-                    crate::engine::context::values::set_values(extras.values.clone());
+            if let Some(cold_state) = token.cold_state() {
+                kept = std::mem::take(&mut cold_state.controls);
+                held = std::mem::take(&mut cold_state.held);
+                scratch.input.keep_notices(std::mem::take(&mut cold_state.notices));
+                let has_values = cold_state.values.is_some();
+                if !scratch.has_values && has_values {
+                    scratch.has_values = true;
+                    crate::engine::context::values::set_values(cold_state.values.clone());
                 }
                 token.attend(has_values);
             }
@@ -399,8 +401,8 @@ impl ThreadContext {
             }
             token.hold().take_control()
         };
-        let is_cancelled = desk.feed.begin_controlled(kept, held, taken);
-        if let Some(upgrades) = desk.feed.take_upgrades() {
+        let is_cancelled = scratch.input.begin_controlled(kept, held, taken);
+        if let Some(upgrades) = scratch.input.take_upgrades() {
             ask_to_upgrade(token, *upgrades)?;
         }
         if !is_cancelled {
@@ -410,31 +412,31 @@ impl ThreadContext {
             Some(body) => contain(Site::HandlesCancel, || body.handles_cancel()),
             None => Ok(false),
         };
-        desk.feed.cancel(matches!(handles_cancel, Ok(true)));
+        scratch.input.cancel(matches!(handles_cancel, Ok(true)));
         handles_cancel.map(drop)
     }
 
     /// Counts a step and what it took.
     #[inline(always)]
-    fn count(&self, desk: &StepScratch, slot: &'static Slot) {
+    fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
         counters.steps.add(1);
-        counters.messages.add(u64::from(desk.feed.messages));
-        slot.count(desk.feed.messages);
+        counters.messages.add(u64::from(scratch.input.messages));
+        slot.count(scratch.input.messages);
         node_pool::spend(1);
     }
 
     /// What follows from a step that did more than take messages.
     #[inline(never)]
-    fn after(&self, desk: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
-        let after = self.after_step(desk, token, outcome);
+    fn after(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
+        let after = self.after_step(scratch, token, outcome);
         let rests = matches!(after, AfterStep::LayWait | AfterStep::LayWaiting);
         let slot = token.slot();
-        if slot.is_overfull() && (rests || desk.feed.is_data_empty()) {
+        if slot.is_overfull() && (rests || scratch.input.is_data_empty()) {
             backpressure::suspend::relieve(slot, true);
         }
         // At last, so that nothing that was sent from here is left for the next process to answer for.
-        let press = if desk.feed.is_spent() { backpressure::congestion::take() } else { None };
+        let press = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
         match press {
             Some(press) if !matches!(after, AfterStep::End) => {
                 AfterStep::Hold(press, matches!(after, AfterStep::LayWaiting))
@@ -443,37 +445,38 @@ impl ThreadContext {
         }
     }
 
-    fn after_step(&self, desk: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
+    fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         // Most often it has got an answer, or ended.
-        let counts_yields = desk.feed.completions > 0 && token.slot().card.outstanding.load(Ordering::Relaxed) > 0;
-        if desk.feed.is_spent() {
+        let counts_yields =
+            scratch.input.completions > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
+        if scratch.input.is_spent() {
             // Also if it is going to rest: what it has sent is to be handled before it sends more.
-            self.owe(desk, token.slot());
+            self.owe(scratch, token.slot());
         }
-        if matches!(outcome, StepOutcome::Done) && desk.is_simple() && !counts_yields {
-            let simple = match &desk.written.status {
+        if matches!(outcome, StepOutcome::Done) && scratch.is_simple() && !counts_yields {
+            let simple = match &scratch.written.status {
                 StepStatus::Idle => Some(AfterStep::LayIdle),
                 StepStatus::Suspended => Some(AfterStep::LayWait),
                 StepStatus::Ended(ExitReason::Normal, None) => Some(AfterStep::End),
                 _ => None,
             };
             if let Some(after) = simple {
-                desk.feed.end_simple();
-                desk.written.status = StepStatus::Idle;
+                scratch.input.end_simple();
+                scratch.written.status = StepStatus::Idle;
                 return after;
             }
         }
-        self.after_all(desk, token, outcome)
+        self.after_all(scratch, token, outcome)
     }
 
-    fn after_all(&self, desk: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
+    fn after_all(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         let slot = token.slot();
-        let StepScratch { feed, written, .. } = desk;
-        let (has_control, data_empty, completions) = (feed.has_control(), feed.is_data_empty(), feed.completions);
-        let has_control_node = feed.has_control_node();
-        let data_empty = data_empty && !feed.has_notices();
-        let again = if feed.has_taken() && !feed.is_spent() { AfterStep::Again } else { AfterStep::Requeue };
-        let end = feed.finish().and_then(|rare| keep_rare(token, *rare));
+        let StepScratch { input, written, .. } = scratch;
+        let (has_control, data_empty, completions) = (input.has_control(), input.is_data_empty(), input.completions);
+        let has_control_node = input.has_control_node();
+        let data_empty = data_empty && !input.has_notices();
+        let again = if input.has_taken() && !input.is_spent() { AfterStep::Again } else { AfterStep::Requeue };
+        let end = input.finish().and_then(|rare| keep_rare(token, *rare));
         let reason = match outcome {
             StepOutcome::Done => None,
             StepOutcome::Error(error) => Some(error.into_reason()),
@@ -484,9 +487,9 @@ impl ThreadContext {
         if let Some(contradiction) = written.contradiction.take() {
             warn_of(token, contradiction);
         }
-        let answered = slot.card.outstanding.load(Ordering::Relaxed).saturating_sub(completions);
+        let answered = slot.metadata.outstanding.load(Ordering::Relaxed).saturating_sub(completions);
         let outstanding = answered + written.yields.len() as u32;
-        slot.card.outstanding.store(outstanding, Ordering::Relaxed);
+        slot.metadata.outstanding.store(outstanding, Ordering::Relaxed);
         if let Some(pid) = token.pid() {
             for request in written.yields.drain(..) {
                 if let Some(timer) = self.dispatch(slot, pid, request) {
@@ -497,25 +500,25 @@ impl ThreadContext {
         if let Some(reason) = reason {
             // What the step wanted to be holds users' values, with drops of their own.
             let _panic = contain(Site::StatusDrop, || drop(status));
-            return desk.end(reason, None);
+            return scratch.end(reason, None);
         }
         match (status, end) {
-            (StepStatus::Done(result), _) => desk.end(ExitReason::Normal, result),
-            (StepStatus::Ended(reason, result), _) => desk.end(reason, result),
+            (StepStatus::Done(result), _) => scratch.end(ExitReason::Normal, result),
+            (StepStatus::Ended(reason, result), _) => scratch.end(reason, result),
             (status, Some(reason)) => {
                 let _panic = contain(Site::StatusDrop, || drop(status));
-                desk.end(reason, None)
+                scratch.end(reason, None)
             }
             (StepStatus::Upgrade(successor), None) => {
                 match crate::engine::lifecycle::upgrade::succeed(token, *successor) {
-                    Some(panic) => desk.end(panic, None),
+                    Some(panic) => scratch.end(panic, None),
                     None => AfterStep::Requeue,
                 }
             }
             (StepStatus::Continue, None) => AfterStep::Requeue,
             (StepStatus::Idle, None) if has_control || !data_empty => again,
             (StepStatus::Idle, None) => AfterStep::LayIdle,
-            (StepStatus::Waiting, None) if outstanding == 0 => desk.end(
+            (StepStatus::Waiting, None) if outstanding == 0 => scratch.end(
                 ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
                 None,
             ),
@@ -528,7 +531,7 @@ impl ThreadContext {
 
     /// Keeps the key of a timer, which is cancelled when the process ends.
     fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
-        let timers = &mut token.make_extras().timers;
+        let timers = &mut token.make_cold_state().timers;
         if timers.len() == timers.capacity() {
             // Those that have fired are let go whenever the list would grow.
             timers.retain(|&timer| self.host.timers.is_pending(timer));
@@ -582,7 +585,7 @@ fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic
 #[cold]
 fn warn_of(token: &Token, contradiction: Contradiction) {
     let Contradiction { holds, ignored } = contradiction;
-    let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().card.names()) else { return };
+    let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().metadata.names()) else { return };
     // A subscriber is code of users.
     let _panic = contain(Site::StepLog, || {
         crate::util::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
@@ -596,13 +599,13 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
         if !(left.is_empty() && notices.is_empty()) {
             token.attend(true);
         }
-        let extras = token.make_extras();
-        extras.joined.extend(joins);
-        extras.controls = left;
-        extras.notices = notices;
+        let cold_state = token.make_cold_state();
+        cold_state.joined.extend(joins);
+        cold_state.controls = left;
+        cold_state.notices = notices;
     }
-    for letter in strangers {
-        token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+    for envelope in strangers {
+        token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
     }
     end
 }

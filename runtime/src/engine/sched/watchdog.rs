@@ -213,7 +213,7 @@ impl Scheduler {
         let record = self.threads.get(thread)?;
         let slot = record.running()?;
         let pid = slot.resident()?;
-        let (process, entry) = slot.card.names()?;
+        let (process, entry) = slot.metadata.names()?;
         let message = record.turn.message();
         crate::sync::fence(Ordering::Acquire);
         let is_same = slot.resident() == Some(pid) && record.running().is_some_and(|now| ptr::eq(now, slot));

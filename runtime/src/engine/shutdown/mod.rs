@@ -144,7 +144,7 @@ impl Scheduler {
 
     /// The steps that are going on.
     fn steps(&self) -> impl Iterator<Item = StepId> {
-        let pinned = self.posts.all().into_iter().filter_map(|post| post.thread.step());
+        let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.step());
         self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
     }
 
@@ -246,7 +246,7 @@ impl Scheduler {
     pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
         let named = |slot: &'static Slot| {
             let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
-            (pid, slot.card.names().map_or("?", |(process, _)| process))
+            (pid, slot.metadata.names().map_or("?", |(process, _)| process))
         };
         slots.into_iter().map(named).collect()
     }

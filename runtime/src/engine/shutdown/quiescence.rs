@@ -53,7 +53,8 @@ impl Scheduler {
 
     /// Some of those that are not at rest.
     fn busy(&'static self) -> String {
-        let named = |slot: &crate::slots::Slot| slot.card.names().map(|(process, entry)| format!("{process}::{entry}"));
+        let named =
+            |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));
         let running = self.at_work();
         let ready = self.slots().filter(|slot| matches!(slot.lanes.glance(), (false, false)));
         let some: Vec<String> = running.chain(ready).filter_map(named).take(NAMED).collect();
@@ -72,15 +73,16 @@ impl ClockUser for Scheduler {
         if self.is_stopped() {
             return Some(u64::MAX);
         }
-        let (rises, posts) = (self.idle.all_asleep()?, self.posts.at_rest()?);
+        let (rises, pinned_threads) = (self.idle.all_asleep()?, self.pinned_threads.at_rest()?);
         fence(Ordering::SeqCst);
         let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
         // One without a worker may be in a step, whether or not it has come to show that.
         let without_worker = self.idle.without_worker();
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
         let moved = queued || without_worker.iter().any(moves);
-        let again = !moved && self.posts.at_rest() == Some(posts) && self.idle.all_asleep() == Some(rises);
-        again.then_some(rises.wrapping_add(posts))
+        let again =
+            !moved && self.pinned_threads.at_rest() == Some(pinned_threads) && self.idle.all_asleep() == Some(rises);
+        again.then_some(rises.wrapping_add(pinned_threads))
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {

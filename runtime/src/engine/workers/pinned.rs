@@ -45,7 +45,7 @@ pub(crate) enum Work {
     Leave,
 }
 
-/// The posts of a host.
+/// The pinned threads of a host.
 #[derive(Default)]
 pub(crate) struct PinnedThreads(Mutex<PinnedLists>);
 
@@ -56,14 +56,14 @@ struct PinnedLists {
 }
 
 impl PinnedThreads {
-    /// A post that is free, or a new one.
+    /// A pinned thread that is free, or a new one.
     pub(crate) fn take(&self, host: &'static SlotOwner) -> &'static PinnedThread {
         let mut lists = lock(&self.0);
-        if let Some(post) = lists.free.pop() {
-            post.in_use.store(true, Ordering::Relaxed);
-            return post;
+        if let Some(pinned_thread) = lists.free.pop() {
+            pinned_thread.in_use.store(true, Ordering::Relaxed);
+            return pinned_thread;
         }
-        let post: &'static PinnedThread = Box::leak(Box::new(PinnedThread {
+        let pinned_thread: &'static PinnedThread = Box::leak(Box::new(PinnedThread {
             host,
             thread: Worker::new(),
             home: OnceLock::new(),
@@ -71,15 +71,15 @@ impl PinnedThreads {
             inbox: Mutex::new(Inbox { rests: true, ..Inbox::default() }),
             arrived: Condvar::new(),
         }));
-        let home: &'static SlotOwner = Box::leak(Box::new(SlotOwner::beside(host, post)));
-        let _first = post.home.set(home);
-        lists.all.push(post);
-        post
+        let home: &'static SlotOwner = Box::leak(Box::new(SlotOwner::beside(host, pinned_thread)));
+        let _first = pinned_thread.home.set(home);
+        lists.all.push(pinned_thread);
+        pinned_thread
     }
 
-    pub(crate) fn give_back(&self, post: &'static PinnedThread) {
-        post.in_use.store(false, Ordering::Relaxed);
-        lock(&self.0).free.push(post);
+    pub(crate) fn give_back(&self, pinned_thread: &'static PinnedThread) {
+        pinned_thread.in_use.store(false, Ordering::Relaxed);
+        lock(&self.0).free.push(pinned_thread);
     }
 
     /// All that there have ever been.
@@ -95,22 +95,22 @@ impl PinnedThreads {
 
     /// How often any of the threads has been given work or has come to rest in a wait, if all of them rest.
     pub(crate) fn at_rest(&self) -> Option<u64> {
-        self.all().into_iter().try_fold(0, |sum: u64, post| Some(sum.wrapping_add(post.at_rest()?)))
+        self.all().into_iter().try_fold(0, |sum: u64, pinned_thread| Some(sum.wrapping_add(pinned_thread.at_rest()?)))
     }
 
     /// The host runs: turns may be taken.
     pub(crate) fn resume(&self) {
-        for post in self.all() {
+        for pinned_thread in self.all() {
             // Whoever found the host paused under this lock waits by now.
-            drop(lock(&post.inbox));
-            post.arrived.notify_all();
+            drop(lock(&pinned_thread.inbox));
+            pinned_thread.arrived.notify_all();
         }
     }
 }
 
 impl PinnedThread {
     pub(crate) fn home(&self) -> &'static SlotOwner {
-        self.home.get().unwrap_or_else(|| unreachable!("set when the post was made"))
+        self.home.get().unwrap_or_else(|| unreachable!("set when the pinned_thread was made"))
     }
 
     /// Whether it has a process.

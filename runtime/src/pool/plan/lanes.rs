@@ -178,7 +178,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     }
 
     /// Gives what waits in a lane to those that have room.
-    pub(super) fn feed(&mut self, key: &K) {
+    pub(super) fn input(&mut self, key: &K) {
         self.freed = true;
         while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
             && let Some(number) = self.choose(key, false)

@@ -234,7 +234,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.freed = true;
         if !lane.line.is_empty() {
             let key = member.lane.clone();
-            self.feed(&key);
+            self.input(&key);
         }
         if self.draining || self.rules.idle.is_some() {
             self.consider(now, number);
@@ -255,7 +255,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         let key = waiting.lane.clone();
         self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
         self.wait(waiting);
-        self.feed(&key);
+        self.input(&key);
         self.refill(now, &key);
         if lives {
             self.retry(now.after(CROWDED), &key);
@@ -285,7 +285,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         lane.starting -= 1;
         lane.members.push(number);
         let members = lane.members.clone();
-        self.feed(key);
+        self.input(key);
         // Those that were as few as there are to be may be too many now.
         members.into_iter().for_each(|number| self.consider(now, number));
         self.refill(now, key);

@@ -36,9 +36,9 @@ impl Process for Hears {
     }
 
     fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        let mut heard = Vec::new();
+        let mut effect = Vec::new();
         while let Some(event) = events.next() {
-            heard.push(match event {
+            effect.push(match event {
                 Event::Message(_) if !std::mem::replace(&mut self.is_watching, true) => {
                     self.watched.monitor().map_err(|_| ProcessError::new("it lives"))?;
                     self.told.send(vec!["watches"]).map_err(ProcessError::new)?;
@@ -46,10 +46,10 @@ impl Process for Hears {
                     "first"
                 }
                 Event::Message(_) => {
-                    let feed = events.feed_mut().ok_or_else(|| ProcessError::new("it runs"))?;
+                    let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
                     // (The watchdog may have taken the rest of this slice, on a machine that is busy: then the lane is not looked
                     // at. There is no notice then, and the order below holds all the same.)
-                    assert!(feed.mail().is_none());
+                    assert!(input.mail().is_none());
                     assert!(self.own.is_some_and(|own| own.cancel(ExitReason::error("why not"))));
                     "second"
                 }
@@ -59,7 +59,7 @@ impl Process for Hears {
             });
         }
         // The test may be over.
-        let _over = self.told.send(heard);
+        let _over = self.told.send(effect);
         Ok(())
     }
 
@@ -73,20 +73,20 @@ impl Process for Hears {
 #[test]
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
-    let (told, heard) = channel();
+    let (told, effect) = channel();
     let watched = runtime.spawn_process(Idle).start().unwrap();
     let (end, over) = channel();
     let hears = runtime.spawn_process(Hears { own: None, watched, told, over, is_watching: false }).start().unwrap();
     runtime.send(hears, ()).unwrap();
-    let mut heard = std::iter::from_fn(|| heard.recv_timeout(Duration::from_secs(60)).ok()).flatten();
-    assert_eq!(heard.next(), Some("watches"));
+    let mut effect = std::iter::from_fn(|| effect.recv_timeout(Duration::from_secs(60)).ok()).flatten();
+    assert_eq!(effect.next(), Some("watches"));
     runtime.send(hears, ()).unwrap();
     let ended = watched.join();
     watched.kill();
     // The notice comes before this: it lies behind the second message.
     ended.wait();
     end.send(()).unwrap();
-    assert_eq!(heard.by_ref().take(4).collect::<Vec<_>>(), ["first", "second", "cancel", "down"]);
+    assert_eq!(effect.by_ref().take(4).collect::<Vec<_>>(), ["first", "second", "cancel", "down"]);
     // A shutdown would only be one more `Cancel` to it.
     hears.kill();
 }

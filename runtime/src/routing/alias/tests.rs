@@ -80,7 +80,7 @@ impl AliasTarget for Signpost {
     }
 }
 
-fn pointer(targets: &[Pid]) -> (Alias, Arc<Signpost>) {
+fn alias(targets: &[Pid]) -> (Alias, Arc<Signpost>) {
     let signpost = Arc::new(Signpost { targets: Mutex::new(targets.to_vec()), ..Signpost::default() });
     (Alias::new(signpost.clone()), signpost)
 }
@@ -119,11 +119,11 @@ fn places_follow_one_another_through_the_chunks() {
 fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
     let mut seen = HashSet::new();
     for _ in 0..1000 {
-        let (pointer, _signpost) = pointer(&[ended()]);
-        let pid = pointer.pid();
-        assert!(pid.is_pointing() && seen.insert(pid), "{pid}");
+        let (alias, _signpost) = alias(&[ended()]);
+        let pid = alias.pid();
+        assert!(pid.is_alias() && seen.insert(pid), "{pid}");
         assert!(behind(pid).is_some());
-        drop(pointer);
+        drop(alias);
         assert!(behind(pid).is_none());
         assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
         assert_eq!(pid.to_string().parse(), Ok(pid));
@@ -147,11 +147,11 @@ fn a_pid_that_points_nowhere_is_no_process() {
 #[test]
 fn what_is_sent_goes_to_whoever_serves_now_in_order() {
     let (mut first, mut second) = (Mailbox::new().unwrap(), Mailbox::new().unwrap());
-    let (pointer, signpost) = pointer(&[first.pid()]);
-    send(pointer.pid(), 1).unwrap();
-    send(pointer.pid(), 2).unwrap();
+    let (alias, signpost) = alias(&[first.pid()]);
+    send(alias.pid(), 1).unwrap();
+    send(alias.pid(), 2).unwrap();
     *lock(&signpost.targets) = vec![second.pid()];
-    send(pointer.pid(), 3).unwrap();
+    send(alias.pid(), 3).unwrap();
     let next = |mailbox: &mut Mailbox| mailbox.try_receive().unwrap().take::<u64>().unwrap();
     assert_eq!([next(&mut first), next(&mut first), next(&mut second)], [1, 2, 3]);
     assert!(lock(&signpost.taken).is_empty());
@@ -160,17 +160,17 @@ fn what_is_sent_goes_to_whoever_serves_now_in_order() {
 #[test]
 fn a_target_that_has_ended_makes_the_sender_ask_again_and_then_hand_the_message_over() {
     let mut living = Mailbox::new().unwrap();
-    let (one, signpost) = pointer(&[ended(), ended(), living.pid()]);
+    let (one, signpost) = alias(&[ended(), ended(), living.pid()]);
     send(one.pid(), 1).unwrap();
     assert_eq!(living.try_receive().unwrap().take::<u64>().unwrap(), 1);
     assert!(lock(&signpost.taken).is_empty());
     // The same one again and again: there is no use in asking more than twice.
-    let (one, signpost) = pointer(&[ended()]);
+    let (one, signpost) = alias(&[ended()]);
     send(one.pid(), 2).unwrap();
     assert_eq!(lock(&signpost.taken).pop().unwrap().take::<u64>().unwrap(), 2);
     // A new one each time: after a few it is handed over too.
     let many: Vec<_> = (0..100).map(|_| ended()).collect();
-    let (one, signpost) = pointer(&many);
+    let (one, signpost) = alias(&many);
     send(one.pid(), 3).unwrap();
     let taken = lock(&signpost.taken).pop().unwrap();
     assert_eq!((taken.to(), lock(&signpost.targets).len()), (one.pid(), 100 - 4));
@@ -180,7 +180,7 @@ fn a_target_that_has_ended_makes_the_sender_ask_again_and_then_hand_the_message_
 #[test]
 fn a_refusal_names_the_pid_that_was_used_and_the_message_comes_back() {
     let refusing = refuses();
-    let (outer, signpost) = pointer(&[refusing.pid()]);
+    let (outer, signpost) = alias(&[refusing.pid()]);
     assert_eq!(send(outer.pid(), 1), Err((1, SendFailure::Full(outer.pid()))));
     assert_eq!(call(outer.pid(), 2).wait(), Err(CallError::Full));
     assert!(lock(&signpost.taken).is_empty(), "full is not gone");
@@ -194,21 +194,21 @@ fn a_refusal_names_the_pid_that_was_used_and_the_message_comes_back() {
 #[test]
 fn pointers_lead_to_one_another_and_a_ring_of_them_ends() {
     let mut mailbox = Mailbox::new().unwrap();
-    let mut chain = vec![pointer(&[mailbox.pid()])];
+    let mut chain = vec![alias(&[mailbox.pid()])];
     for _ in 1..DEPTH {
-        chain.push(pointer(&[chain.last().unwrap().0.pid()]));
+        chain.push(alias(&[chain.last().unwrap().0.pid()]));
     }
     let last = chain.last().unwrap().0.pid();
     send(last, 1).unwrap();
     assert_eq!(mailbox.try_receive().unwrap().take::<u64>().unwrap(), 1);
     assert_eq!(last.resolve(), Some(mailbox.pid()));
     // One more is one too many: the last that is reached takes it.
-    let (one_more, _signpost) = pointer(&[last]);
+    let (one_more, _signpost) = alias(&[last]);
     assert_eq!(one_more.pid().resolve(), None);
     send(one_more.pid(), 1).unwrap();
     assert_eq!(lock(&chain[1].1.taken).len(), 1);
     assert!(mailbox.try_receive().is_none());
-    let (ring, signpost) = pointer(&[]);
+    let (ring, signpost) = alias(&[]);
     *lock(&signpost.targets) = vec![ring.pid()];
     assert_eq!(ring.pid().resolve(), None);
     send(ring.pid(), 2).unwrap();
@@ -217,8 +217,8 @@ fn pointers_lead_to_one_another_and_a_ring_of_them_ends() {
 
 #[test]
 fn an_inner_pointer_that_was_retired_is_as_a_process_that_has_ended() {
-    let (inner, _signpost) = pointer(&[]);
-    let (outer, signpost) = pointer(&[inner.pid()]);
+    let (inner, _signpost) = alias(&[]);
+    let (outer, signpost) = alias(&[inner.pid()]);
     drop(inner);
     send(outer.pid(), 1).unwrap();
     assert_eq!(lock(&signpost.taken).len(), 1);
@@ -228,8 +228,8 @@ fn an_inner_pointer_that_was_retired_is_as_a_process_that_has_ended() {
 fn calls_are_answered_from_threads_tasks_and_processes() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let doubler = runtime.spawn_process(Doubler).start().unwrap();
-    let (pointer, signpost) = pointer(&[doubler]);
-    let pid = pointer.pid();
+    let (alias, signpost) = alias(&[doubler]);
+    let pid = alias.pid();
     assert_eq!(call(pid, 2).wait(), Ok(4));
     assert_eq!(runtime.block_on(async { call(pid, 3).await }), Ok(6));
     let asks = runtime.spawn_process(Asks(pid)).run::<Result<u64, CallError>>().unwrap();
@@ -251,8 +251,8 @@ fn calls_are_answered_from_threads_tasks_and_processes() {
 fn the_life_of_the_pid_is_that_of_whoever_answers_for_it() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let doubler = runtime.spawn_process(Doubler).start().unwrap();
-    let (pointer, signpost) = pointer(&[doubler]);
-    let pid = pointer.pid();
+    let (alias, signpost) = alias(&[doubler]);
+    let pid = alias.pid();
     assert!(pid.is_alive());
     assert_eq!(Host::of(pid), Some(runtime.host()));
     assert_eq!(pid.info().unwrap().pid, doubler);
@@ -276,19 +276,19 @@ fn what_is_to_be_sent_later_goes_to_whoever_serves_then() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let doubler = runtime.spawn_process(Doubler).start().unwrap();
     let mut mailbox = Mailbox::new().unwrap();
-    // The time is kept where the doubler runs, and the message goes where the pointer points when it is due.
-    let (pointer, signpost) = pointer(&[mailbox.pid(), doubler]);
+    // The time is kept where the doubler runs, and the message goes where the alias points when it is due.
+    let (alias, signpost) = alias(&[mailbox.pid(), doubler]);
     let delay = Duration::from_millis(1);
-    call(pointer.pid(), 1).send_after(delay).unwrap();
+    call(alias.pid(), 1).send_after(delay).unwrap();
     assert_eq!(mailbox.receive().take::<u64>().unwrap(), 1);
     // Nobody serves: the program's timekeeper sees to it.
     lock(&signpost.targets).clear();
-    call(pointer.pid(), 2).send_every(delay).unwrap();
+    call(alias.pid(), 2).send_every(delay).unwrap();
     while lock(&signpost.taken).len() < 3 {
         std::thread::yield_now();
     }
-    let pid = pointer.pid();
-    drop(pointer);
+    let pid = alias.pid();
+    drop(alias);
     assert_eq!(call(pid, 3).send_after(delay).unwrap_err().reason, SendFailure::Gone(pid));
 }
 
@@ -311,8 +311,8 @@ fn an_address_can_be_made_of_the_type_that_is_behind() {
     }
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let account = runtime.spawn(Account {}).serve().unwrap();
-    let (pointer, signpost) = pointer(&[account.pid()]);
-    let pid = pointer.pid();
+    let (alias, signpost) = alias(&[account.pid()]);
+    let pid = alias.pid();
     assert_eq!(runtime.address::<Account>(pid).unwrap().pid(), pid);
     assert!(matches!(runtime.address::<Bank>(pid), Err(AddressError::Type { found: "Account", .. })));
     // What is not said and not there is not known.
@@ -348,12 +348,12 @@ impl Process for Watches {
 fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let doubler = runtime.spawn_process(Doubler).start().unwrap();
-    let (pointer, signpost) = pointer(&[doubler]);
-    let watches = runtime.spawn_process(Watches(pointer.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
-    assert!(pointer.pid().stop());
+    let (alias, signpost) = alias(&[doubler]);
+    let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
+    assert!(alias.pid().stop());
     assert_eq!(watches.wait().unwrap(), (doubler, ExitReason::Normal));
     // Nobody answers: as of a process that has ended.
     lock(&signpost.targets).clear();
-    let watches = runtime.spawn_process(Watches(pointer.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
-    assert_eq!(watches.wait().unwrap(), (pointer.pid(), ExitReason::Gone));
+    let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
+    assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::Gone));
 }

@@ -5,7 +5,7 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
-/// Why something sent was refused; the letter is whole. In a box, so that the result of what is not refused is one word.
+/// Why something sent was refused; the envelope is whole. In a box, so that the result of what is not refused is one word.
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 
@@ -39,13 +39,13 @@ pub(crate) enum Admission {
 impl Admission {
     /// Gives the message back, since the mailbox is full.
     pub(crate) fn refuse(mut node: NodeBox) -> Self {
-        let letter = node.take();
-        Self::give_back(node, letter, RefusalReason::Full)
+        let envelope = node.take();
+        Self::give_back(node, envelope, RefusalReason::Full)
     }
 
     /// Gives a message back that has been taken out of that node.
-    pub(crate) fn give_back(node: NodeBox, letter: Envelope, why: RefusalReason) -> Self {
+    pub(crate) fn give_back(node: NodeBox, envelope: Envelope, why: RefusalReason) -> Self {
         node_pool::recycle(node);
-        Self::Refused(letter, why)
+        Self::Refused(envelope, why)
     }
 }

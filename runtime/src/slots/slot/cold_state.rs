@@ -36,5 +36,5 @@ pub(crate) struct ColdState {
     /// Who looks after it.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     /// What binds it to others.
-    pub(crate) bonds: Option<Box<Links<Pid>>>,
+    pub(crate) links: Option<Box<Links<Pid>>>,
 }

@@ -18,15 +18,15 @@ impl Slot {
         word: *mut MailNode,
         payload: Option<Payload>,
     ) {
-        let letter = Envelope { kind, generation, word, payload };
+        let envelope = Envelope { kind, generation, word, payload };
         // A signal is let in while its process is being taken apart: it may be a wish to be told of the end.
         let told = kind == NodeKind::Signal && self.is_last(generation);
         if !self.is_living(generation) && !told {
             node_pool::recycle(node);
-            self.late(letter);
+            self.late(envelope);
             return;
         }
-        node.put(letter);
+        node.put(envelope);
         match self.lanes.push_control(node) {
             Claim::Nothing => {}
             Claim::Process => self.schedule(),

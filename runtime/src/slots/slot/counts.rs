@@ -27,7 +27,7 @@ impl Slot {
 
     #[cold]
     fn carry(&self, counts: u32) {
-        let Metadata { steps, messages, .. } = &self.card;
+        let Metadata { steps, messages, .. } = &self.metadata;
         let before = steps.load(Ordering::Relaxed);
         let after = before.wrapping_add(u64::from(counts & STEPS)) & ALL_STEPS;
         steps.store(before & !ALL_STEPS | after, Ordering::Relaxed);
@@ -39,8 +39,8 @@ impl Slot {
     /// calls it.
     #[cold]
     pub(crate) fn note_work(&self, works: bool) {
-        let messages = self.card.messages.load(Ordering::Relaxed) & !WORKS;
-        self.card.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
+        let messages = self.metadata.messages.load(Ordering::Relaxed) & !WORKS;
+        self.metadata.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
     /// Whether the process runs or is about to, or something is left for it to do that it has been sent: in its mailbox, in its
@@ -48,8 +48,8 @@ impl Slot {
     pub(crate) fn has_work_left(&self) -> bool {
         let (is_idle, waits) = self.lanes.glance();
         let is_laid_down = is_idle || waits;
-        let waits_for_yields = waits && self.card.outstanding.load(Ordering::Relaxed) > 0;
-        let is_in_message = self.card.messages.load(Ordering::Relaxed) & WORKS != 0;
+        let waits_for_yields = waits && self.metadata.outstanding.load(Ordering::Relaxed) > 0;
+        let is_in_message = self.metadata.messages.load(Ordering::Relaxed) & WORKS != 0;
         !is_laid_down || waits_for_yields || is_in_message || self.lanes.depth() > 0
     }
 
@@ -58,8 +58,8 @@ impl Slot {
     pub(crate) fn counted(&self) -> (u64, u64) {
         loop {
             let counts = self.counts.load(Ordering::Acquire);
-            let steps = self.card.steps.load(Ordering::Acquire) & ALL_STEPS;
-            let messages = self.card.messages.load(Ordering::Acquire) & !WORKS;
+            let steps = self.metadata.steps.load(Ordering::Acquire) & ALL_STEPS;
+            let messages = self.metadata.messages.load(Ordering::Acquire) & !WORKS;
             // Smaller than before: it has been carried over meanwhile.
             if self.counts.load(Ordering::Relaxed) >= counts {
                 return (steps + u64::from(counts & STEPS), messages + u64::from(counts >> STEP_BITS));

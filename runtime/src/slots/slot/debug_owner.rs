@@ -1,7 +1,7 @@
 //! Which thread uses a slot's token: an assertion, in debug builds and so in all tests. In release builds it is nothing.
 //!
 //! A token is used from the moment that its thread is about to touch what it stands for until right before it is laid down,
-//! queued, or put where another thread takes it. Whatever belongs to the token's holder (body, extras, the taking end of the
+//! queued, or put where another thread takes it. Whatever belongs to the token's holder (body, cold state, the taking end of the
 //! lanes, the process's edge in the wait graph) is touched in between and by that thread only: a second token, or code that
 //! still goes by one that is gone, meets the assertion at its first touch.
 

@@ -3,11 +3,11 @@
 use super::{Slot, Token};
 use crate::sync::Ordering;
 
-/// The process has extras.
+/// The process has cold state.
 pub(crate) const EXTRAS: u8 = 1;
 /// The mailbox is too full.
 pub(crate) const OVERFULL: u8 = 2;
-/// The extras have something for each step: values to hand on, or controls that were left.
+/// The cold state have something for each step: values to hand on, or controls that were left.
 pub(crate) const ATTEND: u8 = 4;
 /// The process is held at the full mailbox of another.
 const HELD: u8 = 8;
@@ -83,13 +83,13 @@ impl Slot {
 }
 
 impl Token {
-    /// Whether each step of the process is to look at its extras, or at how full its mailbox is.
+    /// Whether each step of the process is to look at its cold state, or at how full its mailbox is.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.0.flags.load(Ordering::Relaxed) & (ATTEND | OVERFULL) != 0
     }
 
-    /// Says whether each step is to look at the extras: not for a name, a label, or those who wait for the end.
+    /// Says whether each step is to look at the cold state: not for a name, a label, or those who wait for the end.
     pub(crate) fn attend(&self, to_extras: bool) {
         self.0.set_flag(ATTEND, to_extras);
     }

@@ -24,7 +24,7 @@ pub(crate) struct Metadata {
     pub(crate) steps: AtomicU64,
     /// The same without a host.
     pub(crate) messages: AtomicU64,
-    pub(crate) extras: OwnedCell<Option<Box<ColdState>>>,
+    pub(crate) cold_state: OwnedCell<Option<Box<ColdState>>>,
 }
 
 /// On the second line: where the parent's host is, and the bits below it.
@@ -43,7 +43,7 @@ impl Metadata {
             index,
             steps: AtomicU64::new(0),
             messages: AtomicU64::new(0),
-            extras: OwnedCell::new(None),
+            cold_state: OwnedCell::new(None),
         }
     }
 

@@ -3,7 +3,7 @@
 //! The first line is what the path of a message touches; the second describes the process to whoever asks.
 //!
 //! Who may touch what: `lanes`, `life`, `home` and the describing atomics are read by anyone; all but the lanes are
-//! written by the token's holder alone. `body` and `extras` belong to the token's holder, who reaches them through
+//! written by the token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through
 //! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
 //!
 //! Here is what the four types are that name each other: a slot knows its home, that its keeper, who is given tokens, and a
@@ -125,7 +125,7 @@ pub(crate) struct Slot {
     flags: AtomicU8,
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
-    pub(crate) card: Metadata,
+    pub(crate) metadata: Metadata,
     /// Which thread uses the token, for assertions.
     pub(crate) owner: DebugOwner,
 }
@@ -133,7 +133,7 @@ pub(crate) struct Slot {
 #[cfg(not(any(loom, debug_assertions)))]
 const _: () = assert!(size_of::<Slot>() == 128);
 
-// SAFETY: `body` and `extras` are reached through the one `Token` of the slot only, and what they hold is `Send`.
+// SAFETY: `body` and `cold_state` are reached through the one `Token` of the slot only, and what they hold is `Send`.
 unsafe impl Send for Slot {}
 // SAFETY: as above; all else is atomic.
 unsafe impl Sync for Slot {}
@@ -149,13 +149,13 @@ impl Slot {
             worker: AtomicU16::new(0),
             flags: AtomicU8::new(0),
             debt: AtomicU8::new(0),
-            card: Metadata::unused(index),
+            metadata: Metadata::unused(index),
             owner: DebugOwner::none(),
         }
     }
 
     pub(crate) fn index(&self) -> u32 {
-        self.card.index
+        self.metadata.index
     }
 
     /// Names the slot among all others of the program.
@@ -169,7 +169,7 @@ impl Slot {
         self.counts.store(0, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
         self.debt.store(0, Ordering::Relaxed);
-        self.card.messages.store(0, Ordering::Relaxed);
+        self.metadata.messages.store(0, Ordering::Relaxed);
     }
 
     /// The generation of the process that lives here, if one does.
@@ -255,13 +255,13 @@ pub(crate) struct Token(&'static Slot);
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Slot({})", self.card.index)
+        write!(f, "Slot({})", self.metadata.index)
     }
 }
 
 impl Resident for Slot {
     fn resident(&self) -> Option<Pid> {
         let home = self.home()?;
-        Some(Pid::of_words(home.place, self.card.index, self.last()))
+        Some(Pid::of_words(home.place, self.metadata.index, self.last()))
     }
 }

@@ -63,7 +63,7 @@ impl Token {
         }
     }
 
-    /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the letter that was in the
+    /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the envelope that was in the
     /// node `mine`, if it is among them; the others are dead letters.
     pub(crate) fn bury(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
         self.0.owner.check();
@@ -72,19 +72,19 @@ impl Token {
         loop {
             // SAFETY: this is the token.
             match unsafe { self.0.lanes.pop_data() } {
-                Pop::Letter(letter, free) => {
+                Pop::Letter(envelope, free) => {
                     free.into_iter().for_each(node_pool::recycle);
-                    // The letter was in the node that is now the lane's first; `mine` is only an address here.
+                    // The envelope was in the node that is now the lane's first; `mine` is only an address here.
                     if mine.is_some() && mine == self.first() {
-                        kept = Some(letter);
+                        kept = Some(envelope);
                         // Its node may be back in this lane before the burial is over.
                         mine = None;
                     } else {
-                        self.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+                        self.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
                     }
                     continue;
                 }
-                // The sender of the next letter was preempted before it linked it. It believes its letter accepted, and
+                // The sender of the next envelope was preempted before it linked it. It believes its envelope accepted, and
                 // there is no process to put back in line, so this waits for it.
                 Pop::Busy => {
                     yield_now();
@@ -94,9 +94,9 @@ impl Token {
             }
             let mut controls = self.hold().take_control();
             while let Some(mut node) = controls.pop() {
-                let letter = node.take();
+                let envelope = node.take();
                 node_pool::recycle(node);
-                self.0.late(letter);
+                self.0.late(envelope);
             }
             match self.lay_dead() {
                 Some(again) => self = again,
@@ -111,16 +111,16 @@ impl Token {
         NonNull::new(unsafe { self.0.lanes.first() })
     }
 
-    /// Disposes of a letter that nobody will handle: its caller learns `why`, a message goes to the dead-letter hook.
-    pub(crate) fn dead_letter(&self, letter: Envelope, reason: DeadLetterReason, why: &ExitReason) {
+    /// Disposes of an envelope that nobody will handle: its caller learns `why`, a message goes to the dead-letter hook.
+    pub(crate) fn dead_letter(&self, envelope: Envelope, reason: DeadLetterReason, why: &ExitReason) {
         let Some(home) = self.0.home() else { return };
-        match (letter.kind, letter.payload) {
+        match (envelope.kind, envelope.payload) {
             (NodeKind::Message, Some(message)) => {
-                // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-                let caller = unsafe { Caller::from_word(letter.word) };
-                let to = Pid::new(home.node, home.host, self.0.card.index, letter.generation);
+                // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
+                let caller = unsafe { Caller::from_word(envelope.word) };
+                let to = Pid::new(home.node, home.host, self.0.metadata.index, envelope.generation);
                 home.keeper.dead_letter(DeadLetter { to, message, reason });
-                // After the letter: a caller that is told finds it counted.
+                // After the envelope: a caller that is told finds it counted.
                 if let Some(caller) = caller {
                     caller.fail(CallError::Gone(why.clone()));
                 }
@@ -128,8 +128,8 @@ impl Token {
             // What is said about bonds is answered by its drop.
             (NodeKind::Stop | NodeKind::Notice, _) => {}
             (NodeKind::Ticket, _) => {
-                if let Some(letter) = home.keeper.redeem(self.0, letter.generation) {
-                    self.dead_letter(letter, reason, why);
+                if let Some(envelope) = home.keeper.redeem(self.0, envelope.generation) {
+                    self.dead_letter(envelope, reason, why);
                 }
             }
             _ => {
@@ -142,19 +142,19 @@ impl Token {
     pub(crate) fn release(self) -> Option<u32> {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.bury(None);
-        reusable.then_some(slot.card.index)
+        reusable.then_some(slot.metadata.index)
     }
 }
 
 impl Slot {
-    pub(crate) fn late(&self, mut letter: Envelope) {
-        let control = letter.payload.as_mut().and_then(Payload::get_mut::<Control>);
+    pub(crate) fn late(&self, mut envelope: Envelope) {
+        let control = envelope.payload.as_mut().and_then(Payload::get_mut::<Control>);
         // Whoever waits for the end of what has ended is told so by the drop: that is an answer, and not late.
         if !matches!(control, Some(Control::Join(_) | Control::Bond(_)))
             && let Some(home) = self.home()
         {
             home.late.fetch_add(1, Ordering::Relaxed);
         }
-        drop(letter);
+        drop(envelope);
     }
 }

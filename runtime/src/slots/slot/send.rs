@@ -41,8 +41,8 @@ impl Slot {
             return Err((message, Some(caller), RefusalReason::Gone));
         }
         self.queue(node_pool::message(to.generation(), message, caller.into_word())).map_err(|refusal| {
-            let SendRefusal(letter, why) = *refusal;
-            let (message, caller) = unpack(letter);
+            let SendRefusal(envelope, why) = *refusal;
+            let (message, caller) = unpack(envelope);
             (message, caller, why)
         })
     }
@@ -74,23 +74,23 @@ impl Slot {
         }
     }
 
-    /// Queues a letter in the data lane of the process `to`, and wakes it if it is idle.
+    /// Queues an envelope in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The letter, if no such process lives here.
+    /// The envelope, if no such process lives here.
     #[inline]
-    pub(crate) fn post(
+    pub(crate) fn enqueue(
         &'static self,
         kind: NodeKind,
         to: Pid,
         word: *mut MailNode,
         payload: Option<Payload>,
     ) -> Result<(), Box<SendRefusal>> {
-        let letter = Envelope { kind, generation: to.generation(), word, payload };
+        let envelope = Envelope { kind, generation: to.generation(), word, payload };
         if !self.carries(to) {
-            return Err(Box::new(SendRefusal(letter, RefusalReason::Gone)));
+            return Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)));
         }
-        let node = node_pool::node(letter);
+        let node = node_pool::node(envelope);
         // A bound is for messages.
         if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
     }
@@ -98,19 +98,19 @@ impl Slot {
     /// Queues a message that has been accepted before, however full the mailbox is.
     ///
     /// # Errors
-    /// The letter, if no such process lives here.
+    /// The envelope, if no such process lives here.
     pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
-        let letter = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
+        let envelope = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
         if !self.carries(to) {
-            return Err(letter);
+            return Err(envelope);
         }
-        self.queue_anyway(node_pool::node(letter)).map_err(|refusal| refusal.0)
+        self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0)
     }
 
     /// Queues a node in the data lane, and wakes the process if it is idle: what all that is sent passes through.
     ///
     /// # Errors
-    /// The letter, if the process has ended since it was looked for.
+    /// The envelope, if the process has ended since it was looked for.
     #[inline(always)]
     fn queue(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 && self.must_ask() {
@@ -131,7 +131,7 @@ impl Slot {
         match self.home().map(|home| home.keeper.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
-            Some(Admission::Refused(letter, why)) => Err(Box::new(SendRefusal(letter, why))),
+            Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
             Some(Admission::Taken) | None => Ok(()),
         }
     }
@@ -162,7 +162,7 @@ impl Slot {
     /// What follows from a push: the process is woken if it was idle. It may run code of others.
     ///
     /// # Errors
-    /// The letter, if the process has ended since it was looked for.
+    /// The envelope, if the process has ended since it was looked for.
     pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<SendRefusal>> {
         if pushed.crowded {
             self.crowded();
@@ -191,23 +191,25 @@ impl Slot {
         }
     }
 
-    /// The caller has taken the token of a grave with a letter in the node `mine`, which it gets back.
+    /// The caller has taken the token of a grave with an envelope in the node `mine`, which it gets back.
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).taken_up().bury(Some(mine)) {
             // What it stands for was in the ring when the process ended, and is a dead letter.
-            Some(letter) if letter.kind != NodeKind::Ticket => Err(Box::new(SendRefusal(letter, RefusalReason::Gone))),
+            Some(envelope) if envelope.kind != NodeKind::Ticket => {
+                Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// The message and its caller of a letter that came back to its sender.
+/// The message and its caller of an envelope that came back to its sender.
 #[cold]
-fn unpack<M: Send + 'static>(letter: Envelope) -> (M, Option<Caller>) {
-    // SAFETY: the word of a message is its caller, or null, and this letter is its only holder.
-    let caller = unsafe { Caller::from_word(letter.word) };
-    match letter.payload.map(Payload::take) {
+fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
+    // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
+    let caller = unsafe { Caller::from_word(envelope.word) };
+    match envelope.payload.map(Payload::take) {
         Some(Ok(message)) => (message, caller),
         Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
         None => unreachable!("a message has a payload"),

@@ -63,7 +63,7 @@ impl Token {
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
         let home = self.0.home()?;
-        Some(Pid::of_words(home.place, self.0.card.index, self.0.living()?))
+        Some(Pid::of_words(home.place, self.0.metadata.index, self.0.living()?))
     }
 
     /// The generation of the process that lives here; the token is that of a living one.
@@ -81,11 +81,11 @@ impl Token {
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
         slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
         slot.life.store(generation << 1 | 1, Ordering::Release);
-        Pid::new(home.node, home.host, slot.card.index, generation)
+        Pid::new(home.node, home.host, slot.metadata.index, generation)
     }
 
     /// Ends the life: from here on its PID is unroutable. In one order with the looks at what ends with it: see
-    /// `memberships`.
+    /// `registrations`.
     pub(crate) fn close(&mut self) {
         self.0.owner.check();
         let life = self.0.life.load(Ordering::Relaxed);
@@ -107,14 +107,14 @@ impl Token {
     }
 
     /// What few processes have, if this one does.
-    pub(crate) fn extras(&mut self) -> Option<&mut ColdState> {
+    pub(crate) fn cold_state(&mut self) -> Option<&mut ColdState> {
         self.0.owner.check();
         // SAFETY: as for the body.
-        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).as_deref_mut()
+        self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).as_deref_mut()
     }
 
     /// What few processes have; from here on this one does.
-    pub(crate) fn make_extras(&mut self) -> &mut ColdState {
+    pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
         // SAFETY: this is the token, and borrowed.
         unsafe { self.0.own_extras() }
     }
@@ -127,7 +127,7 @@ impl Token {
         }
         self.0.set_flag(EXTRAS | ATTEND, false);
         // SAFETY: as for the body.
-        self.0.card.extras.with_mut(|extras| unsafe { &mut *extras }).take()
+        self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).take()
     }
 
     /// The lanes, for taking things out of them.
@@ -143,12 +143,12 @@ impl Slot {
     /// What few processes have; from here on this one does.
     ///
     /// # Safety
-    /// The caller holds the slot's token, and no reference to the extras.
+    /// The caller holds the slot's token, and no reference to the cold state.
     #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
     pub(crate) unsafe fn own_extras(&self) -> &mut ColdState {
         self.owner.check();
         self.set_flag(EXTRAS, true);
         // SAFETY: as the caller promises.
-        self.card.extras.with_mut(|extras| unsafe { &mut *extras }).get_or_insert_default()
+        self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
     }
 }

@@ -6,30 +6,30 @@ use crate::api::mailbox::Mailbox;
 use crate::api::runtime::Runtime;
 use crate::routing::alias::Alias;
 
-/// A post, and the runtime that its dead letters go to.
+/// A slot, and the runtime that its dead letters go to.
 struct Bench {
     runtime: Runtime,
-    post: Arc<ChildSlot>,
-    pointer: Alias,
+    slot: Arc<ChildSlot>,
+    alias: Alias,
 }
 
 impl Bench {
     fn new(keeps: Option<usize>) -> Self {
         let runtime = Builder::new().workers(1).paused().build().unwrap();
-        let post = Arc::new(ChildSlot::new("child".into(), None, keeps, runtime.scheduler(), None));
-        let pointer = Alias::new(post.clone());
-        Self { runtime, post, pointer }
+        let slot = Arc::new(ChildSlot::new("child".into(), None, keeps, runtime.scheduler(), None));
+        let alias = Alias::new(slot.clone());
+        Self { runtime, slot, alias }
     }
 
     /// Sends a number to the child's address.
     fn send(&self, number: u64) -> Result<(), SendFailure> {
-        crate::routing::router::send(self.pointer.pid(), number).map_err(|(back, reason)| {
+        crate::routing::router::send(self.alias.pid(), number).map_err(|(back, reason)| {
             assert_eq!(back, number);
             reason
         })
     }
 
-    fn letters(&self) -> u64 {
+    fn envelopes(&self) -> u64 {
         self.runtime.statistics().dead_ended
     }
 }
@@ -40,12 +40,12 @@ fn received(mailbox: &mut Mailbox) -> Vec<u64> {
 }
 
 /// The process ends: what it has not handled is left, in order.
-fn ends(post: &ChildSlot, mut mailbox: Mailbox) {
+fn ends(slot: &ChildSlot, mut mailbox: Mailbox) {
     let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
     drop(mailbox);
-    post.ending();
-    post.quiesce();
-    left.into_iter().for_each(|package| drop(post.inherit(package)));
+    slot.ending();
+    slot.quiesce();
+    left.into_iter().for_each(|package| drop(slot.inherit(package)));
 }
 
 #[test]
@@ -54,10 +54,10 @@ fn before_the_first_start_all_waits_and_after_it_goes_straight_to_the_process() 
         let bench = Bench::new(keeps);
         bench.send(1).unwrap();
         let mut first = Mailbox::new().unwrap();
-        bench.post.up(first.pid());
+        bench.slot.up(first.pid());
         bench.send(2).unwrap();
         assert_eq!(received(&mut first), [1, 2]);
-        assert_eq!(bench.pointer.pid().resolve(), Some(first.pid()));
+        assert_eq!(bench.alias.pid().resolve(), Some(first.pid()));
     }
 }
 
@@ -65,16 +65,16 @@ fn before_the_first_start_all_waits_and_after_it_goes_straight_to_the_process() 
 fn what_the_dead_left_comes_before_what_was_sent_since() {
     let bench = Bench::new(Some(9));
     let first = Mailbox::new().unwrap();
-    bench.post.up(first.pid());
+    bench.slot.up(first.pid());
     bench.send(1).unwrap();
     bench.send(2).unwrap();
-    ends(&bench.post, first);
+    ends(&bench.slot, first);
     // Its supervisor has not heard of it.
     bench.send(3).unwrap();
-    bench.post.down(&ExitReason::Killed);
+    bench.slot.down(&ExitReason::Killed);
     bench.send(4).unwrap();
     let mut second = Mailbox::new().unwrap();
-    bench.post.up(second.pid());
+    bench.slot.up(second.pid());
     assert_eq!(received(&mut second), [1, 2, 3, 4]);
 }
 
@@ -86,14 +86,14 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let second = Mailbox::new().unwrap();
     let pid = second.pid();
     // What `up` does, up to the third message.
-    let waiting: Vec<_> = lock(&bench.post.door).kept.drain(..2).collect();
+    let waiting: Vec<_> = lock(&bench.slot.spawn).kept.drain(..2).collect();
     waiting.into_iter().for_each(|package| hand(pid, package).unwrap());
-    ends(&bench.post, second);
-    bench.post.up(pid);
+    ends(&bench.slot, second);
+    bench.slot.up(pid);
     bench.send(5).unwrap();
-    bench.post.down(&ExitReason::Killed);
+    bench.slot.down(&ExitReason::Killed);
     let mut third = Mailbox::new().unwrap();
-    bench.post.up(third.pid());
+    bench.slot.up(third.pid());
     assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
 }
 
@@ -106,12 +106,12 @@ fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let second = Mailbox::new().unwrap();
     let pid = second.pid();
     drop(second);
-    bench.post.inherit(Package::new(pid, 1_u64)).unwrap();
-    bench.post.up(pid);
-    bench.post.inherit(Package::new(pid, 2_u64)).unwrap();
-    bench.post.down(&ExitReason::Killed);
+    bench.slot.inherit(Package::new(pid, 1_u64)).unwrap();
+    bench.slot.up(pid);
+    bench.slot.inherit(Package::new(pid, 2_u64)).unwrap();
+    bench.slot.down(&ExitReason::Killed);
     let mut third = Mailbox::new().unwrap();
-    bench.post.up(third.pid());
+    bench.slot.up(third.pid());
     assert_eq!(received(&mut third), [1, 2, 3]);
 }
 
@@ -119,19 +119,19 @@ fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
 fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
     let bench = Bench::new(Some(9));
     let first = Mailbox::new().unwrap();
-    bench.post.up(first.pid());
-    assert_eq!(bench.post.enter(), Some(first.pid()));
-    let post = bench.post.clone();
+    bench.slot.up(first.pid());
+    assert_eq!(bench.slot.enter(), Some(first.pid()));
+    let slot = bench.slot.clone();
     let ending = std::thread::spawn(move || {
-        post.ending();
-        post.quiesce();
+        slot.ending();
+        slot.quiesce();
     });
-    while bench.post.life.load(Ordering::SeqCst) != 0 {
+    while bench.slot.life.load(Ordering::SeqCst) != 0 {
         yield_now();
     }
-    assert_eq!(bench.post.enter(), None, "nobody is given it any more");
+    assert_eq!(bench.slot.enter(), None, "nobody is given it any more");
     assert!(!ending.is_finished());
-    bench.post.left();
+    bench.slot.left();
     ending.join().unwrap();
 }
 
@@ -139,22 +139,22 @@ fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
 fn without_keeping_what_is_sent_to_a_child_that_is_down_comes_back() {
     let bench = Bench::new(None);
     let first = Mailbox::new().unwrap();
-    bench.post.up(first.pid());
+    bench.slot.up(first.pid());
     drop(first);
-    assert_eq!(bench.send(1), Err(SendFailure::Restarting(bench.pointer.pid())), "before its supervisor knows");
-    bench.post.down(&ExitReason::Killed);
-    assert_eq!(bench.send(2), Err(SendFailure::Restarting(bench.pointer.pid())));
+    assert_eq!(bench.send(1), Err(SendFailure::Restarting(bench.alias.pid())), "before its supervisor knows");
+    bench.slot.down(&ExitReason::Killed);
+    assert_eq!(bench.send(2), Err(SendFailure::Restarting(bench.alias.pid())));
 }
 
 /// What waited for the first start of a child that cannot start and keeps nothing.
 #[test]
 fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept() {
-    for (keeps, letters) in [(None, 2), (Some(9), 0)] {
+    for (keeps, envelopes) in [(None, 2), (Some(9), 0)] {
         let bench = Bench::new(keeps);
         bench.send(1).unwrap();
         bench.send(2).unwrap();
-        bench.post.down(&ExitReason::Killed);
-        assert_eq!(bench.letters(), letters);
+        bench.slot.down(&ExitReason::Killed);
+        assert_eq!(bench.envelopes(), envelopes);
     }
 }
 
@@ -162,11 +162,11 @@ fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept(
 fn a_post_that_is_shut_keeps_nothing_until_a_process_serves_again() {
     let bench = Bench::new(Some(9));
     bench.send(1).unwrap();
-    bench.post.shut(&ExitReason::Shutdown);
-    assert_eq!((bench.letters(), bench.send(2)), (1, Err(SendFailure::Gone(bench.pointer.pid()))));
-    assert!(bench.post.inherit(Package::new(bench.pointer.pid(), 3_u64)).is_err());
+    bench.slot.shut(&ExitReason::Shutdown);
+    assert_eq!((bench.envelopes(), bench.send(2)), (1, Err(SendFailure::Gone(bench.alias.pid()))));
+    assert!(bench.slot.inherit(Package::new(bench.alias.pid(), 3_u64)).is_err());
     let mut second = Mailbox::new().unwrap();
-    bench.post.up(second.pid());
+    bench.slot.up(second.pid());
     bench.send(4).unwrap();
     assert_eq!(received(&mut second), [4]);
 }
@@ -175,18 +175,18 @@ fn a_post_that_is_shut_keeps_nothing_until_a_process_serves_again() {
 fn the_bound_counts_what_was_sent_since_and_not_what_was_left() {
     let bench = Bench::new(Some(1));
     let first = Mailbox::new().unwrap();
-    bench.post.up(first.pid());
+    bench.slot.up(first.pid());
     (1..=5).for_each(|number| bench.send(number).unwrap());
-    ends(&bench.post, first);
-    bench.post.down(&ExitReason::Killed);
+    ends(&bench.slot, first);
+    bench.slot.down(&ExitReason::Killed);
     bench.send(6).unwrap();
-    assert_eq!(bench.send(7), Err(SendFailure::Full(bench.pointer.pid())));
+    assert_eq!(bench.send(7), Err(SendFailure::Full(bench.alias.pid())));
 }
 
 #[test]
 fn what_waits_when_nobody_is_left_is_dead_letters() {
-    let Bench { runtime, post, pointer } = Bench::new(Some(9));
-    crate::routing::router::send(pointer.pid(), 1_u64).unwrap();
-    drop((pointer, post));
+    let Bench { runtime, slot, alias } = Bench::new(Some(9));
+    crate::routing::router::send(alias.pid(), 1_u64).unwrap();
+    drop((alias, slot));
     assert_eq!(runtime.statistics().dead_ended, 1);
 }

@@ -15,12 +15,12 @@ use std::sync::Arc;
 impl SupervisorProcess {
     /// Starts a child. What became of it has happened then.
     pub(super) fn start(&mut self, id: Id) {
-        let (Some((_, ear)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
-        let post = member.post.clone();
-        let life = ChildRun::new(id, post.clone(), ear);
-        let estate = lock(&post.estate).clone().map(Subtree::into_any);
-        let door = ChildSpawn::guarded(self.host, life.clone(), estate, self.roll.clone());
-        let started = contain(Site::ChildStart, || (member.start)(door));
+        let (Some((_, listener)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
+        let slot = member.slot.clone();
+        let life = ChildRun::new(id, slot.clone(), listener);
+        let subtree = lock(&slot.subtree).clone().map(Subtree::into_any);
+        let spawn = ChildSpawn::guarded(self.host, life.clone(), subtree, self.registry.clone());
+        let started = contain(Site::ChildStart, || (member.start)(spawn));
         if let Some(pid) = life.born() {
             // Spawned with a link, the child would take its supervisor along when it fails.
             let _no_link = pid.unlink();
@@ -31,18 +31,18 @@ impl SupervisorProcess {
             Err(panic) => Err(ExitReason::Panic(panic.into())),
         };
         match started {
-            Ok(StartedChild { pid, estate }) => {
+            Ok(StartedChild { pid, subtree }) => {
                 member.pid = Some(pid);
                 if life.born().is_none() {
-                    pid.join_with(Arc::new(UnguardedChild { id, pid, ear }));
+                    pid.join_with(Arc::new(UnguardedChild { id, pid, listener }));
                 }
-                if let Some(roll) = estate.and_then(|estate| estate.downcast::<ChildRegistry>().ok()) {
-                    *lock(&post.estate) = Some(roll);
+                if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
+                    *lock(&slot.subtree) = Some(registry);
                 }
                 if let Some(info) = pid.info() {
-                    lock(&post.status).process = Some(info.process);
+                    lock(&slot.status).process = Some(info.process);
                 }
-                post.up(pid);
+                slot.up(pid);
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => {
@@ -51,8 +51,8 @@ impl SupervisorProcess {
                     life.disown();
                     pid.kill();
                 }
-                post.down(&reason);
-                lock(&post.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
+                slot.down(&reason);
+                lock(&slot.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
                 if self.host.scheduler().gate.is_closed() {
                     // No failure of the child's: nothing can be started any more.
                     self.happened.push_back(SupervisorEvent::StopAll(ExitReason::Shutdown));
@@ -63,7 +63,7 @@ impl SupervisorProcess {
     }
 }
 
-/// What the closure gave must be what was spawned through its door, if anything was.
+/// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
 fn check(life: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     match life.born() {
         Some(born) if born != begun.pid => Err(ExitReason::error(format!(

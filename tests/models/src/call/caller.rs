@@ -1,4 +1,4 @@
-//! A stand-in for callers: no letter of a model carries one.
+//! A stand-in for callers: no envelope of a model carries one.
 
 use crate::errors::{CallError, CommandError};
 use crate::mailbox::node::{MailNode, NodeBox};
@@ -21,7 +21,7 @@ impl Caller {
     /// # Safety
     /// `word` is null.
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
-        assert!(word.is_null(), "no letter of a model carries a caller");
+        assert!(word.is_null(), "no envelope of a model carries a caller");
         None
     }
 

@@ -51,9 +51,9 @@ fn free() -> *mut MailNode {
     std::ptr::from_ref(free).cast_mut()
 }
 
-pub(crate) fn node(letter: Envelope) -> NodeBox {
+pub(crate) fn node(envelope: Envelope) -> NodeBox {
     let mut node = empty();
-    node.put(letter);
+    node.put(envelope);
     node
 }
 

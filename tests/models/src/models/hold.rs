@@ -3,7 +3,7 @@
 //!
 //! The lanes of both processes are the production ones. What is above them is a driver, which takes the steps of `hold.rs`
 //! and those of `step.rs` that look at OVERFULL and HELD: the sides (a lock each), the two flags, the list, the life. A change
-//! there must be repeated here. "Full" is a mailbox with a letter in it.
+//! there must be repeated here. "Full" is a mailbox with an envelope in it.
 //!
 //! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), steps that wait within
 //! themselves (`told.rs` has how these end).
@@ -38,7 +38,7 @@ const FORGETS: Fault = Fault::Driver(7);
 /// A process is said to be held, and then marked as such.
 const MARKED_OUTSIDE: Fault = Fault::Driver(8);
 
-/// How the receiver rests when it has taken its letter.
+/// How the receiver rests when it has taken its envelope.
 #[derive(Clone, Copy, PartialEq)]
 enum Rest {
     Idle,
@@ -107,7 +107,7 @@ impl Side {
             let mut controls = unsafe { self.lanes.take_control() };
             while let Some(mut node) = controls.pop() {
                 taken.push(
-                    node.take().payload.and_then(|payload| payload.take().ok()).expect("each letter is a number"),
+                    node.take().payload.and_then(|payload| payload.take().ok()).expect("each envelope is a number"),
                 );
                 node_pool::recycle(node);
             }
@@ -132,17 +132,17 @@ impl Side {
     }
 }
 
-fn letter(number: u32) -> Envelope {
+fn envelope(number: u32) -> Envelope {
     Envelope { kind: NodeKind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
 }
 
 impl World {
-    /// The receiver has a letter in each lane. The caller holds both tokens.
+    /// The receiver has an envelope in each lane. The caller holds both tokens.
     fn new(rest: Rest) -> &'static Self {
         let world = keep(Self { sender: Side::new(), receiver: Side::new(), rest, let_go: AtomicU8::new(0) });
-        let claim = world.receiver.lanes.push_data(node_pool::node(letter(0)), || 0, || ());
+        let claim = world.receiver.lanes.push_data(node_pool::node(envelope(0)), || 0, || ());
         assert_eq!(claim, Claim::Nothing);
-        let claim = world.receiver.lanes.push_control(node_pool::node(letter(0)));
+        let claim = world.receiver.lanes.push_control(node_pool::node(envelope(0)));
         assert_eq!(claim, Claim::Nothing);
         world
     }
@@ -277,7 +277,7 @@ impl World {
 
     /// An answer comes for the sender.
     fn answer(&'static self, number: u32) {
-        let claim = self.sender.lanes.push_control(node_pool::node(letter(number)));
+        let claim = self.sender.lanes.push_control(node_pool::node(envelope(number)));
         self.claimed_sender(claim);
     }
 

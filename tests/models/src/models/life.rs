@@ -1,6 +1,6 @@
 //! The re-use of slots (`table/slot` over `mailbox/lanes.rs`): a process ends, late senders come, another one begins.
 //!
-//! Every letter is accounted for once: handled by the life that it was sent to, refused to its sender, or a dead letter;
+//! Every envelope is accounted for once: handled by the life that it was sent to, refused to its sender, or a dead letter;
 //! every control is handled by its life or counted as late. Nothing reaches another life, and one thread at a time is in
 //! the process or at its grave.
 //!
@@ -8,7 +8,7 @@
 //! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`; whoever takes a token runs it at once, on its own thread, where production
 //! puts it into a queue, which orders more.
 //!
-//! Not covered: the directory's lists (there is one slot, which everyone knows), callers in letters, more than two lives.
+//! Not covered: the directory's lists (there is one slot, which everyone knows), callers in envelopes, more than two lives.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
@@ -27,7 +27,7 @@ use loom::thread;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-/// A receiver takes letters of any generation.
+/// A receiver takes envelopes of any generation.
 const ANY_GENERATION: Fault = Fault::Driver(0);
 /// A life ends without being closed first.
 const NOT_CLOSED: Fault = Fault::Driver(1);
@@ -50,7 +50,7 @@ struct Log {
     ended: u64,
     /// Whether those who wait for the first end have been told.
     told: bool,
-    /// How many letters became dead letters after that.
+    /// How many envelopes became dead letters after that.
     dead_late: u32,
 }
 
@@ -78,11 +78,11 @@ fn number(payload: Option<Payload>) -> u32 {
 }
 
 impl Sink for Host {
-    fn dead_letter(&self, letter: DeadLetter) {
+    fn dead_letter(&self, envelope: DeadLetter) {
         reach("dead letter");
         let mut log = self.log.lock().unwrap();
         log.dead_late += u32::from(log.told);
-        log.dead.push(number(Some(letter.message)));
+        log.dead.push(number(Some(envelope.message)));
     }
 }
 
@@ -132,18 +132,18 @@ impl Host {
             taken.push(node.take());
             node_pool::recycle(node);
         }
-        while let Some(letter) = token.hold().pop_data() {
-            taken.push(letter);
+        while let Some(envelope) = token.hold().pop_data() {
+            taken.push(envelope);
         }
-        for letter in taken {
-            if letter.generation != generation && !fault::is(ANY_GENERATION) {
+        for envelope in taken {
+            if envelope.generation != generation && !fault::is(ANY_GENERATION) {
                 reach("a stranger");
-                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
                 continue;
             }
-            let meant = letter.generation;
-            let number = number(letter.payload);
-            assert_eq!(meant, generation, "a letter of another life was seen");
+            let meant = envelope.generation;
+            let number = number(envelope.payload);
+            assert_eq!(meant, generation, "an envelope of another life was seen");
             ends |= number == KILL;
             self.log.lock().unwrap().handled.push((generation, number));
         }
@@ -159,8 +159,8 @@ impl Host {
         }
         token.close();
         loop {
-            while let Some(letter) = token.hold().pop_data() {
-                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Normal);
+            while let Some(envelope) = token.hold().pop_data() {
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Normal);
             }
             let mut controls = token.hold().take_control();
             while let Some(mut node) = controls.pop() {
@@ -241,9 +241,10 @@ impl World {
         }
     }
 
-    /// The same as a letter, as packages are sent.
+    /// The same as an envelope, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
-        let sent = self.slot.post(NodeKind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
+        let sent =
+            self.slot.enqueue(NodeKind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
         if let Err(refusal) = sent {
             let SendRefusal(Envelope { payload, .. }, _) = *refusal;
             reach("refused");
@@ -261,23 +262,23 @@ impl World {
         );
     }
 
-    /// All are done, the second life is idle: checks that `letters` and `controls`, each with the life that it was sent to,
+    /// All are done, the second life is idle: checks that `envelopes` and `controls`, each with the life that it was sent to,
     /// are accounted for.
-    fn close(&self, letters: &[(u64, u32)], controls: &[(u64, u32)]) {
+    fn close(&self, envelopes: &[(u64, u32)], controls: &[(u64, u32)]) {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is laid down");
         // SAFETY: this is the token.
         assert!(unsafe { self.slot.lanes.is_data_empty() } && !self.slot.lanes.has_control(), "something was left");
         assert_eq!(self.slot.living(), Some(2));
         let log = std::mem::take(&mut *self.keeper.log.lock().unwrap());
         assert_eq!((log.ended, TABLE.freed()), (1, 1), "one life ended, and its slot was given back once");
-        for sent in letters {
+        for sent in envelopes {
             let handled = log.handled.iter().filter(|handled| *handled == sent).count();
             let refused = log.refused.iter().filter(|&&number| number == sent.1).count();
             let dead = log.dead.iter().filter(|&&number| number == sent.1).count();
             assert_eq!(
                 handled + refused + dead,
                 1,
-                "letter {sent:?}: {handled} handled, {refused} refused, {dead} dead"
+                "envelope {sent:?}: {handled} handled, {refused} refused, {dead} dead"
             );
         }
         let handled = log.handled.iter().filter(|handled| controls.contains(handled)).count() as u64;
@@ -285,12 +286,12 @@ impl World {
         assert_eq!(handled + late, controls.len() as u64, "a control was lost or doubled");
         assert_eq!(
             log.handled.len() as u64,
-            handled + log.handled.iter().filter(|handled| letters.contains(handled)).count() as u64
+            handled + log.handled.iter().filter(|handled| envelopes.contains(handled)).count() as u64
         );
     }
 }
 
-/// A process ends and another one begins in its slot while `late` senders send to the first; the second gets a letter.
+/// A process ends and another one begins in its slot while `late` senders send to the first; the second gets an envelope.
 fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     let first = world.open();
     let late: Vec<_> = late.into_iter().map(|late| thread::spawn(late)).collect();
@@ -304,7 +305,7 @@ fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
 const LATE: [&str; 5] =
     ["refused", "dead letter", "a stranger", "a late sender was at the grave", "refused at the end"];
 
-/// A letter comes late.
+/// An envelope comes late.
 #[test]
 fn a_late_letter() {
     check(4, &LATE, || {
@@ -341,7 +342,7 @@ fn a_late_message() {
     });
 }
 
-/// A message and a control come late, and meet at a grave that neither a letter nor a node lies in.
+/// A message and a control come late, and meet at a grave that neither an envelope nor a node lies in.
 #[test]
 fn a_late_message_and_a_late_control() {
     check(2, &LATE, || {
@@ -371,7 +372,7 @@ fn a_late_wake() {
     });
 }
 
-/// Two letters of two senders come late: the one that has the token must give the other's the way of dead letters.
+/// Two envelopes of two senders come late: the one that has the token must give the other's the way of dead letters.
 #[test]
 fn two_late_letters() {
     check(2, &LATE, || {
@@ -381,8 +382,8 @@ fn two_late_letters() {
     });
 }
 
-/// Three late senders, the nodes of which go from thread to thread: one that has its letter back, and still buries, may
-/// meet its node with another's letter in it.
+/// Three late senders, the nodes of which go from thread to thread: one that has its envelope back, and still buries, may
+/// meet its node with another's envelope in it.
 #[test]
 fn three_late_messages() {
     check(2, &["had its own back", "dead letter"], || {
@@ -396,7 +397,7 @@ fn three_late_messages() {
             if world.slot.lanes.push_data(node, || 0, || ()) == Claim::Grave {
                 // SAFETY: the push has taken the token.
                 let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
-                let back = token.bury(Some(mine)).map(|letter| self::number(letter.payload));
+                let back = token.bury(Some(mine)).map(|envelope| self::number(envelope.payload));
                 assert_eq!(back, Some(number), "each sender has its own message back");
                 reach("had its own back");
             }

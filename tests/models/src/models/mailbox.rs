@@ -1,4 +1,4 @@
-//! The data lane (`mailbox/lanes.rs`): the letters of each sender arrive once, in their order, and whole.
+//! The data lane (`mailbox/lanes.rs`): the envelopes of each sender arrive once, in their order, and whole.
 //!
 //! Its nodes: each is given back once, and whoever is late writes to none that was given back (the stand-in pool looks).
 //!
@@ -21,16 +21,16 @@ const PLACES: [&str; 6] = [
 ];
 
 /// Two senders and whoever of the three threads has the token.
-fn model(letters: u32) {
+fn model(envelopes: u32) {
     let mailbox = Mailbox::new();
     let senders =
-        [10, 20].map(|first| thread::spawn(move || (first..first + letters).for_each(|number| mailbox.send(number))));
+        [10, 20].map(|first| thread::spawn(move || (first..first + envelopes).for_each(|number| mailbox.send(number))));
     mailbox.run(Rest::Idle);
     senders.into_iter().for_each(|sender| sender.join().unwrap());
     let data = mailbox.rest().data;
     for first in [10, 20] {
         let of_one: Vec<_> = data.iter().copied().filter(|number| (first..first + 10).contains(number)).collect();
-        assert_eq!(of_one, (first..first + letters).collect::<Vec<_>>(), "once, and in order");
+        assert_eq!(of_one, (first..first + envelopes).collect::<Vec<_>>(), "once, and in order");
     }
     if data.first() == Some(&20) {
         reach("the second was first");
@@ -58,7 +58,7 @@ fn two_senders_with_one_shelf() {
     });
 }
 
-/// A letter after the other, through marks that are laid and taken: the first node comes and goes.
+/// An envelope after the other, through marks that are laid and taken: the first node comes and goes.
 #[test]
 fn three_letters_of_one_sender() {
     check(4, &["busy without a first node", "refused without a first node", "refused the first node"], || {
@@ -71,7 +71,7 @@ fn three_letters_of_one_sender() {
     });
 }
 
-/// Two senders and nobody who takes: letters that were numbered at the same time may count as one.
+/// Two senders and nobody who takes: envelopes that were numbered at the same time may count as one.
 #[test]
 fn a_count_of_two_senders() {
     check(4, &["counted both", "counted one"], || {
@@ -82,14 +82,14 @@ fn a_count_of_two_senders() {
         match mailbox.lanes.depth() {
             2 => reach("counted both"),
             1 => reach("counted one"),
-            depth => panic!("{depth} of two letters"),
+            depth => panic!("{depth} of two envelopes"),
         }
         mailbox.send_control(1);
         assert_eq!(mailbox.rest().data.len(), 2);
     });
 }
 
-/// The same where the number of the first letter is known from elsewhere: both are counted, and none that is not there.
+/// The same where the number of the first envelope is known from elsewhere: both are counted, and none that is not there.
 #[test]
 fn a_count_of_two_senders_with_a_number_that_is_known() {
     check(4, &[], || {
@@ -103,7 +103,7 @@ fn a_count_of_two_senders_with_a_number_that_is_known() {
     });
 }
 
-/// A glance at the depth while letters come and go, and the process rests: never more than there were.
+/// A glance at the depth while envelopes come and go, and the process rests: never more than there were.
 #[test]
 fn a_glance_at_the_depth() {
     check(3, &["refused the first node", "saw some", "saw none"], || {
@@ -111,7 +111,7 @@ fn a_glance_at_the_depth() {
         let sender = thread::spawn(|| [1, 2].into_iter().for_each(|number| mailbox.send(number)));
         let glance = thread::spawn(|| {
             let depth = mailbox.lanes.depth();
-            assert!(depth <= 2, "{depth} of two letters");
+            assert!(depth <= 2, "{depth} of two envelopes");
             reach(if depth > 0 { "saw some" } else { "saw none" });
         });
         mailbox.run(Rest::Idle);

@@ -1,15 +1,15 @@
 //! The models, one file for each protocol.
 
-mod bonds;
 mod driving;
 mod gate;
 mod handoff;
 mod hold;
 mod life;
+mod links;
 mod mailbox;
-mod memberships;
 mod names;
 mod next;
+mod registrations;
 mod running;
 mod sleep;
 mod stuck;
@@ -49,7 +49,7 @@ struct Mailbox {
 
 #[derive(Default)]
 struct Process {
-    /// The letters of either lane, in the order that they were taken.
+    /// The envelopes of either lane, in the order that they were taken.
     data: Vec<u32>,
     control: Vec<u32>,
     /// Which announcements have been seen.
@@ -70,12 +70,12 @@ impl Mailbox {
         mailbox
     }
 
-    fn letter(number: u32) -> Envelope {
+    fn envelope(number: u32) -> Envelope {
         Envelope { kind: NodeKind::Message, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(number)) }
     }
 
-    fn number(letter: Envelope) -> u32 {
-        letter.payload.and_then(|payload| payload.take().ok()).expect("each letter is a number")
+    fn number(envelope: Envelope) -> u32 {
+        envelope.payload.and_then(|payload| payload.take().ok()).expect("each envelope is a number")
     }
 
     fn send(&self, number: u32) {
@@ -84,7 +84,7 @@ impl Mailbox {
 
     /// Sends where that sequence number is known from elsewhere.
     fn send_where(&self, known: u64, number: u32) {
-        let claim = self.lanes.push_data(node_pool::node(Self::letter(number)), || known, || ());
+        let claim = self.lanes.push_data(node_pool::node(Self::envelope(number)), || known, || ());
         if claim == Claim::Process {
             reach("a first node in the place of a mark");
         }
@@ -92,7 +92,7 @@ impl Mailbox {
     }
 
     fn send_control(&self, number: u32) {
-        let claim = self.lanes.push_control(node_pool::node(Self::letter(number)));
+        let claim = self.lanes.push_control(node_pool::node(Self::envelope(number)));
         self.claimed(claim);
     }
 
@@ -170,7 +170,7 @@ impl Mailbox {
         });
     }
 
-    /// What the control lane has; `None` if neither a letter nor a wake.
+    /// What the control lane has; `None` if neither an envelope nor a wake.
     fn take_control(&self) -> Option<Vec<u32>> {
         if !self.lanes.has_control() {
             return None;
@@ -191,11 +191,11 @@ impl Mailbox {
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
-                Pop::Letter(letter, free) => {
+                Pop::Letter(envelope, free) => {
                     assert_eq!(free.is_some(), *has_first, "the node before it is free, if there was one");
                     *has_first = true;
                     free.into_iter().for_each(node_pool::recycle);
-                    taken.push(Self::number(letter));
+                    taken.push(Self::number(envelope));
                 }
                 Pop::Empty => return taken,
                 // Production puts the process back in line.
@@ -212,7 +212,7 @@ impl Mailbox {
         assert_eq!(self.lanes.glance(), (true, false), "the token is laid down, and not to wait");
         assert_eq!(self.lanes.claim(), Claim::Process, "the token is laid down");
         assert!(self.take_control().is_none(), "a control was left");
-        assert!(self.take_data(&mut false).is_empty(), "a letter was left");
+        assert!(self.take_data(&mut false).is_empty(), "an envelope was left");
         assert_eq!(self.lanes.depth(), 0);
         // SAFETY: this is the token, and loom checks it.
         self.process.with_mut(|process| unsafe { std::mem::take(&mut *process) })

@@ -1,11 +1,11 @@
-//! The names of a host (`names.rs`, over `memberships.rs`): an address that goes by a name serves for as long as a
+//! The names of a host (`names.rs`, over `registrations.rs`): an address that goes by a name serves for as long as a
 //! process has the name, and of those whose names are free as many are kept as should be: here one.
 //!
-//! Not covered: who lives and the table of pointers (stand-ins); more than one pointer that is kept.
+//! Not covered: who lives and the table of aliases (stand-ins); more than one alias that is kept.
 
 use crate::check::{check, keep, reach};
 use crate::exit::ExitReason;
-use crate::links::registrations::MEMBERSHIPS;
+use crate::links::registrations::REGISTRATIONS;
 use crate::names::name::Name;
 use crate::names::table::Names;
 use crate::pid::{NodeId, Pid};
@@ -31,15 +31,15 @@ struct World {
 fn world() -> World {
     let names = keep(Names::of(1));
     names.register(&name("held"), process(1)).expect("it is free");
-    let held = names.pointer(&name("held"));
-    World { names, free: names.pointer(&name("free")), held }
+    let held = names.alias(&name("held"));
+    World { names, free: names.alias(&name("free")), held }
 }
 
 impl World {
     /// All are done: so many names are held, and there are so many addresses. They are all given back.
     fn close(&self, held: usize, addresses: usize) {
         assert_eq!(self.names.count(), (held, addresses), "names and addresses");
-        assert_eq!(alias::count(), addresses, "pointers");
+        assert_eq!(alias::count(), addresses, "aliases");
         self.names.clear();
         assert_eq!((self.names.count(), alias::count()), ((0, 0), 0));
     }
@@ -87,7 +87,7 @@ fn a_name_is_given_away_while_its_process_ends() {
         let names = world.names;
         let end = thread::spawn(move || {
             alias::end(process(1));
-            MEMBERSHIPS.end(process(1), &ExitReason::Normal);
+            REGISTRATIONS.end(process(1), &ExitReason::Normal);
         });
         let mut next = names.register(&name("held"), process(2));
         reach(if next.is_err() { "refused" } else { "taken over" });

@@ -43,7 +43,7 @@ fn control_and_idle() {
     });
 }
 
-/// A control and a letter, from two threads, meet a process that lays its token down to be idle.
+/// A control and an envelope, from two threads, meet a process that lays its token down to be idle.
 #[test]
 fn control_and_data_and_idle() {
     let places = ["took the token", "taken back", IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT];
@@ -59,7 +59,7 @@ fn control_and_data_and_idle() {
     });
 }
 
-/// A control and a letter, from two threads, meet a process that lays its token down to wait for control.
+/// A control and an envelope, from two threads, meet a process that lays its token down to wait for control.
 #[test]
 fn control_and_data_and_wait() {
     check(3, &["took the token", "refused", "taken back", BUSY_WITHOUT], || {
@@ -75,7 +75,7 @@ fn control_and_data_and_wait() {
     });
 }
 
-/// A letter that comes while nobody holds the token of a process that waits, and the control that ends the wait.
+/// An envelope that comes while nobody holds the token of a process that waits, and the control that ends the wait.
 #[test]
 fn data_before_the_end_of_a_wait() {
     check(5, &["took the token", BUSY_WITHOUT, REFUSED_WITHOUT, IN_PLACE_OF_A_MARK], || {

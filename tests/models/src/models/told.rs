@@ -70,9 +70,9 @@ impl World {
     fn tell(&self, end: End) {
         let is_end = end.0;
         let looked = self.held.load(Ordering::SeqCst);
-        let letter =
+        let envelope =
             Envelope { kind: NodeKind::Signal, generation: 1, word: ptr::null_mut(), payload: Some(Payload::new(end)) };
-        assert_eq!(self.lanes.push_control(node_pool::node(letter)), Claim::Nothing, "the step has the token");
+        assert_eq!(self.lanes.push_control(node_pool::node(envelope)), Claim::Nothing, "the step has the token");
         fence_for_models();
         let is_held = if fault::is(LOOK_THEN_TELL) { looked } else { self.held.load(Ordering::SeqCst) };
         if is_end && is_held {

@@ -1,5 +1,5 @@
 //! A stand-in for PIDs that point on, and for who lives: a model says which processes have ended. What it says is in
-//! one order for all of its threads (`models/memberships` shows that the real one is, too).
+//! one order for all of its threads (`models/registrations` shows that the real one is, too).
 
 use crate::call::package::{Package, Refused};
 use crate::pid::{NodeId, Pid};
@@ -46,16 +46,16 @@ impl Drop for Alias {
     }
 }
 
-/// Whether the process has not ended, or the pointer not been retired.
+/// Whether the process has not ended, or the alias not been retired.
 pub(crate) fn lives(pid: Pid) -> bool {
-    if pid.is_pointing() {
+    if pid.is_alias() {
         POINTING.with_borrow(|pointing| pointing.contains(&pid))
     } else {
         ENDED.with_borrow(|ended| !ended.contains(&pid))
     }
 }
 
-/// How many pointers there are.
+/// How many aliases there are.
 pub(crate) fn count() -> usize {
     POINTING.with_borrow(BTreeSet::len)
 }

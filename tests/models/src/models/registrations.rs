@@ -1,13 +1,13 @@
-//! What ends with a process (`memberships.rs`, over `table/slot` for the life): a society takes a member in while that
+//! What ends with a process (`registrations.rs`, over `table/slot` for the life): a registrant takes a member in while that
 //! process ends, and its slot goes to another.
 //!
-//! When all is over, no membership of an ended process is left, neither in the table, nor in its cell, nor with the society;
+//! When all is over, no membership of an ended process is left, neither in the table, nor in its cell, nor with the registrant;
 //! and that of the next process in the slot is untouched.
 //!
-//! The society is a stand-in for `names.rs`, with one name: it keeps the rule that a society changes its members under its
+//! The registrant is a stand-in for `names.rs`, with one name: it keeps the rule that a registrant changes its members under its
 //! own lock. The driver takes the steps of `engine/lifecycle/exit.rs`.
 //!
-//! Not covered: rooms (they keep the same rule), more than one cell and one shard, the letters of an ended process.
+//! Not covered: rooms (they keep the same rule), more than one cell and one shard, the envelopes of an ended process.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -21,9 +21,9 @@ use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::sync::Arc;
 
-/// A process ends without a word to its societies.
+/// A process ends without a word to its registrants.
 const UNTOLD: Fault = Fault::Driver(0);
-/// A process tells its societies before its life is closed.
+/// A process tells its registrants before its life is closed.
 const TOLD_TOO_EARLY: Fault = Fault::Driver(1);
 
 struct Nobody;
@@ -43,7 +43,7 @@ impl Schedule for Nobody {
 impl TimeKeeper for Nobody {}
 
 struct World {
-    memberships: Registrations,
+    registrations: Registrations,
     slot: &'static Slot,
     home: &'static SlotOwner,
     /// Who has the name.
@@ -71,8 +71,8 @@ impl Registrant for Name {
 impl World {
     fn new() -> &'static Self {
         let home = keep(SlotOwner::new(keep(Nobody), NodeId::new(7).expect("a node id"), 1));
-        let (memberships, slot) = (Registrations::new(), keep(Slot::unused(0)));
-        keep(Self { memberships, slot, home, holder: Mutex::new(None) })
+        let (registrations, slot) = (Registrations::new(), keep(Slot::unused(0)));
+        keep(Self { registrations, slot, home, holder: Mutex::new(None) })
     }
 
     /// A process begins in the slot.
@@ -85,12 +85,12 @@ impl World {
     /// `engine/lifecycle/exit.rs`.
     fn end(&self, mut token: Token, pid: Pid) {
         if fault::is(TOLD_TOO_EARLY) {
-            self.memberships.end(pid, &ExitReason::Normal);
+            self.registrations.end(pid, &ExitReason::Normal);
             token.close();
         } else {
             token.close();
             if !fault::is(UNTOLD) {
-                self.memberships.end(pid, &ExitReason::Normal);
+                self.registrations.end(pid, &ExitReason::Normal);
             }
         }
         TABLE.take_back(token);
@@ -108,7 +108,7 @@ impl World {
         {
             return *other == pid;
         }
-        let Some(seat) = self.memberships.add(pid, Arc::new(Name(self)), |pid| self.lives(pid)) else {
+        let Some(seat) = self.registrations.add(pid, Arc::new(Name(self)), |pid| self.lives(pid)) else {
             reach("refused");
             return false;
         };
@@ -121,19 +121,19 @@ impl World {
     fn unregister(&self) {
         let mut holder = lock(&self.holder);
         if let Some((pid, seat)) = holder.take() {
-            self.memberships.remove(pid, &seat);
+            self.registrations.remove(pid, &seat);
         }
     }
 
     /// All are done: `holder` has the name, and nobody anything else.
     fn close(&self, holder: Option<Pid>) {
         assert_eq!(lock(&self.holder).as_ref().map(|(pid, _)| *pid), holder, "who has the name");
-        let memberships = usize::from(holder.is_some());
-        assert_eq!(self.memberships.count(&[1]), memberships, "memberships");
-        assert_eq!(self.memberships.counted() as usize, memberships, "memberships, in their cell");
+        let registrations = usize::from(holder.is_some());
+        assert_eq!(self.registrations.count(&[1]), registrations, "registrations");
+        assert_eq!(self.registrations.counted() as usize, registrations, "registrations, in their cell");
         // Dropped before the name goes.
         self.unregister();
-        assert_eq!((self.memberships.count(&[1]), self.memberships.counted()), (0, 0));
+        assert_eq!((self.registrations.count(&[1]), self.registrations.counted()), (0, 0));
     }
 }
 

@@ -1,10 +1,10 @@
-//! What is said about bonds on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `table/slot`).
+//! What is said about links on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `table/slot`).
 //!
 //! A question to a process that is on its way out is answered once: by the process, which hears it before it tells everyone
 //! of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And a notice is not
 //! heard before what its sender said ahead of it, though that went by the other lane.
 //!
-//! The slot, its ear and what is said are production code. The driver takes the steps of `process/event.rs` (`step`) and
+//! The slot, its endpoint and what is said are production code. The driver takes the steps of `process/event.rs` (`step`) and
 //! `engine/lifecycle/exit.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
@@ -91,8 +91,8 @@ impl Schedule for Host {
     }
 }
 
-fn control(letter: Envelope) -> Control {
-    letter.payload.and_then(|payload| payload.take().ok()).expect("all that is sent is a control")
+fn control(envelope: Envelope) -> Control {
+    envelope.payload.and_then(|payload| payload.take().ok()).expect("all that is sent is a control")
 }
 
 /// `Context::turn`.
@@ -119,24 +119,24 @@ fn step(token: &mut Token) -> bool {
     loop {
         let mut controls = token.hold().take_control();
         while let Some(mut node) = controls.pop() {
-            let letter = node.take();
+            let envelope = node.take();
             node_pool::recycle(node);
-            if letter.generation != generation && !fault::is(ANY_GENERATION) {
+            if envelope.generation != generation && !fault::is(ANY_GENERATION) {
                 reach("a stranger");
-                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
                 continue;
             }
-            match control(letter) {
-                // SAFETY: this is the token, and nothing refers to the extras.
+            match control(envelope) {
+                // SAFETY: this is the token, and nothing refers to the cold state.
                 Control::Bond(bond) => drop(unsafe { token.slot().hear(*bond) }),
                 Control::Kill => ends = true,
                 _ => unreachable!("nothing else is said"),
             }
         }
-        while let Some(letter) = token.hold().pop_data() {
-            if letter.generation != generation {
-                token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Gone);
-            } else if let Control::Bond(bond) = control(letter) {
+        while let Some(envelope) = token.hold().pop_data() {
+            if envelope.generation != generation {
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+            } else if let Control::Bond(bond) = control(envelope) {
                 notices.push_back(bond);
             }
         }
@@ -157,27 +157,29 @@ fn step(token: &mut Token) -> bool {
 fn end(other: &'static Other, mut token: Token) {
     let me = token.pid().expect("a process ends once");
     token.close();
-    let mut extras = token.take_extras();
-    while let Some(letter) = token.hold().pop_data() {
-        token.dead_letter(letter, DeadLetterReason::Ended, &ExitReason::Killed);
+    let mut cold_state = token.take_extras();
+    while let Some(envelope) = token.hold().pop_data() {
+        token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Killed);
     }
     let mut controls = token.hold().take_control();
     while let Some(mut node) = controls.pop() {
-        let letter = node.take();
+        let envelope = node.take();
         node_pool::recycle(node);
         if fault::is(NOT_HEARD) {
-            std::mem::forget(letter);
-        } else if let Control::Bond(bond) = control(letter) {
+            std::mem::forget(envelope);
+        } else if let Control::Bond(bond) = control(envelope) {
             reach("heard on its way out");
             let (from, _, said) = bond.open();
-            let bonds = extras.get_or_insert_default().bonds.get_or_insert_default();
-            if let LinkEffect::Answer(answer) = bonds.hear(from, &said.expect("it has just been said")) {
+            let links = cold_state.get_or_insert_default().links.get_or_insert_default();
+            if let LinkEffect::Answer(answer) = links.hear(from, &said.expect("it has just been said")) {
                 other.tell(from, SentLinkMessage::new(me, from, None, answer));
             }
         }
     }
-    for (to, said) in
-        extras.and_then(|extras| extras.bonds).map(|bonds| bonds.end(&ExitReason::Killed).1).unwrap_or_default()
+    for (to, said) in cold_state
+        .and_then(|cold_state| cold_state.links)
+        .map(|links| links.end(&ExitReason::Killed).1)
+        .unwrap_or_default()
     {
         reach("told by the process");
         other.tell(to, SentLinkMessage::new(me, to, None, said));

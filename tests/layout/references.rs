@@ -1,0 +1,90 @@
+//! `ARCHITECTURE.md` is right about what it names: files, functions in files, and all statics.
+
+use crate::source::{File, runtime};
+use proc_macro2::TokenTree;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+fn architecture() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+    fs::read_to_string(path).expect("ARCHITECTURE.md exists")
+}
+
+/// What stands between backticks, with line breaks as blanks. (Not the picture, which is fenced.)
+fn quoted(text: &str) -> Vec<String> {
+    let prose: Vec<_> = text.split("```").step_by(2).collect();
+    let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    prose.iter().flat_map(|prose| prose.split('`').skip(1).step_by(2)).map(words).collect()
+}
+
+#[test]
+fn the_files_and_functions_that_are_named_exist() {
+    let files = runtime();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for name in quoted(&architecture()) {
+        let (path, function) = name.split_once(": ").map_or((&*name, None), |(path, function)| (path, Some(function)));
+        if !path.ends_with(".rs") || path.contains(' ') {
+            continue;
+        }
+        checked += 1;
+        // A file is also named by its last part, where the folder stands before it in the sentence.
+        let found: Vec<_> =
+            files.iter().filter(|file| file.path == path || file.path.ends_with(&format!("/{path}"))).collect();
+        match function {
+            None if found.is_empty() && !root.join(path).exists() => wrong.push(name),
+            Some(function) if !found.iter().any(|file| defines(file, function)) => wrong.push(name),
+            _ => {}
+        }
+    }
+    assert!(checked > 100, "only {checked} references were found");
+    assert!(wrong.is_empty(), "ARCHITECTURE.md names what does not exist: {wrong:#?}");
+}
+
+/// Whether the file defines that function, type or method (`Type::method`).
+fn defines(file: &File, name: &str) -> bool {
+    let name = name.rsplit("::").next().unwrap_or(name);
+    let mut found = false;
+    pairs(&file.tokens, &mut |first, second| {
+        found |= second == name && matches!(first, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static");
+    });
+    found
+}
+
+#[test]
+fn all_statics_are_listed_and_no_others() {
+    let mut defined = BTreeSet::new();
+    for file in runtime() {
+        pairs(&file.tokens, &mut |first, second| {
+            if first == "static" && second.chars().all(|letter| letter.is_uppercase() || letter == '_') {
+                defined.insert((file.path.clone(), second.to_string()));
+            }
+        });
+    }
+    let text = architecture();
+    let (_, table) = text.split_once("## Statics and thread-locals").expect("there is a table of statics");
+    let table = table.split("\n## ").next().unwrap_or_default();
+    let mut listed = BTreeSet::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let mut columns = row.split('|').skip(1);
+        let file = columns.next().map(quoted).unwrap_or_default().concat();
+        let names = columns.next().map(quoted).unwrap_or_default();
+        listed.extend(names.into_iter().map(|name| (file.clone(), name)));
+    }
+    assert!(defined.len() > 40, "only {} statics were found", defined.len());
+    let missing: Vec<_> = defined.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&defined).collect();
+    assert!(missing.is_empty() && gone.is_empty(), "not listed: {missing:#?}; listed, and not there: {gone:#?}");
+}
+
+/// Visits each two words that follow one another, at any depth.
+fn pairs(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(at + 1)) {
+            (TokenTree::Ident(first), Some(TokenTree::Ident(second))) => visit(&first.to_string(), &second.to_string()),
+            (TokenTree::Group(group), _) => pairs(&group.stream().into_iter().collect::<Vec<_>>(), visit),
+            _ => {}
+        }
+    }
+}
