@@ -1,5 +1,5 @@
-//! The guide. Its pages are in `src`; this file makes each of them a module, so that rustdoc compiles and runs every block
-//! of code in them as a test.
+//! The guide. Its pages are in `src`; this file makes each of them a module, so that rustdoc compiles and runs every
+//! block of code in them as a test.
 //!
 //! The tests below see to it that no page, and no block, gets around that.
 

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! What is said in a room goes to everybody in it, and waits for nobody. Sam reads slowly: he misses the lines that his
-//! mailbox has no room for, and nobody waits for him. Eve's process crashes on a line: with that it has left the room, and
-//! nobody else notices.
+//! mailbox has no room for, and nobody waits for him. Eve's process crashes on a line: with that it has left the room,
+//! and nobody else notices.
 
 use std::error::Error;
 use std::panic;

@@ -1,5 +1,5 @@
-//! Streams attached to a process: their items come as messages, one when the last has been handled, until the stream ends,
-//! the process does, or the handle takes the stream away.
+//! Streams attached to a process: their items come as messages, one when the last has been handled, until the stream
+//! ends, the process does, or the handle takes the stream away.
 
 use futures_util::stream::{self, Stream, StreamExt};
 use postroom::prelude::*;
@@ -317,7 +317,8 @@ impl Pair {
     }
 }
 
-/// Both streams have given an item by then. Catches: an item that was taken out of its stream before the detach comes after it.
+/// Both streams have given an item by then. Catches: an item that was taken out of its stream before the detach comes
+/// after it.
 #[test]
 fn a_detach_by_the_process_takes_back_the_item_that_waits_behind_the_one_in_hand() {
     with_runtime(|runtime| {

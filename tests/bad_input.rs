@@ -161,7 +161,8 @@ fn spawns_and_sends_from_destructors_are_as_any_others() {
     });
 }
 
-/// While a thread's own variables are taken apart, those of the runtime may be gone already: that is no reason to abort.
+/// While a thread's own variables are taken apart, those of the runtime may be gone already: that is no reason to
+/// abort.
 #[test]
 fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
     struct Late(Host, Pid, Address<Answers>);

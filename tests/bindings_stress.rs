@@ -1,8 +1,8 @@
-//! Processes bind themselves to each other and end at random, all at once; at the end nothing is left of the dead, and nothing
-//! was told twice or not at all.
+//! Processes bind themselves to each other and end at random, all at once; at the end nothing is left of the dead, and
+//! nothing was told twice or not at all.
 //!
-//! Blind spots: it takes the order of things as it comes, with other threads let in between the acts of a step; all orders
-//! among three processes are searched in `tests/exhaustive`.
+//! Blind spots: it takes the order of things as it comes, with other threads let in between the acts of a step; all
+//! orders among three processes are searched in `tests/exhaustive`.
 
 use postroom::prelude::*;
 use postroom::{Bindings, Monitor};

@@ -17,8 +17,8 @@ mod stress;
 #[path = "blocking/together.rs"]
 mod together;
 
-/// How many threads that run processes carry `name` (as the system knows it). Their names end with a number, those of the one
-/// that looks for stalls and the one that reports them do not.
+/// How many threads that run processes carry `name` (as the system knows it). Their names end with a number, those of
+/// the one that looks for stalls and the one that reports them do not.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());

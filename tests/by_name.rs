@@ -431,8 +431,8 @@ fn a_start_after_the_shutdown_is_refused() {
     });
 }
 
-/// The compiler chooses how such an input is taken before it looks at lifetimes: it took this for something that JSON can be
-/// turned into, and then found that it cannot.
+/// The compiler chooses how such an input is taken before it looks at lifetimes: it took this for something that JSON
+/// can be turned into, and then found that it cannot.
 #[test]
 fn an_input_that_borrows_for_ever_is_taken_as_a_value_and_not_from_json() {
     #[process]

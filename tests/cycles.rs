@@ -1,8 +1,8 @@
 //! Calls that would wait for themselves: found at once, named whole, and nothing else taken for one.
 //!
-//! No call here has a deadline that could come to its rescue: a cycle that is not found hangs, and the watch says so. Where
-//! a wait must not be taken for part of a cycle, the test sees by `waits_for` that everyone has come to wait before it
-//! lets them go on.
+//! No call here has a deadline that could come to its rescue: a cycle that is not found hangs, and the watch says so.
+//! Where a wait must not be taken for part of a cycle, the test sees by `waits_for` that everyone has come to wait
+//! before it lets them go on.
 
 use postroom::prelude::*;
 use postroom::{Cycle, Runtime};
@@ -151,7 +151,8 @@ fn method(way: Way) -> &'static str {
     }
 }
 
-/// Has a call go round: from outside to the first, along all of them, and back to the first. `ways` says how each calls.
+/// Has a call go round: from outside to the first, along all of them, and back to the first. `ways` says how each
+/// calls.
 #[track_caller]
 fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     let count = ring.len();
@@ -167,8 +168,8 @@ fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     assert_eq!(out, Ok(Out::Cycle(Cycle { calls })));
 }
 
-/// Whoever comes to wait last fails, and its message is never handled. With one worker that is whoever calls last: a step ends before another begins, also where
-/// the machine puts the thread aside, since no step is ever a stall.
+/// Whoever comes to wait last fails, and its message is never handled. With one worker that is whoever calls last: a
+/// step ends before another begins, also where the machine puts the thread aside, since no step is ever a stall.
 fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(|| {
         let builder = builder().workers(1).stall_limit(Duration::MAX);

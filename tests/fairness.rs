@@ -1,8 +1,8 @@
 //! How long a turn is: what a process can have done while another one waits for the same worker.
 //!
 //! Time is not measured: a handler that is to take long waits until the host's thread that counts ticks has counted one
-//! more. What these tests cannot see is how long a tick is; `engine/watchdog/detector.rs` has the tests of that, on a clock that is
-//! moved by hand.
+//! more. What these tests cannot see is how long a tick is; `engine/watchdog/detector.rs` has the tests of that, on a
+//! clock that is moved by hand.
 
 use postroom::prelude::*;
 use postroom_tests::{Latch, eventually, soon};
@@ -117,8 +117,8 @@ impl Busy {
     }
 }
 
-/// Sends `count` messages to a process that is not serving yet, lets it serve, and gives how many it had handled when the
-/// witness ran, which it wakes with the first.
+/// Sends `count` messages to a process that is not serving yet, lets it serve, and gives how many it had handled when
+/// the witness ran, which it wakes with the first.
 fn handled_before_another_runs<M: Send + 'static>(
     begin: impl FnOnce(&Runtime, Busy) -> Address<Busy>,
     messages: impl Iterator<Item = M>,
@@ -143,8 +143,8 @@ where
 
 const MANY: u64 = 1_000;
 
-/// A turn is 128 events and a little more. The one that is queued last may have another turn before the other's first, since
-/// a far end of the queues comes first now and then.
+/// A turn is 128 events and a little more. The one that is queued last may have another turn before the other's first,
+/// since a far end of the queues comes first now and then.
 const TWO_TURNS: u64 = 260;
 
 /// A long turn is two ticks, and what was at work then; a tick may fall between two messages.

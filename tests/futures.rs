@@ -498,7 +498,8 @@ fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited()
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // One that is being handled, or there would be room for the one that waits once it is, before the kill is heard.
+        // One that is being handled, or there would be room for the one that waits once it is, before the kill is
+        // heard.
         assert!(poll_once(pin!(sink.send(0))).is_ready());
         inside.pass();
         let mut fed = 1;
@@ -515,8 +516,9 @@ fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited()
     });
 }
 
-/// Catches: the message that waited first is forgotten when another one is taken behind it, or its error is; a sink that is closed
-/// while one waits. (Mutations: in `sink.rs`, `start_send` goes on after an error; `poll_close` does nothing.)
+/// Catches: the message that waited first is forgotten when another one is taken behind it, or its error is; a sink
+/// that is closed while one waits. (Mutations: in `sink.rs`, `start_send` goes on after an error; `poll_close` does
+/// nothing.)
 #[test]
 fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_first_error() {
     with_runtime(|runtime| {

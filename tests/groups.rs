@@ -319,9 +319,10 @@ fn what_wakes_a_subscriber_may_use_the_group() {
     });
 }
 
-/// Threads come and go in a room, by leaving and by dying, while others subscribe, follow for a while, and give up: the list
-/// and the events of each of them must lead to what is there at last, and no event may contradict what was known. What this
-/// cannot see: two changes that were told in another order than they happened, if they are of different members.
+/// Threads come and go in a room, by leaving and by dying, while others subscribe, follow for a while, and give up: the
+/// list and the events of each of them must lead to what is there at last, and no event may contradict what was known.
+/// What this cannot see: two changes that were told in another order than they happened, if they are of different
+/// members.
 ///
 /// Mutation: in `rooms.rs`, `watch`, make the list before `come`, outside of the lock.
 #[test]

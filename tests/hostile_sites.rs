@@ -1,5 +1,6 @@
-//! Every place where the runtime calls code of a user (the runtime's own list of the guards around such code), times everything
-//! that a hostile user does there. A place without a case fails, and so does a case whose code was not called there.
+//! Every place where the runtime calls code of a user (the runtime's own list of the guards around such code), times
+//! everything that a hostile user does there. A place without a case fails, and so does a case whose code was not
+//! called there.
 //!
 //! What was lost once, and mended, is in `hostile.rs`. No verdict is a time: the watchdog ends a hang.
 

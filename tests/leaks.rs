@@ -1,33 +1,38 @@
 //! Whatever dies, whenever it dies, nothing of it is left: counted while the runtime still serves.
 //!
-//! In rounds of about a second, processes of all kinds (macro, hand-written, async entries, supervised, members of pools,
-//! upgraded ones) spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers and end each other at random,
-//! themselves, with each other's links, by panics and failures, while threads do the same from outside, and start, storm and
-//! stop trees and pools. Ten take part all the time and live on. After each round everyone else is ended, and when nothing more
-//! happens, what is there must be what the ten have: slots, names, groups, topics, links, monitors, timers, holds, edges of the
-//! wait graph, PIDs that point on, labels, messages; and the memory of later rounds that of earlier ones. In the end the ten give up
-//! what they have, and nothing is left; then the runtime is shut down, and no thread is.
+//! In rounds of about a second, processes of all kinds (macro, hand-written, async entries, supervised, members of
+//! pools, upgraded ones) spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers and end each
+//! other at random, themselves, with each other's links, by panics and failures, while threads do the same from
+//! outside, and start, storm and stop trees and pools. Ten take part all the time and live on. After each round
+//! everyone else is ended, and when nothing more happens, what is there must be what the ten have: slots, names,
+//! groups, topics, links, monitors, timers, holds, edges of the wait graph, PIDs that point on, labels, messages; and
+//! the memory of later rounds that of earlier ones. In the end the ten give up what they have, and nothing is left;
+//! then the runtime is shut down, and no thread is.
 //!
 //! Five seconds, or `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
 //!
-//! Seen to fail by each of these alone, in five seconds: what ends with a process is not looked at (names, groups, topics kept); a
-//! name left with its dead holder; a dying watcher that does not say so, a dying child that does not tell its owner, partners that are
-//! not told; timers of yields, of sleeps and of deadlines that are not cancelled at the end, and a repetition that goes on for the
-//! dead; labels kept; held senders that are not let go by a receiver that ends; the edge of a hold not withdrawn; retired PIDs
-//! that point on not given back; slots not buried, or buried and not listed as free (one in 4,096), or kept by threads that end;
-//! messages of the dead dropped unseen; 256 bytes lost with each process; one in four nodes lost.
+//! Seen to fail by each of these alone, in five seconds: what ends with a process is not looked at (names, groups,
+//! topics kept); a name left with its dead holder; a dying watcher that does not say so, a dying child that does not
+//! tell its owner, partners that are not told; timers of yields, of sleeps and of deadlines that are not cancelled at
+//! the end, and a repetition that goes on for the dead; labels kept; held senders that are not let go by a receiver
+//! that ends; the edge of a hold not withdrawn; retired PIDs that point on not given back; slots not buried, or buried
+//! and not listed as free (one in 4,096), or kept by threads that end; messages of the dead dropped unseen; 256 bytes
+//! lost with each process; one in four nodes lost.
 //!
 //! Blind spots:
-//! * two workers and three threads on few cores give few interleavings, and the seed decides what is done, not in which order;
-//! * a slot that is free and on no list is seen in the end, where the system tells when no thread is left that may have it at hand;
-//!   so a thread that keeps more at hand than it should is not seen;
-//! * a few bytes lost with each process would pass in five seconds; memory of the runtime's own regions counts by the region;
-//! * what is counted by the runtime (names, members, timers, holds) is believed, but for slots, bonds and messages, which are looked
-//!   at one by one; who is subscribed to the changes of groups is only bounded, until the ten have given up everything;
-//! * messages by calls, to many, and by futures may be dropped where their sender is told, or dies: that no more are than that
-//!   is a comparison of sums;
-//! * one that lives on keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten make no calls with
-//!   long ones; timers that are a moment late are waited for;
+//! * two workers and three threads on few cores give few interleavings, and the seed decides what is done, not in which
+//!   order;
+//! * a slot that is free and on no list is seen in the end, where the system tells when no thread is left that may have
+//!   it at hand; so a thread that keeps more at hand than it should is not seen;
+//! * a few bytes lost with each process would pass in five seconds; memory of the runtime's own regions counts by the
+//!   region;
+//! * what is counted by the runtime (names, members, timers, holds) is believed, but for slots, bonds and messages,
+//!   which are looked at one by one; who is subscribed to the changes of groups is only bounded, until the ten have
+//!   given up everything;
+//! * messages by calls, to many, and by futures may be dropped where their sender is told, or dies: that no more are
+//!   than that is a comparison of sums;
+//! * one that lives on keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten make
+//!   no calls with long ones; timers that are a moment late are waited for;
 //! * streams of replies, processes of two runtimes and a manual clock do not take part.
 
 #[path = "leaks/books.rs"]
@@ -72,11 +77,11 @@ const ROUND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How many threads take part.
 const DRIVERS: usize = 3;
-/// How many bytes more than after the first half of the rounds there may be in small pieces. A guess, below what a leak of some
-/// bytes for each process comes to: maps and lists keep what they have grown to.
+/// How many bytes more than after the first half of the rounds there may be in small pieces. A guess, below what a leak
+/// of some bytes for each process comes to: maps and lists keep what they have grown to.
 const MORE: i64 = 512 << 10;
-/// The same in large pieces: three regions of the runtime, which has as many as its busiest moment needed; on a machine that has much
-/// else to do, that moment may come late.
+/// The same in large pieces: three regions of the runtime, which has as many as its busiest moment needed; on a machine
+/// that has much else to do, that moment may come late.
 const MORE_LARGE: i64 = 6 << 20;
 
 /// A process that is seen so often, one look after the other, to be held at one that is dead, is not let go.
@@ -293,8 +298,8 @@ fn stress(seconds: u64, seed: u64) {
     }
 }
 
-/// How many slots are free, and not found by whoever needs one. Each thread keeps some at hand and leaves them to the program when
-/// it ends: so when none is left but this one, as many processes as there are free slots need no other.
+/// How many slots are free, and not found by whoever needs one. Each thread keeps some at hand and leaves them to the
+/// program when it ends: so when none is left but this one, as many processes as there are free slots need no other.
 fn lost_slots() -> usize {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let before = runtime.statistics();

@@ -1,9 +1,9 @@
 //! What a process spends beyond its turn, and what keeps mailboxes short: who sends too much is in debt, and is held.
 //!
-//! A debt is bounded in time, so how short it alone would keep the mailboxes depends on how fast the machine is; here those who
-//! send are held besides, so that the bounds are true of every machine. All on one worker, where who runs when is decided by the
-//! scheduler alone. What these tests cannot see: debt without holds, and two workers, where a consumer that another core has is fed
-//! by producers that are not in debt to it.
+//! A debt is bounded in time, so how short it alone would keep the mailboxes depends on how fast the machine is; here
+//! those who send are held besides, so that the bounds are true of every machine. All on one worker, where who runs
+//! when is decided by the scheduler alone. What these tests cannot see: debt without holds, and two workers, where a
+//! consumer that another core has is fed by producers that are not in debt to it.
 
 use postroom::Clock;
 use postroom::prelude::*;
@@ -11,8 +11,8 @@ use postroom_tests::soon;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Time stands still, and no worker is taken from a step that a busy machine has put aside: a hold ends when there is room, not
-/// after a second.
+/// Time stands still, and no worker is taken from a step that a busy machine has put aside: a hold ends when there is
+/// room, not after a second.
 fn one_worker() -> Runtime {
     Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX).build().unwrap()
 }
@@ -88,8 +88,8 @@ fn flood(producers: usize, rounds: u64) -> u64 {
 /// In an optimised build nothing waits; in a slow one the debt is over by the time that the others have taken, and the
 /// producer is held.
 ///
-/// Mutation: in `step.rs`, `owe`, store no debt, and in `crowd/hold.rs`, `may_be_held`, hold nobody: 100 rounds leave more than
-/// 80,000 in the mailbox. Either alone keeps it short.
+/// Mutation: in `step.rs`, `owe`, store no debt, and in `crowd/hold.rs`, `may_be_held`, hold nobody: 100 rounds leave
+/// more than 80,000 in the mailbox. Either alone keeps it short.
 #[test]
 fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
     soon(|| {
@@ -218,7 +218,8 @@ fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
     });
 }
 
-/// Messages lie in their nodes, in blocks of each size, or in memory of their own, and are whole wherever they are taken.
+/// Messages lie in their nodes, in blocks of each size, or in memory of their own, and are whole wherever they are
+/// taken.
 #[test]
 fn messages_of_every_size_and_alignment_come_whole_from_thread_to_thread() {
     #[derive(Clone)]

@@ -48,8 +48,9 @@ fn fields(line: &str) -> Vec<&str> {
     words.filter_map(|word| word.split_once('=')).map(|(name, _)| name).filter(|name| !name.contains('"')).collect()
 }
 
-/// The only line about `pid`, once there is one. Each of its fields has a name of its own, of which `message` is the event's
-/// own text: a subscriber that writes JSON would otherwise write a key twice. (Catches: a field `message` beside the text.)
+/// The only line about `pid`, once there is one. Each of its fields has a name of its own, of which `message` is the
+/// event's own text: a subscriber that writes JSON would otherwise write a key twice. (Catches: a field `message`
+/// beside the text.)
 fn only_line(pid: Pid) -> String {
     eventually(|| !logged(&pid.to_string()).is_empty());
     let lines = logged(&pid.to_string());
@@ -63,7 +64,8 @@ fn only_line(pid: Pid) -> String {
     line.clone()
 }
 
-/// Catches: the text of a panic in the field of the event's own text; no label; a target that is a module of the runtime's.
+/// Catches: the text of a panic in the field of the event's own text; no label; a target that is a module of the
+/// runtime's.
 #[test]
 fn a_panic_is_logged_with_where_and_in_what_and_with_the_label() {
     soon(|| {
@@ -112,7 +114,8 @@ fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     });
 }
 
-/// Catches: a message that its process has no method for, which is a fault of the program, is logged where nobody looks.
+/// Catches: a message that its process has no method for, which is a fault of the program, is logged where nobody
+/// looks.
 #[test]
 fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     soon(|| {
@@ -206,8 +209,8 @@ impl Drop for Bomb {
     }
 }
 
-/// Catches: the drop of a user's value is logged without a guard, so that a panic of the subscriber leaves the function that
-/// dropped the last reference; of two such drops the second would end the program.
+/// Catches: the drop of a user's value is logged without a guard, so that a panic of the subscriber leaves the function
+/// that dropped the last reference; of two such drops the second would end the program.
 #[test]
 fn a_subscriber_that_panics_at_the_log_of_a_drop_harms_nobody() {
     let (one, two) = (Bomb, Bomb);

@@ -518,7 +518,8 @@ fn a_process_that_reports_its_errors_lives_on() {
     assert_eq!(patient.number().wait(), Ok(7));
 }
 
-/// Catches: an entry whose condition holds is left out of what can be started by name, or one whose condition does not is kept.
+/// Catches: an entry whose condition holds is left out of what can be started by name, or one whose condition does not
+/// is kept.
 #[test]
 fn an_entry_is_there_if_its_condition_holds() {
     let runtime = Runtime::new().unwrap();

@@ -185,8 +185,8 @@ fn a_host_that_goes_down_retires_its_addresses() {
     });
 }
 
-/// Threads send by name while holders come and go: what is not refused is handled by a holder, or was in the mailbox of one
-/// that was killed.
+/// Threads send by name while holders come and go: what is not refused is handled by a holder, or was in the mailbox of
+/// one that was killed.
 #[test]
 fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for() {
     watched(|| {

@@ -1,7 +1,7 @@
 //! Names: one holder each, at any time and whoever races, and nothing left behind when a holder ends.
 //!
-//! What these tests cannot see: an end between the count and the look of a registration, at every place where one can be.
-//! The model in `tests/models` goes through them; here the window is met by chance, often.
+//! What these tests cannot see: an end between the count and the look of a registration, at every place where one can
+//! be. The model in `tests/models` goes through them; here the window is met by chance, often.
 
 use postroom::prelude::*;
 use postroom::{AddressError, BadName, DeadLetterReason, Mailbox, NameError, SendFailure, WhereisError};
@@ -252,8 +252,8 @@ fn a_mailbox_and_a_process_of_another_host_can_have_names() {
     });
 }
 
-/// A mailbox has no type: whoever takes it for the process that had its slot before sends what it cannot answer. Would fail if the
-/// slot went on to say what that one was.
+/// A mailbox has no type: whoever takes it for the process that had its slot before sends what it cannot answer. Would
+/// fail if the slot went on to say what that one was.
 #[test]
 fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
     watched(|| {
@@ -414,8 +414,8 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
     });
 }
 
-/// Threads give names to processes that are killed meanwhile, from inside and from outside. Mutation: in `end.rs`, do not
-/// call `MEMBERSHIPS.end`; in `memberships.rs`, `add`, leave out R3: names are left behind.
+/// Threads give names to processes that are killed meanwhile, from inside and from outside. Mutation: in `end.rs`, do
+/// not call `MEMBERSHIPS.end`; in `memberships.rs`, `add`, leave out R3: names are left behind.
 #[test]
 fn names_given_while_their_holders_die_are_never_left_behind() {
     watched(|| {

@@ -1,4 +1,5 @@
-//! PIDs: unique for ever, readable, routable as long as their process lives; and the table behind them, which is re-used.
+//! PIDs: unique for ever, readable, routable as long as their process lives; and the table behind them, which is
+//! re-used.
 
 use postroom::prelude::*;
 use postroom::{Host, NodeId, ProcessState, SendFailure, this_node};
@@ -38,7 +39,8 @@ fn a_send_to_a_living_process_is_accepted_and_to_one_that_ended_comes_back() {
     });
 }
 
-/// Slots that were never used, generations to come and gone, the generation zero that nobody has, a table that is not there.
+/// Slots that were never used, generations to come and gone, the generation zero that nobody has, a table that is not
+/// there.
 #[test]
 fn a_send_to_a_pid_that_was_never_given_out_comes_back() {
     soon(|| {

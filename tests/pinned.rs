@@ -1,4 +1,5 @@
-//! Processes with a thread of their own: where their code runs, what they may hold, and that they are processes like any other.
+//! Processes with a thread of their own: where their code runs, what they may hold, and that they are processes like
+//! any other.
 
 #[path = "pinned/ends.rs"]
 mod ends;

@@ -1,5 +1,5 @@
-//! The chain from a value to a process: spawning, addresses, results, ends; runtimes beside each other; machines without
-//! any runtime.
+//! The chain from a value to a process: spawning, addresses, results, ends; runtimes beside each other; machines
+//! without any runtime.
 
 use postroom::prelude::*;
 use postroom::{InitError, Machine, this_node};

@@ -161,8 +161,8 @@ fn an_event_is_copied_for_each_subscriber_but_one() {
     });
 }
 
-/// Threads publish while processes subscribe and die. Who has subscribed before an event is published and lives gets it, in
-/// the order of each publisher. Fewer than a mailbox has room for.
+/// Threads publish while processes subscribe and die. Who has subscribed before an event is published and lives gets
+/// it, in the order of each publisher. Fewer than a mailbox has room for.
 #[test]
 fn events_come_whole_and_in_order_while_others_subscribe_and_die() {
     watched(|| {
@@ -212,8 +212,8 @@ fn events_come_whole_and_in_order_while_others_subscribe_and_die() {
     });
 }
 
-/// Catches: a list of subscribers that is kept from one publication to the next although one has come, or gone, in between.
-/// (Mutation: in `rooms.rs`, `join_once` or `leave` leaves the room's list as it is.)
+/// Catches: a list of subscribers that is kept from one publication to the next although one has come, or gone, in
+/// between. (Mutation: in `rooms.rs`, `join_once` or `leave` leaves the room's list as it is.)
 #[test]
 fn who_subscribes_or_leaves_between_two_publications_counts_for_the_second() {
     with_runtime(|runtime| {

@@ -1,4 +1,5 @@
-//! Tokio inside processes: sockets, timers, files and tasks; a runtime of the program's own, or one that it has already.
+//! Tokio inside processes: sockets, timers, files and tasks; a runtime of the program's own, or one that it has
+//! already.
 
 use postroom::prelude::*;
 use postroom::{Running, ShutdownError};
@@ -218,8 +219,8 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
     Ok(())
 }
 
-/// Workers that fall asleep and wake all the time, on sockets, timers, messages, tasks, steps that block and steps that take
-/// long: whatever is lost hangs one of the clients.
+/// Workers that fall asleep and wake all the time, on sockets, timers, messages, tasks, steps that block and steps that
+/// take long: whatever is lost hangs one of the clients.
 #[test]
 fn nothing_is_lost_between_sockets_timers_messages_and_steps_that_block() -> Outcome {
     #[process]

@@ -1,7 +1,7 @@
 //! Faults that a review found and that were mended: each test is named for what broke.
 //!
-//! No verdict is a time: where a fault showed as lateness, the late thing is waited for by the very step that held it up, so
-//! that the fault is a deadlock, which the watchdog ends. Where a time limit would hide a hang, it is [`AGES`].
+//! No verdict is a time: where a fault showed as lateness, the late thing is waited for by the very step that held it
+//! up, so that the fault is a deadlock, which the watchdog ends. Where a time limit would hide a hang, it is [`AGES`].
 
 use postroom::prelude::*;
 use postroom::{Builder, Mailbox};

@@ -1,18 +1,20 @@
-//! A runtime that has ended leaves nothing behind: a thousand of them, without Tokio and with it, one after the other. The
-//! program has as many file descriptors and threads afterwards as before, and what memory it keeps for each is bounded.
+//! A runtime that has ended leaves nothing behind: a thousand of them, without Tokio and with it, one after the other.
+//! The program has as many file descriptors and threads afterwards as before, and what memory it keeps for each is
+//! bounded.
 //!
-//! Each runtime serves a process, blocks in a step, runs a pinned process, and with Tokio a socket, a timer, a task and a
-//! blocking task; then it ends in one of three ways: by `shutdown`, by being dropped, and by being dropped in one of its own
-//! processes, where nobody waits for the end.
+//! Each runtime serves a process, blocks in a step, runs a pinned process, and with Tokio a socket, a timer, a task and
+//! a blocking task; then it ends in one of three ways: by `shutdown`, by being dropped, and by being dropped in one of
+//! its own processes, where nobody waits for the end.
 //!
 //! What is counted is the whole program's, so this binary has this one test and no other.
 //!
-//! Seen to fail by each of these alone: the handles of the threads kept by a runtime that is dropped inside (some mappings for
-//! each: stacks); the reactor's callback that keeps the reactor alive (two descriptors for each runtime); the
-//! thread of the reactor not told to end by a runtime that is dropped inside; 16 KiB more lost with each host.
+//! Seen to fail by each of these alone: the handles of the threads kept by a runtime that is dropped inside (some
+//! mappings for each: stacks); the reactor's callback that keeps the reactor alive (two descriptors for each runtime);
+//! the thread of the reactor not told to end by a runtime that is dropped inside; 16 KiB more lost with each host.
 //!
-//! Blind spots: descriptors, threads and mappings are counted on Linux only; what the system keeps for a program besides these
-//! (locks on files) is not; a leak below [`PER_RUNTIME`] is not seen, nor one on a path that these runtimes do not take.
+//! Blind spots: descriptors, threads and mappings are counted on Linux only; what the system keeps for a program
+//! besides these (locks on files) is not; a leak below [`PER_RUNTIME`] is not seen, nor one on a path that these
+//! runtimes do not take.
 
 #[path = "leaks/heap.rs"]
 mod heap;
@@ -30,15 +32,15 @@ use tokio::net::{TcpListener, TcpStream};
 const RUNTIMES: usize = 1_000;
 /// So many come first: what the program has once for all (tables, threads' own variables, regions) is there then.
 const FIRST: usize = 30;
-/// How many bytes in small pieces a runtime may leave. Its record is never freed, since an address may outlive it: with the
-/// queues and the timer wheel of one worker, and the threads that this test has it start, it comes to 25 KB.
+/// How many bytes in small pieces a runtime may leave. Its record is never freed, since an address may outlive it: with
+/// the queues and the timer wheel of one worker, and the threads that this test has it start, it comes to 25 KB.
 const PER_RUNTIME: i64 = 32 << 10;
-/// How many bytes in large pieces there may be more in the end: slots, nodes and blocks are used again, and one more region is
-/// taken if a thread that ends late has some in its hands.
+/// How many bytes in large pieces there may be more in the end: slots, nodes and blocks are used again, and one more
+/// region is taken if a thread that ends late has some in its hands.
 const MORE_LARGE: i64 = 4 << 20;
 
-/// How many mappings of memory there may be more in the end: the C library keeps some stacks for later threads, and has an arena or
-/// two for each of those that allocate at the same time.
+/// How many mappings of memory there may be more in the end: the C library keeps some stacks for later threads, and has
+/// an arena or two for each of those that allocate at the same time.
 const MORE_MAPPINGS: usize = 400;
 
 /// After how long a descriptor or a thread that is still there counts as left.
@@ -122,13 +124,14 @@ fn held() -> Option<[usize; 2]> {
     cfg!(target_os = "linux").then(|| ["fd", "task"].map(listed))
 }
 
-/// How many mappings of memory the program has: a thread that has ended and was neither joined nor let go of keeps its stack.
+/// How many mappings of memory the program has: a thread that has ended and was neither joined nor let go of keeps its
+/// stack.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
 
-/// Waits until the program has as many file descriptors and threads as it had. A thread is in the system's list for a moment after
-/// it has been joined, and a runtime that ends inside of a process ends its threads later.
+/// Waits until the program has as many file descriptors and threads as it had. A thread is in the system's list for a
+/// moment after it has been joined, and a runtime that ends inside of a process ends its threads later.
 fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
     let until = Instant::now() + PATIENCE;
     eventually(|| held() == before || Instant::now() > until);

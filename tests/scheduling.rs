@@ -286,8 +286,8 @@ fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
     });
 }
 
-/// Catches: what is sent from outside is not counted where it is taken from, or more than once. (Not exact: what comes while the
-/// worker looks around before it sleeps is found as by one that steals.)
+/// Catches: what is sent from outside is not counted where it is taken from, or more than once. (Not exact: what comes
+/// while the worker looks around before it sleeps is found as by one that steals.)
 #[test]
 fn wakes_from_outside_are_taken_from_the_injector_and_counted_there() {
     soon(|| {
@@ -329,8 +329,8 @@ fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
     });
 }
 
-/// Of those that come from outside one worker takes a batch, and the other joins in: each waits inside its step until two
-/// steps run at once.
+/// Of those that come from outside one worker takes a batch, and the other joins in: each waits inside its step until
+/// two steps run at once.
 #[test]
 fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     soon(|| {
@@ -481,7 +481,8 @@ fn of_forty_in_the_global_queue_one_runs_and_sixteen_move() {
     soon(|| while !one_runs_and_sixteen_move() {});
 }
 
-/// Gives whether that could be seen: not where the machine has put the thread aside in a step, and another has its worker.
+/// Gives whether that could be seen: not where the machine has put the thread aside in a step, and another has its
+/// worker.
 fn one_runs_and_sixteen_move() -> bool {
     let runtime = Runtime::builder().workers(1).paused().build().unwrap();
     let (log, host) = (Log::default(), runtime.host());

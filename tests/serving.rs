@@ -355,8 +355,8 @@ impl Counter {
     }
 }
 
-/// Catches: a message that has been begun is cut short by the other future; one that has come is left for it; or the other
-/// future's output is lost.
+/// Catches: a message that has been begun is cut short by the other future; one that has come is left for it; or the
+/// other future's output is lost.
 #[test]
 fn a_message_that_has_been_begun_is_finished_before_the_other_future_is_looked_at() {
     postroom_tests::soon(|| {

@@ -200,8 +200,8 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_w
 
 /// The window: the spawn has been let in and is not in the table yet when all that are in the table are told.
 ///
-/// Mutation: in `birth.rs`, go through the gate before the slot is opened. (Widened by a sleep between the two it fails at
-/// once.)
+/// Mutation: in `birth.rs`, go through the gate before the slot is opened. (Widened by a sleep between the two it fails
+/// at once.)
 #[test]
 fn a_spawn_that_races_with_the_shutdown_is_refused_or_told() {
     within(Duration::from_secs(60), || {
@@ -412,8 +412,8 @@ impl Owner {
     }
 }
 
-/// Catches: a runtime that is dropped by one of its own processes waits for ever for one that does not end. (Mutation: in
-/// `shutdown.rs`, `begin_shut_down` sets no timer.)
+/// Catches: a runtime that is dropped by one of its own processes waits for ever for one that does not end. (Mutation:
+/// in `shutdown.rs`, `begin_shut_down` sets no timer.)
 #[test]
 fn a_process_that_does_not_end_is_killed_at_the_deadline_of_a_shutdown_from_inside() {
     soon(|| {

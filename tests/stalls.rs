@@ -1,8 +1,8 @@
 //! Steps that do not end: what waits behind them runs elsewhere, and they are told of once.
 //!
 //! Nothing here decides by the clock, but that some tests take as long as a stall takes to be one: they wait for what
-//! follows from it. What these tests cannot see: how soon a stall is noticed (`engine/watchdog/detector.rs` has the tests of that, on
-//! a clock that is moved by hand), and what becomes of latencies (`benches/compare` has the probe).
+//! follows from it. What these tests cannot see: how soon a stall is noticed (`engine/watchdog/detector.rs` has the
+//! tests of that, on a clock that is moved by hand), and what becomes of latencies (`benches/compare` has the probe).
 
 #[path = "stalls/log.rs"]
 mod log;
@@ -171,8 +171,8 @@ fn what_waits_behind_a_blocker_is_moved_to_another_worker() {
     }
 }
 
-/// Gives whether it was moved sooner than a stall is one, if somebody was there to run it: not where the machine had put that one
-/// aside.
+/// Gives whether it was moved sooner than a stall is one, if somebody was there to run it: not where the machine had
+/// put that one aside.
 fn is_moved_in_time(workers: usize) -> bool {
     let runtime = Runtime::builder().workers(workers).build().unwrap();
     let ran = Latch::new();

@@ -1,7 +1,8 @@
 //! Everything at once, and then the books must balance.
 //!
-//! Two runtimes; processes that send to each other by PID across them (to the dead as well), call, set timers, spawn, kill,
-//! stop, cancel, fail, panic and finish at random, while threads do the same from outside. Then all is shut down, and:
+//! Two runtimes; processes that send to each other by PID across them (to the dead as well), call, set timers, spawn,
+//! kill, stop, cancel, fail, panic and finish at random, while threads do the same from outside. Then all is shut down,
+//! and:
 //!
 //! * messages: accepted = received + dead letters (what was refused never counts);
 //! * processes: spawned = closed, and nobody lives;
@@ -11,8 +12,8 @@
 //!
 //! Five seconds, or `POSTROOM_STRESS_SECONDS`; the seed is printed, and `POSTROOM_STRESS_SEED` sets it.
 //!
-//! Blind spots: two cores give few interleavings of three threads; the seed decides what is done and not in which order;
-//! and what the counters count themselves they cannot check.
+//! Blind spots: two cores give few interleavings of three threads; the seed decides what is done and not in which
+//! order; and what the counters count themselves they cannot check.
 
 use postroom::prelude::*;
 use postroom::{Host, ProcessError};

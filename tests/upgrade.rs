@@ -1,6 +1,7 @@
 //! Processes that hand their state to another definition, under the same PID.
 //!
-//! Whether an upgrade overtakes messages, and which of two threads comes first, is decided by gates that the tests hold.
+//! Whether an upgrade overtakes messages, and which of two threads comes first, is decided by gates that the tests
+//! hold.
 
 #[path = "upgrade/kept.rs"]
 mod kept;

@@ -246,12 +246,12 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
     });
 }
 
-/// The answer comes after the death; then after the slot went to another process, which must not see it. (Twice cannot be
-/// written: a completion is used up by its answer.)
+/// The answer comes after the death; then after the slot went to another process, which must not see it. (Twice cannot
+/// be written: a completion is used up by its answer.)
 ///
-/// Mutation: in `slot/control.rs`, `post_control`, let in what comes for any generation, and in `event.rs`, `absorb`, leave out the
-/// comparison: the stranger gets the answer. (Either one alone is enough here; that both are needed when a completion is
-/// let in and then delayed is for the models to show.)
+/// Mutation: in `slot/control.rs`, `post_control`, let in what comes for any generation, and in `event.rs`, `absorb`,
+/// leave out the comparison: the stranger gets the answer. (Either one alone is enough here; that both are needed when
+/// a completion is let in and then delayed is for the models to show.)
 #[test]
 fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     soon(|| {
@@ -280,7 +280,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
             if round % 2 == 0 {
                 completion.complete(1);
             } else {
-                // Spawned on the worker, whose hand the dead one's slot is in. The answer is pushed while it lives there.
+                // Spawned on the worker, whose hand the dead one's slot is in. The answer is pushed while it lives
+                // there.
                 let (heir, host, strange) = (Arc::new(Mutex::new(None)), runtime.host(), Arc::new(AtomicU64::new(0)));
                 let (place, strangers) = (heir.clone(), strange.clone());
                 let spawner = runtime.spawn_process(act(move |_, out| {
@@ -316,8 +317,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     });
 }
 
-/// The late answer travels into the lane of the slot's next process: it was let in while its addressee lived, and pushed
-/// when that one had died. The window is a completion that races with kill and re-use.
+/// The late answer travels into the lane of the slot's next process: it was let in while its addressee lived, and
+/// pushed when that one had died. The window is a completion that races with kill and re-use.
 #[test]
 fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
     soon(|| {
@@ -489,10 +490,11 @@ fn a_process_is_never_in_two_steps_at_once() {
     });
 }
 
-/// One worker, nothing to do: a timer that a foreign thread sets must get the last one out of its sleep, whenever it comes.
+/// One worker, nothing to do: a timer that a foreign thread sets must get the last one out of its sleep, whenever it
+/// comes.
 ///
-/// Mutation: in `find.rs`, `sleep`, leave out the look at the timers after lying down. (The window is a few instructions:
-/// widened by a sleep before `lie_down` the test hangs with the mutation and passes without.)
+/// Mutation: in `find.rs`, `sleep`, leave out the look at the timers after lying down. (The window is a few
+/// instructions: widened by a sleep before `lie_down` the test hangs with the mutation and passes without.)
 #[test]
 fn a_timer_set_from_outside_while_the_last_worker_falls_asleep_fires() {
     soon(|| {

@@ -1,6 +1,7 @@
 //! What a connection asks of one shard in one message. It goes there with operations, and comes back with replies.
 //!
-//! A client that sends many requests at once is answered with few messages so, and what is in them is moved, not copied.
+//! A client that sends many requests at once is answered with few messages so, and what is in them is moved, not
+//! copied.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

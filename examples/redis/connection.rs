@@ -1,8 +1,8 @@
 //! A connection: a process that does what one client asks for, in the client's order.
 //!
-//! It answers all requests that have come before it writes, so that a client that sends many at once is written to once;
-//! unless the replies become many. A client that asks and does not read is not read from either.
-//! While it waits for more it takes what is published on the client's channels.
+//! It answers all requests that have come before it writes, so that a client that sends many at once is written to
+//! once; unless the replies become many. A client that asks and does not read is not read from either. While it waits
+//! for more it takes what is published on the client's channels.
 
 use std::io;
 use std::mem;
@@ -141,8 +141,8 @@ impl Connection {
     }
 }
 
-/// Tells the client that nothing more will come. What it had sent before it heard that is read: if it were not, the system
-/// would throw the last replies away.
+/// Tells the client that nothing more will come. What it had sent before it heard that is read: if it were not, the
+/// system would throw the last replies away.
 async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unheard = Vec::with_capacity(16 * 1024);

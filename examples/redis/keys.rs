@@ -19,7 +19,8 @@ impl Keys {
         Self { shards: shards.into_iter().collect(), hasher: DefaultHashBuilder::default() }
     }
 
-    /// The same, with each shard as it is now: nearer than by the address that it has in all its lives, and gone with it.
+    /// The same, with each shard as it is now: nearer than by the address that it has in all its lives, and gone with
+    /// it.
     pub fn present(&self, host: Host) -> Self {
         let present = |shard: &Address<Shard>| host.address(shard.pid().resolve()?).ok();
         let shards = self.shards.iter().map(|shard| present(shard).unwrap_or(*shard)).collect();

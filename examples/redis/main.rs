@@ -12,16 +12,16 @@
 //!                      └─────┘ PUBLISH, to the group that a channel is
 //! ```
 //!
-//! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call of one process by another.
-//! A connection does what it is asked one after the other, so its client finds its own writes, whatever shards they are in.
-//! What comes together and is for one shard goes there together. What asks for several keys is done key by key: others may
-//! come in between, which Redis rules out.
+//! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call of one process by
+//! another. A connection does what it is asked one after the other, so its client finds its own writes, whatever shards
+//! they are in. What comes together and is for one shard goes there together. What asks for several keys is done key by
+//! key: others may come in between, which Redis rules out.
 //!
 //! It knows GET, SET (without options), DEL, INCR, MGET, EXPIRE, TTL, EXISTS, PING, SUBSCRIBE, UNSUBSCRIBE, PUBLISH and
 //! QUIT, in RESP2 and typed as lines, one or many at a time.
 //!
-//! On ctrl-c the supervisor stops what depends on others first: no connection is taken any more, each one answers what it
-//! has read, and then the shards go.
+//! On ctrl-c the supervisor stops what depends on others first: no connection is taken any more, each one answers what
+//! it has read, and then the shards go.
 
 use std::env;
 use std::error::Error;
@@ -105,8 +105,8 @@ fn serve(port: u16) -> Result<(), Failure> {
     if report.was_forced() { Err(report.to_string().into()) } else { Ok(()) }
 }
 
-/// With a worker for each core but one, which is left to the system's network and to clients on the same machine, as Redis
-/// advises for its own threads; or with as many as `POSTROOM_WORKERS` says.
+/// With a worker for each core but one, which is left to the system's network and to clients on the same machine, as
+/// Redis advises for its own threads; or with as many as `POSTROOM_WORKERS` says.
 fn builder() -> Builder {
     let builder = Runtime::builder();
     match env::var_os("POSTROOM_WORKERS") {
@@ -115,8 +115,8 @@ fn builder() -> Builder {
     }
 }
 
-/// The supervisor of so many shards. A connection waits for the answer before it asks again, so no more waits at a shard
-/// than there are connections.
+/// The supervisor of so many shards. A connection waits for the answer before it asks again, so no more waits at a
+/// shard than there are connections.
 fn supervise(shards: usize) -> Supervisor {
     let shard = |spawn: ChildSpawn| spawn.of(Shard::default()).mailbox(Bound::Unbounded).serve();
     (0..shards).fold(Supervisor::one_for_one(), |supervisor, number| supervisor.child(name(number), shard))

@@ -1,9 +1,9 @@
 //! The protocol, as a client speaks it: requests out of bytes, in whatever pieces those come.
 //!
-//! A request is an array of words, each with its length before it, `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`, or a line for people to
-//! type (see `inline`). Nothing here knows of sockets. What has been understood of a request is kept until the rest is
-//! there, so no byte is looked at twice but those of a line that has not ended; words are not copied; and nothing is
-//! reserved for what is only announced.
+//! A request is an array of words, each with its length before it, `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`, or a line for
+//! people to type (see `inline`). Nothing here knows of sockets. What has been understood of a request is kept until
+//! the rest is there, so no byte is looked at twice but those of a line that has not ended; words are not copied; and
+//! nothing is reserved for what is only announced.
 
 use std::ops::Range;
 

@@ -78,8 +78,8 @@ impl Reader {
         }
     }
 
-    /// The text up to the end of the last whole word; the rest comes before the next chunk. So a parser needs nothing but
-    /// the message in its hand. A message is as large as a chunk, or as the longest word.
+    /// The text up to the end of the last whole word; the rest comes before the next chunk. So a parser needs nothing
+    /// but the message in its hand. A message is as large as a chunk, or as the longest word.
     fn whole_words(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
         let Some(gap) = chunk.iter().rposition(|byte| !byte.is_ascii_alphabetic()) else {
             self.carry.extend_from_slice(chunk);

@@ -1,7 +1,7 @@
 //! Runs the built `redis` with a client that was not written for it, and with clients that do not keep to the protocol.
 //!
-//! Blind spots: how fast it is, is measured in `benches/redis`, not here; that a key ends in time is seen only as that it
-//! ends at all.
+//! Blind spots: how fast it is, is measured in `benches/redis`, not here; that a key ends in time is seen only as that
+//! it ends at all.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -418,8 +418,8 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
     Ok(())
 }
 
-/// However clients go (politely, in the middle of a request, without reading what they asked for, with a broken request), the
-/// server keeps nothing of them, neither process nor socket.
+/// However clients go (politely, in the middle of a request, without reading what they asked for, with a broken
+/// request), the server keeps nothing of them, neither process nor socket.
 #[test]
 #[cfg(target_os = "linux")]
 fn clients_that_come_and_go_leave_nothing_behind() -> Tested {

@@ -182,7 +182,8 @@ fn numbers_are_written_in_one_way() {
     }
 }
 
-/// What a client has garbled is either understood or refused; it neither panics nor hangs, and means the same in pieces.
+/// What a client has garbled is either understood or refused; it neither panics nor hangs, and means the same in
+/// pieces.
 #[test]
 fn garbled_streams() {
     let mut state = 1;

@@ -1,8 +1,8 @@
-//! Runs the built `supervised` on generated files and compares it with `tr`, `sort` and `uniq`, however often its parsers
-//! crash. What it shares with `wordcount` is tested there.
+//! Runs the built `supervised` on generated files and compares it with `tr`, `sort` and `uniq`, however often its
+//! parsers crash. What it shares with `wordcount` is tested there.
 //!
-//! Blind spot: which message of which parser crashes is drawn, so a crash at the very first or last message of a file is
-//! there only if it was drawn.
+//! Blind spot: which message of which parser crashes is drawn, so a crash at the very first or last message of a file
+//! is there only if it was drawn.
 #![cfg(unix)]
 
 use std::error::Error;
@@ -40,7 +40,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// How often parsers were started again, as the program says; and that its tree says the same, and nothing else panicked.
+/// How often parsers were started again, as the program says; and that its tree says the same, and nothing else
+/// panicked.
 #[track_caller]
 fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     let text = stderr(output);

@@ -1,7 +1,7 @@
 //! A parser: asks its reader for text, splits it into words, and hands the words on to the counters.
 //!
-//! Every request to a reader and every batch to a counter is a call, so that a parser never has more than one under way:
-//! that is all the back-pressure there is, and all that is needed.
+//! Every request to a reader and every batch to a counter is a call, so that a parser never has more than one under
+//! way: that is all the back-pressure there is, and all that is needed.
 
 use postroom::prelude::*;
 

@@ -114,8 +114,8 @@ impl Answers {
         respan(quote!((dyn #protocol + 'static)), self.place())
     }
 
-    /// What the protocol says of the method of that name. All of it stands at the name, so that the compiler says once if
-    /// there is none. In parentheses: next to another `<` its own would be one sign with it, at another place.
+    /// What the protocol says of the method of that name. All of it stands at the name, so that the compiler says once
+    /// if there is none. In parentheses: next to another `<` its own would be one sign with it, at another place.
     fn named(&self, method: &Method, what: &str) -> TokenStream {
         let (private, protocol, ty) = (self.subject.private(), &self.protocol, &self.subject.ty);
         let hash = naming::hash(&method.ident.unraw().to_string());
@@ -149,7 +149,8 @@ impl Answers {
         each.collect()
     }
 
-    /// In plain blocks the names are the compiler's to compare: it is enough that there are as many methods as messages.
+    /// In plain blocks the names are the compiler's to compare: it is enough that there are as many methods as
+    /// messages.
     fn handles_by_place(&self) -> TokenStream {
         let Subject { krate, ty, generics, .. } = &self.subject;
         let (private, asked) = (self.subject.private(), self.asked());

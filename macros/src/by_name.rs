@@ -23,8 +23,8 @@ pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream 
     let inputs = local("inputs");
     let each = carried.iter().map(|argument| {
         let (input, ty) = (&argument.ident, &argument.ty);
-        // The more a type can do, the more references deep its way of being taken is found. What borrows for ever cannot be
-        // read from JSON, which the compiler finds out only after it has chosen a way.
+        // The more a type can do, the more references deep its way of being taken is found. What borrows for ever
+        // cannot be read from JSON, which the compiler finds out only after it has chosen a way.
         let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
         quote! {
             let #input = {
@@ -37,8 +37,8 @@ pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream 
     each.collect()
 }
 
-/// The body of `message_by_name`, up to where no message has the name: the arguments of that function are `process`, `name`
-/// and `inputs`.
+/// The body of `message_by_name`, up to where no message has the name: the arguments of that function are `process`,
+/// `name` and `inputs`.
 pub(crate) fn messages(messages: &[Message], private: &TokenStream) -> TokenStream {
     let name = local("name");
     let arms = messages.iter().filter_map(|message| arm(message, private));

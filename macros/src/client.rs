@@ -47,8 +47,8 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     }
 }
 
-/// A handle over another's: of a protocol, and of a process that answers protocols. Its own methods come first, then those
-/// of the `Rest`, which is a parameter: so it needs no bounds, and is as visible as what stands there.
+/// A handle over another's: of a protocol, and of a process that answers protocols. Its own methods come first, then
+/// those of the `Rest`, which is a parameter: so it needs no bounds, and is as visible as what stands there.
 pub(crate) fn linked(subject: &Subject, client: &Ident, messages: &[Message]) -> TokenStream {
     let (krate, private, ident) = (&subject.krate, subject.private(), subject.ident.unraw());
     let (rest, pid) = (quote!(__Rest), local("pid"));

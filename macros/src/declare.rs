@@ -40,7 +40,8 @@ fn expand<'a>(
     let placement = if options.pinned { quote!(OnItsThread) } else { quote!(OnWorkers) };
     let (parameters, arguments, clause) = generics.split_for_impl();
     let cfgs: Vec<&Attribute> = attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
-    // Of a generic type nothing is known here about its parameters; there the first `spawn` says that a half is missing.
+    // Of a generic type nothing is known here about its parameters; there the first `spawn` says that a half is
+    // missing.
     let check = generics.params.is_empty().then(|| {
         let at = ident.span().resolved_at(Span::call_site());
         let check = quote_spanned!(at=> process::<#ident>());

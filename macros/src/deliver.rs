@@ -36,8 +36,9 @@ pub(crate) fn message(message: &Message, whose: &Whose, private: &TokenStream) -
     let (mail, caller) = (local("mail"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, whose, private);
-    // A function's frame has room for all that it may hold. So that no message pays for a large one which has not come, that is
-    // handled in a function of its own; and so are all without optimization, which does not leave out what cannot be.
+    // A function's frame has room for all that it may hold. So that no message pays for a large one which has not come,
+    // that is handled in a function of its own; and so are all without optimization, which does not leave out what
+    // cannot be.
     let opened = local("opened");
     let apart = quote! {
         if #mail.is::<#ty>() {

@@ -3,7 +3,8 @@
 //! From reading to writing: `subject` is the type, `marker` finds the methods that matter, `argument`, `owned` and
 //! `output` check their signatures, put together in `method`. `message`, `entry` and `signal` check what is special to
 //! each, and `block` is all that was read. `handles`, `client`, `entries`, `deliver` and `actor` write it out, put
-//! together in `process`. `protocol` is the trait of `#[protocol]`, `answers` an `impl` of one. `declare` is the struct half, `main_fn` is `#[postroom::main]`.
+//! together in `process`. `protocol` is the trait of `#[protocol]`, `answers` an `impl` of one. `declare` is the struct
+//! half, `main_fn` is `#[postroom::main]`.
 
 mod actor;
 mod answers;
@@ -83,8 +84,8 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes a protocol of a trait: messages that several kinds of process answer.
 ///
 /// Each method is a message; what stands under `#[message]` goes to its type, and `#[message(Type)]` takes a type that
-/// exists. The trait stays an ordinary one. A kind of process answers it by `#[process] impl Storage for Disk`, and names
-/// it at its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
+/// exists. The trait stays an ordinary one. A kind of process answers it by `#[process] impl Storage for Disk`, and
+/// names it at its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {
@@ -131,8 +132,8 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 /// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
 /// &Runtime)`. Options: `workers = 4` and `crate = path`.
 ///
-/// With the feature `tokio` the runtime has a reactor of its own (`Builder::tokio`), for the processes and for `main`. A
-/// program that has `#[tokio::main]` already keeps it, and makes its runtime inside, with `Builder::tokio_handle`.
+/// With the feature `tokio` the runtime has a reactor of its own (`Builder::tokio`), for the processes and for `main`.
+/// A program that has `#[tokio::main]` already keeps it, and makes its runtime inside, with `Builder::tokio_handle`.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {

@@ -130,8 +130,8 @@ impl Message {
         }
     }
 
-    /// Has the compiler refuse an answer that is a `Result` by another name. (One that names parameters of the process is
-    /// not known before these are.)
+    /// Has the compiler refuse an answer that is a `Result` by another name. (One that names parameters of the process
+    /// is not known before these are.)
     pub(crate) fn refuse_alias(&self, subject: &Subject) -> Option<TokenStream> {
         let ty = self.output().suspect()?;
         if generics::names(&subject.generics).iter().any(|name| generics::occurs(name, ty)) {

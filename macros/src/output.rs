@@ -1,8 +1,8 @@
 //! What a method gives back, read off its signature: nothing, a value, or a value or an error.
 //!
 //! Rule: a return type whose last path segment is `Result` counts as fallible. `Result<T, E>` is taken apart here; an
-//! alias such as `io::Result<T>` is taken apart by the compiler, through `Fallible`. An alias of another name cannot be told
-//! from any other type here; the compiler refuses it, through `MayBeResult`.
+//! alias such as `io::Result<T>` is taken apart by the compiler, through `Fallible`. An alias of another name cannot be
+//! told from any other type here; the compiler refuses it, through `MayBeResult`.
 
 use crate::fault::Faults;
 use crate::generics::without_self;
@@ -85,7 +85,8 @@ impl Output {
         }
     }
 
-    /// The type of a plain answer that may be a `Result` under a name of its own, whose error would be taken for an answer.
+    /// The type of a plain answer that may be a `Result` under a name of its own, whose error would be taken for an
+    /// answer.
     pub(crate) fn suspect(&self) -> Option<&TokenStream> {
         const KNOWN: [&str; 21] = [
             "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",

@@ -1,8 +1,8 @@
 //! `#[process] impl`: read the block, then generate everything from what was read.
 //!
 //! Rule: the user's block goes out as it came, less our attributes. What the user can name, the message types, stands
-//! beside it; the rest in a block of its own, where no name can clash. A faulty method takes part in the generated types
-//! and signatures, so that code that uses it still compiles, but is never called.
+//! beside it; the rest in a block of its own, where no name can clash. A faulty method takes part in the generated
+//! types and signatures, so that code that uses it still compiles, but is never called.
 
 use crate::block::Block;
 use crate::fault::Faults;

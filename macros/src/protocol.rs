@@ -1,8 +1,8 @@
 //! `#[protocol]` on a trait: its methods are messages, which several kinds of process answer.
 //!
-//! Rule: the trait goes out as it came, less our attributes, and stays an ordinary one. It says what is asked and what is
-//! answered, and nothing of how: no context, no `async`, no `Reply`, no bodies. Everything generated is about the type
-//! `dyn Storage`, as what a process gets is about its struct.
+//! Rule: the trait goes out as it came, less our attributes, and stays an ordinary one. It says what is asked and what
+//! is answered, and nothing of how: no context, no `async`, no `Reply`, no bodies. Everything generated is about the
+//! type `dyn Storage`, as what a process gets is about its struct.
 
 use crate::deliver::Whose;
 use crate::fault::Faults;

@@ -67,8 +67,8 @@ impl Subject {
     }
 }
 
-/// The expression that keeps a future of the process: on its thread if the process is pinned, and else asked to be `Send`. All
-/// of it stands at one place, for what the compiler says of a future that is not.
+/// The expression that keeps a future of the process: on its thread if the process is pinned, and else asked to be
+/// `Send`. All of it stands at one place, for what the compiler says of a future that is not.
 pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, process, at);
@@ -95,8 +95,8 @@ fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStre
     quote_spanned!(at=> #private::Place::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
-/// That the struct has its `#[process]`, asked in one place: what is generated under this condition takes it for granted,
-/// so that the compiler says once that it does not hold.
+/// That the struct has its `#[process]`, asked in one place: what is generated under this condition takes it for
+/// granted, so that the compiler says once that it does not hold.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
     let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);

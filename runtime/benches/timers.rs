@@ -1,8 +1,8 @@
 //! What a million timers cost: `cargo bench -p postroom --bench timers [-- TIMERS]`.
 //!
-//! Each figure is in nanoseconds per timer, the least of some runs, whose workloads are interleaved: the machine is never
-//! quite quiet, and what others do only adds. The first part is the wheel alone, which is the production module; the second
-//! is what a process sees.
+//! Each figure is in nanoseconds per timer, the least of some runs, whose workloads are interleaved: the machine is
+//! never quite quiet, and what others do only adds. The first part is the wheel alone, which is the production module;
+//! the second is what a process sees.
 
 use postroom::prelude::*;
 use std::collections::BTreeMap;

@@ -46,8 +46,8 @@ impl ExitReason {
         }
     }
 
-    /// The reason of a process that ends because `pid`, which it was linked to, did. Of a chain of links each names the process
-    /// that failed first.
+    /// The reason of a process that ends because `pid`, which it was linked to, did. Of a chain of links each names the
+    /// process that failed first.
     pub(crate) fn linked(pid: Pid, reason: Self) -> Self {
         match reason {
             linked @ Self::Linked { .. } => linked,

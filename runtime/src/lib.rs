@@ -1,5 +1,5 @@
-//! Postroom is an actor runtime: annotate a struct with `#[process]`, give it entries and messages, spawn as many as you
-//! like, and send to them by address or by PID.
+//! Postroom is an actor runtime: annotate a struct with `#[process]`, give it entries and messages, spawn as many as
+//! you like, and send to them by address or by PID.
 //!
 //! ```
 //! use postroom::prelude::*;
@@ -30,16 +30,18 @@
 //! guide in the repository's `book` folder explains both.
 //!
 //! # Where to find what
-//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is what a process sees of it all, and [`Process`] what one is that is
-//!   written by hand.
-//! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] says how (`send`, `wait`, `.await`,
-//!   `send_after`, …), [`Reply`] and [`Replies`] answer later and often, [`Bound`] says how much may wait.
-//! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a [`Supervisor`](supervision::Supervisor) starts
-//!   again what has ended, and its children's addresses stay valid.
-//! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one address.
-//! * Wait and block: whatever is a future is awaited; what blocks stands in [`Context::blocking`] or [`block_in_place`];
-//!   [`Host::spawn_pinned`] gives a process a thread of its own, and lets its state be not `Send`; [`Context::attach`] has a
-//!   stream's items come as messages; [`Builder::stall_limit`] and [`Stall`] are about steps that do not end.
+//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is what a process sees of it all, and [`Process`] what one
+//!   is that is written by hand.
+//! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] says how (`send`, `wait`,
+//!   `.await`, `send_after`, …), [`Reply`] and [`Replies`] answer later and often, [`Bound`] says how much may wait.
+//! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a
+//!   [`Supervisor`](supervision::Supervisor) starts again what has ended, and its children's addresses stay valid.
+//! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
+//!   address.
+//! * Wait and block: whatever is a future is awaited; what blocks stands in [`Context::blocking`] or
+//!   [`block_in_place`]; [`Host::spawn_pinned`] gives a process a thread of its own, and lets its state be not `Send`;
+//!   [`Context::attach`] has a stream's items come as messages; [`Builder::stall_limit`] and [`Stall`] are about steps
+//!   that do not end.
 //! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
 //! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
 //! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
@@ -48,8 +50,8 @@
 //! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with inputs as JSON.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
-//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`); the
-//!   runtime of `#[postroom::main]` has it from the start.
+//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`);
+//!   the runtime of `#[postroom::main]` has it from the start.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");

@@ -24,8 +24,8 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 ///
 /// A PID is `Copy`, compares and hashes as the number it is, and is never reused while its node lives: the slot of an
 /// ended process gets a new generation before anyone else can have it. Finding the process costs an index and two
-/// compares. All parts are compared: a PID that differs from that of a living process in one of them, as one from a text may,
-/// is the PID of no process.
+/// compares. All parts are compared: a PID that differs from that of a living process in one of them, as one from a
+/// text may, is the PID of no process.
 ///
 /// | part | bits | what it is |
 /// |---|---|---|
@@ -115,8 +115,8 @@ impl Pid {
 
     /// Whether the PID names no process, but points on to whoever serves now: a restarted child, a member of a pool.
     ///
-    /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean the
-    /// process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.
+    /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean
+    /// the process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.
     #[inline]
     pub fn is_alias(self) -> bool {
         self.life & POINTING != 0

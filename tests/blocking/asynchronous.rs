@@ -73,8 +73,8 @@ fn what_is_awaited_borrows_from_the_method_and_the_others_run() {
     });
 }
 
-/// The only worker is in a long step when what blocked is over: the process takes its turn in the queue, and the thread does
-/// not wait for it.
+/// The only worker is in a long step when what blocked is over: the process takes its turn in the queue, and the thread
+/// does not wait for it.
 #[test]
 fn without_an_idle_worker_the_process_goes_to_the_queue_and_the_thread_stands_by() {
     soon(|| {

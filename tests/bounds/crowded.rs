@@ -1,5 +1,5 @@
-//! Who is held no longer though the mailbox that it is held at is as full as before, and who is not held at all: those whose own
-//! mailbox is over its bound, since the others may wait for them.
+//! Who is held no longer though the mailbox that it is held at is as full as before, and who is not held at all: those
+//! whose own mailbox is over its bound, since the others may wait for them.
 
 use postroom::prelude::*;
 use postroom::{Bound, Clock, Overflow, ProcessState};
@@ -53,7 +53,8 @@ impl Source {
     }
 }
 
-/// A sink that is full and takes nothing, and its latch. No hold ends because it has lasted long: the clock stands still.
+/// A sink that is full and takes nothing, and its latch. No hold ends because it has lasted long: the clock stands
+/// still.
 fn full() -> (Runtime, Address<Sink>, Latch) {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
     let gate = Latch::new();
@@ -83,9 +84,9 @@ fn is_held(source: Address<Source>) -> bool {
     matches!(source.pid().info().unwrap().state, ProcessState::Held { .. })
 }
 
-/// Catches: a process stays held while its own mailbox fills up, so that those who fill it wait for whoever it waits for. And that
-/// it is let go before its mailbox is over its bound, or takes others along. (Mutation: in `watch.rs`, `crowded` does not lift the
-/// hold.)
+/// Catches: a process stays held while its own mailbox fills up, so that those who fill it wait for whoever it waits
+/// for. And that it is let go before its mailbox is over its bound, or takes others along. (Mutation: in `watch.rs`,
+/// `crowded` does not lift the hold.)
 #[test]
 fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_is() {
     soon(|| {
@@ -110,8 +111,8 @@ fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_
     });
 }
 
-/// Catches: a process stays held while its ring is full, so that those who have no room wait for whoever it waits for; or is let
-/// go while there is room. (Mutation: in `tickets.rs`, `admit` does not lift the hold.)
+/// Catches: a process stays held while its ring is full, so that those who have no room wait for whoever it waits for;
+/// or is let go while there is room. (Mutation: in `tickets.rs`, `admit` does not lift the hold.)
 #[test]
 fn who_is_held_is_let_go_once_a_message_finds_its_ring_full() {
     for overflow in [Overflow::Refuse, Overflow::Wait, Overflow::DropOldest, Overflow::DropNewest] {
@@ -137,8 +138,8 @@ fn who_is_held_is_let_go_once_a_message_finds_its_ring_full() {
     }
 }
 
-/// Catches: a process whose mailbox is over its bound is held all the same, after its step or within it, be it for a moment.
-/// (Mutation: in `hold.rs`, `may_be_held` does not ask whether the process's own mailbox is over its bound.)
+/// Catches: a process whose mailbox is over its bound is held all the same, after its step or within it, be it for a
+/// moment. (Mutation: in `hold.rs`, `may_be_held` does not ask whether the process's own mailbox is over its bound.)
 #[test]
 fn whose_own_mailbox_is_over_its_bound_is_not_held_at_all() {
     soon(|| {

@@ -135,8 +135,9 @@ fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
     let statistics = runtime.statistics();
     let total: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
     println!("{total} messages, longest mailbox {longest} in {looks} looks, {} holds", statistics.holds);
-    // The bound, a step of each of the sixteen, two bounds of the one that does not stop, what is under way; and the bound once
-    // more, for a length that is forgiven where the machine puts a sender aside before the mailbox is seen to be full.
+    // The bound, a step of each of the sixteen, two bounds of the one that does not stop, what is under way; and the
+    // bound once more, for a length that is forgiven where the machine puts a sender aside before the mailbox is seen
+    // to be full.
     assert!(longest <= 1_024 + 16 * 1_000 + 2 * 1_024 + 512 + 1_024, "{longest}");
     assert_eq!((statistics.dead_letters(), statistics.valves), (0, 0));
 }

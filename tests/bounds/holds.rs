@@ -37,8 +37,8 @@ fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_u
     }
 }
 
-/// Each step sends less than a bound: its process is held after it, and nobody waits within it, however many others fill the
-/// same mailbox meanwhile.
+/// Each step sends less than a bound: its process is held after it, and nobody waits within it, however many others
+/// fill the same mailbox meanwhile.
 ///
 /// Mutation: in `crowd/press.rs`, `press`, count all the messages of a batch as the step's own.
 #[test]
@@ -118,8 +118,8 @@ fn has_told(small: Address<Small>) -> bool {
     info.messages == 1 && matches!(info.state, ProcessState::Held { .. } | ProcessState::Idle)
 }
 
-/// Four hundred that have one message each are held, and let go in fewer than forty turns (of at most 128 looks each) although
-/// the receiver always has something else: not one a turn.
+/// Four hundred that have one message each are held, and let go in fewer than forty turns (of at most 128 looks each)
+/// although the receiver always has something else: not one a turn.
 ///
 /// Mutation: in `crowd/hold.rs`, `relieve`, do without `has_room`.
 #[test]
@@ -127,7 +127,8 @@ fn those_that_send_little_are_let_go_together() {
     soon(|| while !are_let_go_together() {});
 }
 
-/// Gives whether all were held: the mailbox's length is forgiven where the machine puts a sender aside as it numbers its message.
+/// Gives whether all were held: the mailbox's length is forgiven where the machine puts a sender aside as it numbers
+/// its message.
 fn are_let_go_together() -> bool {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
     let (done, looks) = channel();

@@ -7,8 +7,8 @@ use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Sends the first message, and waits until the process is in it: it takes no other before its gate is opened. Gives the number
-/// of the next.
+/// Sends the first message, and waits until the process is in it: it takes no other before its gate is opened. Gives
+/// the number of the next.
 fn at_its_gate(sink: Address<Sink>) -> u64 {
     sink.take(0, 0).send().unwrap();
     eventually(|| sink.pid().info().is_some_and(|info| info.mailbox == 0));

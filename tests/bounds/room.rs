@@ -102,7 +102,8 @@ fn room_that_was_meant_for_one_that_gave_up_is_the_next_ones() {
         assert!(given_up.as_mut().poll(context).is_pending());
         assert!(told.as_mut().poll(context).is_pending());
         assert!(late.as_mut().poll(context).is_pending());
-        // One gives up before there is room, one when it has been told, and the receiver waits for something else meanwhile.
+        // One gives up before there is room, one when it has been told, and the receiver waits for something else
+        // meanwhile.
         drop(given_up);
         gates[0].open();
         eventually(|| count.load(SeqCst) == 2);
@@ -265,8 +266,8 @@ impl std::task::Wake for Told {
     }
 }
 
-/// How many of six tasks that wait for room have been let go once so many messages are left, from `from` downwards. None of them
-/// sends what it waited for.
+/// How many of six tasks that wait for room have been let go once so many messages are left, from `from` downwards.
+/// None of them sends what it waited for.
 fn let_go_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
     let runtime = Runtime::builder().workers(1).clock(Clock::manual()).build().unwrap();
     let (careful, gates, count) = careful(&runtime, bound, 1_000);
@@ -305,9 +306,10 @@ fn let_go_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
     let_go
 }
 
-/// As many are let go as there is room for what they are going to send; and all, if the process waits for something else, once half
-/// of the bound is free. Catches half a bound that is not rounded up, room that is one too large or too small, those who were let
-/// go before and have not sent that are not counted, and a process that rests and lets go only one.
+/// As many are let go as there is room for what they are going to send; and all, if the process waits for something
+/// else, once half of the bound is free. Catches half a bound that is not rounded up, room that is one too large or too
+/// small, those who were let go before and have not sent that are not counted, and a process that rests and lets go
+/// only one.
 #[test]
 fn who_waits_for_room_is_let_go_step_by_step() {
     soon(|| {
@@ -337,8 +339,8 @@ impl Stays {
     }
 }
 
-/// The room of a message that a step has taken is given at once, while the step goes on. Catches a ring that lets those who wait
-/// for room in only when the step is over.
+/// The room of a message that a step has taken is given at once, while the step goes on. Catches a ring that lets those
+/// who wait for room in only when the step is over.
 #[test]
 fn room_in_a_ring_is_given_within_the_step_that_makes_it() {
     soon(|| {

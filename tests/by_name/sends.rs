@@ -95,8 +95,8 @@ fn seen_within(seen: &Log<String>, expected: &[&str]) {
     assert_eq!(seen.all(), expected);
 }
 
-/// Would fail if the arguments were mixed up, if a kind of message had no arm of its own, or if a type were known only by
-/// the processes that were started by its name: this one was spawned.
+/// Would fail if the arguments were mixed up, if a kind of message had no arm of its own, or if a type were known only
+/// by the processes that were started by its name: this one was spawned.
 #[test]
 fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     with_shop(|runtime, shop, seen| {

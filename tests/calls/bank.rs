@@ -164,8 +164,8 @@ const OPENING: i64 = 100;
 
 impl Bank {
     fn of(vaults: Vec<Vault>) -> Self {
-        // So short that those that are not to be answered are soon given up. Others may be too: the sum must be right all
-        // the same.
+        // So short that those that are not to be answered are soon given up. Others may be too: the sum must be right
+        // all the same.
         let runtime = builder().call_timeout(Duration::from_millis(20)).build().unwrap();
         let mut tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
         for (number, vault) in vaults.iter().enumerate() {
@@ -294,8 +294,8 @@ fn a_transfer_in_doubt_stays_in_doubt_while_the_account_cannot_be_asked() {
     });
 }
 
-/// Many transfers at once between accounts where every third booking goes wrong; then all of them once more, as a bank would
-/// that does not know which of them it has made.
+/// Many transfers at once between accounts where every third booking goes wrong; then all of them once more, as a bank
+/// would that does not know which of them it has made.
 #[test]
 fn the_bank_keeps_its_sum_under_many_transfers_and_when_all_are_made_again() {
     watched(|| {

@@ -4,8 +4,8 @@ use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// How often they meet. Each time they wait a little longer or shorter after they have met, so that the moments at which
-/// they look shift against each other.
+/// How often they meet. Each time they wait a little longer or shorter after they have met, so that the moments at
+/// which they look shift against each other.
 const ROUNDS: usize = 3_000;
 
 /// All leave at once, as soon as all have come; a worker is kept waiting, so there must be as many of them.

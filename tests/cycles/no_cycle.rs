@@ -1,7 +1,7 @@
 //! Waits that something else may end: none of them is taken for part of a cycle.
 //!
-//! In each test `Front` calls `Back`, which calls it back and waits for it. It is seen to wait, and then something else lets
-//! `Front` go on: if any call had failed by then, it would be in the log.
+//! In each test `Front` calls `Back`, which calls it back and waits for it. It is seen to wait, and then something else
+//! lets `Front` go on: if any call had failed by then, it would be in the log.
 
 use super::*;
 use futures_util::future::{join, select};
@@ -396,7 +396,8 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// Catches: a process is taken for stuck though something has come to it that it has not seen: here a kill, which ends its wait.
+/// Catches: a process is taken for stuck though something has come to it that it has not seen: here a kill, which ends
+/// its wait.
 #[test]
 fn a_process_that_is_about_to_be_killed_is_not_part_of_a_cycle() {
     watched(|| {

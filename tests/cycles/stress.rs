@@ -1,9 +1,10 @@
 //! Calls at random, many at a time.
 //!
 //! Along paths that never turn back none may fail. Among few processes, each of which calls any other, itself included,
-//! each call comes to an answer or to a cycle, for no deadline is near: a cycle that is missed hangs. And each cycle that
-//! is reported is looked at while the one that was told of it still runs: whoever is named there must be waiting for the
-//! next one at that moment, as all write down before they call. No message of a call that failed is ever handled.
+//! each call comes to an answer or to a cycle, for no deadline is near: a cycle that is missed hangs. And each cycle
+//! that is reported is looked at while the one that was told of it still runs: whoever is named there must be waiting
+//! for the next one at that moment, as all write down before they call. No message of a call that failed is ever
+//! handled.
 //!
 //! Blind spots: two cores; and the seed decides what is called and not in which order.
 

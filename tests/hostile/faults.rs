@@ -50,9 +50,9 @@ impl Drop for Nosy {
     }
 }
 
-/// A thread let go of the values that a process hands on when it had given the process's token away, and the drop of the last
-/// of them changed the bonds of whatever process ran in that slot by then. (The window is some ten nanoseconds wide: the model
-/// `running` opens it on purpose. In 30,000 processes this met it some times.)
+/// A thread let go of the values that a process hands on when it had given the process's token away, and the drop of
+/// the last of them changed the bonds of whatever process ran in that slot by then. (The window is some ten nanoseconds
+/// wide: the model `running` opens it on purpose. In 30,000 processes this met it some times.)
 #[test]
 fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
     watched(|| {
@@ -88,8 +88,8 @@ impl Caller {
     }
 }
 
-/// A hand-written process gave its context to several machines, which said from several threads what the process waits for: names
-/// of methods were read with another one's length.
+/// A hand-written process gave its context to several machines, which said from several threads what the process waits
+/// for: names of methods were read with another one's length.
 #[test]
 fn machines_that_were_driven_by_hand_said_what_their_process_waits_for() {
     with_runtime(|runtime| {
@@ -121,8 +121,8 @@ fn machines_that_were_driven_by_hand_said_what_their_process_waits_for() {
     });
 }
 
-/// The last holder of an exit reason dropped its error while the process that heard of it had its bonds borrowed, and outside of
-/// any guard: what the drop did to these bonds was undefined, and its panic lost the process.
+/// The last holder of an exit reason dropped its error while the process that heard of it had its bonds borrowed, and
+/// outside of any guard: what the drop did to these bonds was undefined, and its panic lost the process.
 #[test]
 fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
     /// Comes back from its drop, and then panics.
@@ -456,8 +456,8 @@ fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
 
 // Starts and wakers.
 
-/// While a pinned process starts on its own thread, the thread that spawns it passed for it as well: a waker that was woken there
-/// changed its bonds beside it.
+/// While a pinned process starts on its own thread, the thread that spawns it passed for it as well: a waker that was
+/// woken there changed its bonds beside it.
 #[test]
 fn the_thread_that_spawned_a_pinned_process_passed_for_it() {
     struct Looks(Log<bool>, Pid);
@@ -545,7 +545,8 @@ fn slot_of(pid: Pid) -> String {
 
 // Ends.
 
-/// A thread waited in `send` for room in a mailbox, and was told that its message was accepted, when the process had ended.
+/// A thread waited in `send` for room in a mailbox, and was told that its message was accepted, when the process had
+/// ended.
 #[test]
 fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
     watched(|| {
@@ -580,8 +581,8 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
     });
 }
 
-/// What was accepted is handled, or is a dead letter before the end is told. (A few in 10,000 were dead letters after it. What is
-/// left of that, of two senders at once, is in the model `life`; here one sends.)
+/// What was accepted is handled, or is a dead letter before the end is told. (A few in 10,000 were dead letters after
+/// it. What is left of that, of two senders at once, is in the model `life`; here one sends.)
 #[test]
 fn dead_letters_came_after_the_end_had_been_told() {
     watched(|| {
@@ -740,7 +741,8 @@ impl Holds {
     }
 }
 
-/// Wakers and reasons that lay in a process's table were dropped while it was in use: what their drops did there had no effect.
+/// Wakers and reasons that lay in a process's table were dropped while it was in use: what their drops did there had no
+/// effect.
 #[test]
 fn what_a_drop_did_to_the_table_that_it_lay_in_was_lost() {
     // With one worker a process's end is over, and its reason dropped there, before another goes on.

@@ -189,8 +189,8 @@ fn hooked(hostile: &Arc<Hostile>, on: On) -> Host {
     hostile.run(|builder| builder.hook(Hooked(on, hostile.clone())))
 }
 
-/// Steps that go on until one of them has been told of: more than there are workers, since nobody is told of a step that no
-/// other waits for.
+/// Steps that go on until one of them has been told of: more than there are workers, since nobody is told of a step
+/// that no other waits for.
 fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     let stalls = || {
         let own = hostile.clone();

@@ -141,7 +141,8 @@ impl Hostile {
 
     /// The runtime is sound, and ends as it should; and the deed has been done.
     pub(crate) fn finish(&self) {
-        // It may have been called by a thread that is still at it, with the worker that others need to be found unharmed.
+        // It may have been called by a thread that is still at it, with the worker that others need to be found
+        // unharmed.
         eventually(|| !self.has_struck() || self.is_over.load(SeqCst));
         let runtime = self.runtime.lock().expect("no panic").take();
         match runtime {

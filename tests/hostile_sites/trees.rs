@@ -160,7 +160,8 @@ impl Clone for Copied {
     }
 }
 
-/// Catches: a pool that stands still for ever, or a message that is lost and not counted, because the key of another panicked.
+/// Catches: a pool that stands still for ever, or a message that is lost and not counted, because the key of another
+/// panicked.
 fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     let (dead, own) = (Log::new(), hostile.clone());
     let log = dead.clone();

@@ -1,8 +1,8 @@
-//! Imports between the folders of `runtime/src` run downward: a folder imports only from folders above it in the table of
-//! `ARCHITECTURE.md`, which lists them from the bottom up. So there is no circle among folders either.
+//! Imports between the folders of `runtime/src` run downward: a folder imports only from folders above it in the table
+//! of `ARCHITECTURE.md`, which lists them from the bottom up. So there is no circle among folders either.
 //!
-//! A path counts as an import wherever it stands: in `use`, in code, or in the arguments of a macro. A name that a folder's
-//! `mod.rs` exports counts as that folder's, and one that the crate exports as the file's that defines it.
+//! A path counts as an import wherever it stands: in `use`, in code, or in the arguments of a macro. A name that a
+//! folder's `mod.rs` exports counts as that folder's, and one that the crate exports as the file's that defines it.
 
 use crate::source::{File, runtime};
 use proc_macro2::{Delimiter, TokenTree};

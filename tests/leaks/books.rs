@@ -13,8 +13,8 @@ pub enum Way {
     Called,
     /// Sent later: the same as sent, or withdrawn by whoever cancels its timer.
     Later,
-    /// To many, or again and again, or by a future: those that a group or a timer makes for the dead are dropped, and what a
-    /// process waits to send when it ends.
+    /// To many, or again and again, or by a future: those that a group or a timer makes for the dead are dropped, and
+    /// what a process waits to send when it ends.
     Copied,
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 /// See the module.
 struct Counting;
 
-/// In small pieces, and in large ones: the runtime's regions, which are never given back, and lists that have grown long.
+/// In small pieces, and in large ones: the runtime's regions, which are never given back, and lists that have grown
+/// long.
 static BYTES: [AtomicI64; 2] = [AtomicI64::new(0), AtomicI64::new(0)];
 /// A region of the runtime, at least.
 const LARGE: usize = 256 << 10;

@@ -302,8 +302,9 @@ impl TakesBack {
     }
 }
 
-/// What lies heard in the process's table is taken out with the link or the monitor: that of others stays there. If it was left, a
-/// method would be told of an end that it has said it does not want to hear of; if all was taken, of one end too few.
+/// What lies heard in the process's table is taken out with the link or the monitor: that of others stays there. If it
+/// was left, a method would be told of an end that it has said it does not want to hear of; if all was taken, of one
+/// end too few.
 #[test]
 fn an_end_that_was_heard_is_not_told_once_its_link_or_monitor_is_taken_back() {
     // With one worker the end of the others is over, and said, before this one goes on.

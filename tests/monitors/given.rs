@@ -74,8 +74,8 @@ impl Awaits {
         let monitor = watched.monitor().expect("a process");
         gate.passed().await;
         {
-            // The notice wakes the process since it waits for messages. The other wait is looked at first, and nothing wakes
-            // that one: so the notice has been heard, and is not given to anyone.
+            // The notice wakes the process since it waits for messages. The other wait is looked at first, and nothing
+            // wakes that one: so the notice has been heard, and is not given to anyone.
             let mut served = pin!(ctx.serve_next(self));
             poll_fn(|context| {
                 if !watched.is_alive() {

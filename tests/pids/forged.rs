@@ -1,5 +1,5 @@
-//! A PID that differs from that of a living process in its host or node only is the PID of no process, whatever is done with
-//! it. Such a PID comes out of a text, or from another program.
+//! A PID that differs from that of a living process in its host or node only is the PID of no process, whatever is done
+//! with it. Such a PID comes out of a text, or from another program.
 
 use super::*;
 use postroom::{JoinError, Mailbox, Node, Package, Pool, Receiver, Router, Topic, TopologyError, UpgradeError};
@@ -56,8 +56,8 @@ impl Binds {
 
 /// PIDs that are like `pid` but for the host, or the node.
 fn forged(pid: Pid, other_host: u16) -> Vec<Pid> {
-    // One that there is, one that was never given out, that of what has no host, and one of another node. (Any other number may
-    // be that of another test's runtime, which may have been shut down: that is another answer.)
+    // One that there is, one that was never given out, that of what has no host, and one of another node. (Any other
+    // number may be that of another test's runtime, which may have been shut down: that is another answer.)
     let hosts = [other_host, 40_000, u16::MAX].into_iter().filter(|host| *host != pid.host());
     let mut forged: Vec<Pid> = hosts.map(|host| altered(pid, |parts| parts[1] = host.into())).collect();
     forged.push(altered(pid, |parts| parts[0] ^= 1));
@@ -171,8 +171,8 @@ fn a_mailboxes_pid_with_a_host_or_another_node_is_nobodys() {
     });
 }
 
-/// Catches: the way to another node is taken by the slot instead of the node: a living process here has the same slot and
-/// generation.
+/// Catches: the way to another node is taken by the slot instead of the node: a living process here has the same slot
+/// and generation.
 #[test]
 fn what_goes_to_another_node_goes_there_although_a_process_here_has_the_slot() {
     struct Engine(Log<Pid>);

@@ -79,7 +79,8 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
     });
 }
 
-/// Catches: a member whose start had been asked for when the pool was stopped is not started, although messages wait for it.
+/// Catches: a member whose start had been asked for when the pool was stopped is not started, although messages wait
+/// for it.
 #[test]
 fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_what_waits_for_it() {
     with_runtime(|runtime| {

@@ -1,7 +1,7 @@
 //! A drain finishes what is queued, and no more.
 //!
-//! That a drain waits for something is shown without a clock: it is never finished, and the drain, whose deadline is short,
-//! says so. A drain that does not wait says that all was finished, however slow the machine is.
+//! That a drain waits for something is shown without a clock: it is never finished, and the drain, whose deadline is
+//! short, says so. A drain that does not wait says that all was finished, however slow the machine is.
 
 use super::*;
 use futures_util::stream;
@@ -207,8 +207,8 @@ const SPAWNS: [Spawned; 3] = [
 
 const WORKS: [Works; 2] = [|worker| worker.pass(1).send().unwrap(), |worker| worker.run_beside(1).send().unwrap()];
 
-/// Mutation: in `machine.rs`, `step_with_table`, do not note that a method waits; in `serve.rs`, `finish_method`, the same; in
-/// `waits.rs`, `note_work`, leave out what runs beside, or do not say when it is over.
+/// Mutation: in `machine.rs`, `step_with_table`, do not note that a method waits; in `serve.rs`, `finish_method`, the
+/// same; in `waits.rs`, `note_work`, leave out what runs beside, or do not say when it is over.
 #[test]
 fn a_drain_waits_for_a_method_that_awaits_and_for_what_runs_beside() {
     soon(|| {
@@ -321,8 +321,8 @@ fn a_drain_does_not_wait_for_what_merely_waits() {
     });
 }
 
-/// A message is always either in a mailbox, or in a step that is about to send it on, or in the hands of a process that is
-/// about to start.
+/// A message is always either in a mailbox, or in a step that is about to send it on, or in the hands of a process that
+/// is about to start.
 #[test]
 fn a_drain_overlooks_no_message_on_its_way() {
     soon(|| {

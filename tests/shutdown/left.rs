@@ -45,10 +45,11 @@ fn hog(runtime: &Runtime, release: &Latch, mut first: impl FnMut() + Send + 'sta
     pid
 }
 
-/// The one worker is in a step that does not return, and no other thread may take it over: so no worker comes to any other
-/// process from the deadline on, as on a machine that gives the workers no time.
+/// The one worker is in a step that does not return, and no other thread may take it over: so no worker comes to any
+/// other process from the deadline on, as on a machine that gives the workers no time.
 ///
-/// Mutation: in `shutdown.rs`, `end_threads`, do not start the last thread; or in `find.rs` let `take_last` find nothing.
+/// Mutation: in `shutdown.rs`, `end_threads`, do not start the last thread; or in `find.rs` let `take_last` find
+/// nothing.
 #[test]
 fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() {
     soon(|| {
@@ -112,7 +113,8 @@ impl Watcher {
     }
 }
 
-/// What the stuck step has woken is in its thread's run-next slot and deque, or wherever the monitor has moved it since.
+/// What the stuck step has woken is in its thread's run-next slot and deque, or wherever the monitor has moved it
+/// since.
 ///
 /// Mutation: in `find.rs`, `take_last`, look into the own queues only.
 #[test]

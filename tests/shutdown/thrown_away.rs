@@ -1,4 +1,5 @@
-//! A shutdown, and a drain that does not come to its end, say what they throw away: in the report and in a line of the log.
+//! A shutdown, and a drain that does not come to its end, say what they throw away: in the report and in a line of the
+//! log.
 
 use super::drain::{AGES, SHORT, Worker, build, spawn, waits_for};
 use super::*;
@@ -81,7 +82,8 @@ fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do
     });
 }
 
-/// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room for.
+/// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room
+/// for.
 ///
 /// Catches: a line that only the thread writes which could not be started.
 #[test]

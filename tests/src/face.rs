@@ -1,7 +1,7 @@
 //! What the tests of the public face share.
 //!
-//! Nothing here decides a test by time: who must wait for something waits for that very thing, and the watch only turns a
-//! hang into a failure.
+//! Nothing here decides a test by time: who must wait for something waits for that very thing, and the watch only turns
+//! a hang into a failure.
 
 use crate::within;
 use postroom::{Builder, DeadLetterReason, ExitReason, Runtime};

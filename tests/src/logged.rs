@@ -8,8 +8,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The warnings and errors that have been logged since the first call, each as its level, its target and its fields, and that
-/// contain `text`: a PID, to tell those of one test from those of the others.
+/// The warnings and errors that have been logged since the first call, each as its level, its target and its fields,
+/// and that contain `text`: a PID, to tell those of one test from those of the others.
 ///
 /// # Panics
 /// If another subscriber has been set.

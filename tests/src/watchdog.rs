@@ -3,7 +3,8 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How many times as long as its limit a test may take: `POSTROOM_PATIENCE`, for what slows the program down, as a sanitizer does.
+/// How many times as long as its limit a test may take: `POSTROOM_PATIENCE`, for what slows the program down, as a
+/// sanitizer does.
 fn patience() -> u32 {
     std::env::var("POSTROOM_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
@@ -11,8 +12,8 @@ fn patience() -> u32 {
 /// Runs `body` on a thread of its own and gives its result.
 ///
 /// # Panics
-/// If `body` does, with its panic; if it has not returned after `limit`, which is meant to be far more than it needs, or as many
-/// times that as `POSTROOM_PATIENCE` says.
+/// If `body` does, with its panic; if it has not returned after `limit`, which is meant to be far more than it needs,
+/// or as many times that as `POSTROOM_PATIENCE` says.
 pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Send + 'static) -> R {
     let limit = limit * patience();
     let (done, wait) = channel();

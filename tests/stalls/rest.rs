@@ -60,9 +60,8 @@ fn a_step_that_nobody_has_watched_is_as_long_as_it_is() {
     });
 }
 
-/// What a step on a thread that nobody watches wakes, and waits for, is moved from behind it: out of the run-next slot, and out
-/// of the deque.
-/// Mutation: leave out G1 in `Context::push_next`.
+/// What a step on a thread that nobody watches wakes, and waits for, is moved from behind it: out of the run-next slot,
+/// and out of the deque. Mutation: leave out G1 in `Context::push_next`.
 #[test]
 fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
     soon(|| {
@@ -110,9 +109,8 @@ fn timers_fire_behind_a_step_that_nobody_watched() {
     });
 }
 
-/// Steps that do not end on all workers, and others that wait behind them, come from many threads just as the one that looks
-/// for such steps lies down.
-/// Mutation: leave out G2.
+/// Steps that do not end on all workers, and others that wait behind them, come from many threads just as the one that
+/// looks for such steps lies down. Mutation: leave out G2.
 #[test]
 fn whatever_comes_as_nobody_looks_any_more_is_seen() {
     soon(|| {

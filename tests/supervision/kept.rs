@@ -295,12 +295,13 @@ fn what_a_child_had_set_aside_is_handed_on_before_the_rest() {
     });
 }
 
-/// Threads send and call as fast as they can while the child is killed, and fails, all the time. What they sent is handled
-/// once and in the order of each sender, but for what was being handled when it failed.
+/// Threads send and call as fast as they can while the child is killed, and fails, all the time. What they sent is
+/// handled once and in the order of each sender, but for what was being handled when it failed.
 ///
-/// Mutation seen: not to wait for those who were given the PID (`Post::ending`) loses a message in one of three runs. What
-/// found, in one of thirty runs beside others, that what a successor leaves while it is still being sent what waits must come
-/// before the rest of that, and that fifty milliseconds are not enough for a sender whose thread is put aside.
+/// Mutation seen: not to wait for those who were given the PID (`Post::ending`) loses a message in one of three runs.
+/// What found, in one of thirty runs beside others, that what a successor leaves while it is still being sent what
+/// waits must come before the rest of that, and that fifty milliseconds are not enough for a sender whose thread is put
+/// aside.
 #[test]
 fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
     const SENDERS: u64 = 4;

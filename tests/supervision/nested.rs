@@ -67,8 +67,8 @@ fn a_sibling_that_fails_has_the_supervisor_below_stop_its_children_in_order_and_
     });
 }
 
-/// The supervisor below is restarted because of a sibling, which is no failure of its own: what waits for its children goes on
-/// waiting.
+/// The supervisor below is restarted because of a sibling, which is no failure of its own: what waits for its children
+/// goes on waiting.
 #[test]
 fn what_waits_for_a_child_waits_through_the_restart_of_its_supervisor() {
     soon(|| while !waits_through_the_restart() {});
@@ -126,8 +126,8 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
     });
 }
 
-/// Catches: what is sent to the child that its supervisor gave up on waits until the supervisor has ended, however long the
-/// others take to stop. (Mutation: in `driver.rs`, `may_return` does not ask whether the supervisor gave up.)
+/// Catches: what is sent to the child that its supervisor gave up on waits until the supervisor has ended, however long
+/// the others take to stop. (Mutation: in `driver.rs`, `may_return` does not ask whether the supervisor gave up.)
 #[test]
 fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it_still_stops_the_others() {
     soon(|| {

@@ -1,4 +1,5 @@
-//! What is sent to a child between two of its lives: it is refused as `Restarting`, or waits for the successor if asked to.
+//! What is sent to a child between two of its lives: it is refused as `Restarting`, or waits for the successor if asked
+//! to.
 
 use super::*;
 use postroom::supervision::{Child, ChildState};
@@ -234,8 +235,8 @@ impl Till {
     }
 }
 
-/// Calls while the child is killed again and again: each ends as what became of it. Catches: a call that is answered and was not
-/// handled, or handled and said not to be delivered; one that is told `Restarting` although it may wait.
+/// Calls while the child is killed again and again: each ends as what became of it. Catches: a call that is answered
+/// and was not handled, or handled and said not to be delivered; one that is told `Restarting` although it may wait.
 #[test]
 fn what_calls_are_told_agrees_with_what_was_handled_while_a_child_is_killed_over_and_over() {
     soon(|| {

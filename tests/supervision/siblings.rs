@@ -69,8 +69,8 @@ impl Relay {
     }
 }
 
-/// The child after it in the order has an address too. Would fail if the closure were given the PID of one life, or an address
-/// that it has to ask for again.
+/// The child after it in the order has an address too. Would fail if the closure were given the PID of one life, or an
+/// address that it has to ask for again.
 #[test]
 fn a_child_is_given_the_address_of_its_sibling_which_outlives_restarts_of_both() {
     soon(|| {
@@ -156,8 +156,8 @@ fn what_is_not_the_child_of_a_supervisor_has_no_siblings() {
     });
 }
 
-/// Catches: an address that is refused because the sibling has not been started yet, which then never is: the supervisor tries
-/// its children in their order, until it gives up.
+/// Catches: an address that is refused because the sibling has not been started yet, which then never is: the
+/// supervisor tries its children in their order, until it gives up.
 #[test]
 fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
     soon(|| {

@@ -24,7 +24,8 @@ fn a_tree_stops_its_children_in_reverse_order_and_then_ends() {
     });
 }
 
-/// `stop` of a plain process takes its place in the mailbox and drops the state; a supervisor has children to stop first.
+/// `stop` of a plain process takes its place in the mailbox and drops the state; a supervisor has children to stop
+/// first.
 #[test]
 fn stop_and_cancel_of_the_supervisors_pid_stop_its_children_in_order_too() {
     soon(|| {
@@ -220,7 +221,8 @@ fn is(tree: &Tree, child: usize, state: ChildState) -> bool {
     tree.children()[child].state == state
 }
 
-/// Catches: a child that was stopped by hand comes back when its group is restarted. (Mutation: in `settle.rs`, `finished` alone.)
+/// Catches: a child that was stopped by hand comes back when its group is restarted. (Mutation: in `settle.rs`,
+/// `finished` alone.)
 #[test]
 fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     soon(|| {
@@ -236,8 +238,8 @@ fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     });
 }
 
-/// Catches: that a child was stopped once is remembered when it has been started again, and has finished by itself. (Mutation: in
-/// `wishes.rs`, `restart_child` leaves `stopped` as it is.)
+/// Catches: that a child was stopped once is remembered when it has been started again, and has finished by itself.
+/// (Mutation: in `wishes.rs`, `restart_child` leaves `stopped` as it is.)
 #[test]
 fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_stopped_before() {
     soon(|| {
@@ -256,8 +258,8 @@ fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_
     });
 }
 
-/// Catches: the failure after a long run counts as one more in a row, or as none, so that the one after it waits too long or not
-/// long enough. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
+/// Catches: the failure after a long run counts as one more in a row, or as none, so that the one after it waits too
+/// long or not long enough. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
 #[test]
 fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {
     soon(|| {

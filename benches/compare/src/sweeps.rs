@@ -35,8 +35,8 @@ const PAIRS: [u64; 7] = [1, 4, 16, 64, 256, 1_024, 4_096];
 /// Messages that a mailbox holds; `None` without a bound.
 const BOUNDS: [Option<usize>; 4] = [None, Some(1_024), Some(64), Some(8)];
 
-/// How many times fewer messages are sent at hard bounds, where each wait for room has the kernel switch threads, which takes
-/// tens of microseconds.
+/// How many times fewer messages are sent at hard bounds, where each wait for room has the kernel switch threads, which
+/// takes tens of microseconds.
 const SLOWER_AT_HARD_BOUNDS: u64 = 50;
 
 /// Memory that must be free for each process before the largest numbers are started; one should take a fifth.
@@ -95,8 +95,9 @@ fn payloads(scale: Scale) -> Vec<Case> {
     })
 }
 
-/// Without a bound, and with smaller and smaller ones. A process of Postroom's at a soft bound sends what it sends in one
-/// step (up to a thousand messages here) before it is held; only at a hard one does it wait where it sends, as others do.
+/// Without a bound, and with smaller and smaller ones. A process of Postroom's at a soft bound sends what it sends in
+/// one step (up to a thousand messages here) before it is held; only at a hard one does it wait where it sends, as
+/// others do.
 fn bounds(workload: Workload, scale: Scale) -> Vec<Case> {
     let soft = BOUNDS.iter().map(|&bound| {
         let shown = bound.map_or_else(|| "none".to_string(), |bound| bound.to_string());

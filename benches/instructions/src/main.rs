@@ -1,10 +1,11 @@
-//! Counts the instructions that an operation of the runtime costs: a number that a busy machine does not change, so that a
-//! check can compare it with a recorded one.
+//! Counts the instructions that an operation of the runtime costs: a number that a busy machine does not change, so
+//! that a check can compare it with a recorded one.
 //!
 //! * `check` measures every operation and compares it with `recorded.txt`.
 //! * `record` writes what it measures to `recorded.txt`, and keeps the reasons there.
-//! * `OPERATION COUNT` is the program that is measured: it does that operation so many times. The other two run it under
-//!   Callgrind, with a few and with many, and divide the difference, so that the start and the end of it cancel out.
+//! * `OPERATION COUNT` is the program that is measured: it does that operation so many times. The other two run it
+//!   under Callgrind, with a few and with many, and divide the difference, so that the start and the end of it cancel
+//!   out.
 
 mod compare;
 mod measure;

@@ -62,8 +62,9 @@ impl Operation {
         }
     }
 
-    /// What Callgrind is to count of the program, where that is not all of it. Collecting is switched at the entry and at
-    /// the end of a function, in each thread for itself. (The order matters: to name a function implies to begin without.)
+    /// What Callgrind is to count of the program, where that is not all of it. Collecting is switched at the entry and
+    /// at the end of a function, in each thread for itself. (The order matters: to name a function implies to begin
+    /// without.)
     pub fn collecting(self) -> &'static [&'static str] {
         match self {
             Self::Send => &["--toggle-collect=*::send_batch*", "--collect-atstart=no"],

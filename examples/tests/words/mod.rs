@@ -1,5 +1,5 @@
-//! Text to count the words of, and how often each word is in it: found by `tr`, `sort` and `uniq`, which share nothing with
-//! what is tested.
+//! Text to count the words of, and how often each word is in it: found by `tr`, `sort` and `uniq`, which share nothing
+//! with what is tested.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -3,7 +3,8 @@
 //! From the bottom up:
 //! * [`tasks`]: what a process awaits, and how the answer finds it;
 //! * [`send`]: messages, calls, delayed sends and operations by PID;
-//! * [`definition`]: what the macro says of a struct: entries, messages, protocols, placement; and the context of its methods;
+//! * [`definition`]: what the macro says of a struct: entries, messages, protocols, placement; and the context of its
+//!   methods;
 //! * [`handle`]: typed addresses;
 //! * [`machine`]: the state machine that owns a struct; [`spawn`]: how one is spawned.
 

@@ -122,8 +122,8 @@ impl Builder {
         self
     }
 
-    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see [`Spawn::mailbox`]. A bound
-    /// of zero, and a soft one above [`Bound::MOST_SOFT`], are refused.
+    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see
+    /// [`Spawn::mailbox`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
@@ -143,19 +143,21 @@ impl Builder {
         self
     }
 
-    /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share one.
+    /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share
+    /// one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that runs
-    /// longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
-    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::Statistics::stalls). [`Duration::MAX`]: never.
+    /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that
+    /// runs longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
+    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::Statistics::stalls). [`Duration::MAX`]:
+    /// never.
     ///
-    /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every 2.5 ms
-    /// at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time is that of the
-    /// system, also with a [clock](Self::clock) that a test moves.
+    /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every
+    /// 2.5 ms at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time
+    /// is that of the system, also with a [clock](Self::clock) that a test moves.
     ///
     /// ```
     /// use postroom::Runtime;
@@ -170,45 +172,47 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the step has
-    /// ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are counted in
-    /// [`Statistics::stalls`](crate::Statistics::stalls) and not told. A panic in it is contained.
+    /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the
+    /// step has ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are
+    /// counted in [`Statistics::stalls`](crate::Statistics::stalls) and not told. A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
     }
 
-    /// How many threads there may be besides one for each worker: as many steps can block at a time, in `ctx.blocking(…)` and
-    /// in the `.wait()`s, while others run with their workers. 512 if nothing is said; from 1 to 65,536.
+    /// How many threads there may be besides one for each worker: as many steps can block at a time, in
+    /// `ctx.blocking(…)` and in the `.wait()`s, while others run with their workers. 512 if nothing is said; from 1 to
+    /// 65,536.
     ///
-    /// Beyond that an async `blocking` waits until a thread is free, and a sync one blocks its worker. Only a `.wait()` for
-    /// another process may go beyond it, if all workers would be blocked else.
+    /// Beyond that an async `blocking` waits until a thread is free, and a sync one blocks its worker. Only a `.wait()`
+    /// for another process may go beyond it, if all workers would be blocked else.
     pub fn blocking_threads(mut self, threads: usize) -> Self {
         self.blocking_threads = threads;
         self
     }
 
-    /// How many bytes of stack each thread has that runs processes, pinned ones too; rounded up by the system. Two mebibytes if
-    /// nothing is said, or what the environment's `RUST_MIN_STACK` says; from 64 KiB to 1 GiB. Of a stack only what has been
-    /// used takes memory.
+    /// How many bytes of stack each thread has that runs processes, pinned ones too; rounded up by the system. Two
+    /// mebibytes if nothing is said, or what the environment's `RUST_MIN_STACK` says; from 64 KiB to 1 GiB. Of a stack
+    /// only what has been used takes memory.
     ///
-    /// A process needs more than that if its methods recurse deeply, or if its messages, arguments and locals are large values: a
-    /// message is on the stack up to three times while its method is called, and more often without optimization. A `Box`
-    /// around what is large costs less.
+    /// A process needs more than that if its methods recurse deeply, or if its messages, arguments and locals are large
+    /// values: a message is on the stack up to three times while its method is called, and more often without
+    /// optimization. A `Box` around what is large costs less.
     pub fn worker_stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
         self
     }
 
-    /// How long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if nothing is
-    /// said; zero ends it at once.
+    /// How long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if
+    /// nothing is said; zero ends it at once.
     pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
         self.keep_alive = idle;
         self
     }
 
     /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
-    /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the first.
+    /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the
+    /// first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
         self.handlers.add(handle);
         self
@@ -226,13 +230,13 @@ impl Builder {
         self
     }
 
-    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs: the
-    /// host has a Tokio runtime of its own, which ends with it.
+    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs:
+    /// the host has a Tokio runtime of its own, which ends with it.
     ///
-    /// The workers drive it: one that has nothing to do waits for the system there, and busy ones look in every so many steps,
-    /// so a socket wakes its process without a thread in between. It costs no step anything. What `tokio::spawn` is given
-    /// runs on the workers too, between two steps, with the rights that it has in any Tokio program: it should not block.
-    /// While all workers are in long steps, a thread of the runtime's own takes their place there.
+    /// The workers drive it: one that has nothing to do waits for the system there, and busy ones look in every so many
+    /// steps, so a socket wakes its process without a thread in between. It costs no step anything. What `tokio::spawn`
+    /// is given runs on the workers too, between two steps, with the rights that it has in any Tokio program: it should
+    /// not block. While all workers are in long steps, a thread of the runtime's own takes their place there.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -274,9 +278,9 @@ impl Builder {
     }
 
     /// The same with a Tokio runtime that the program has already: `tokio_handle(Handle::current())` inside of
-    /// `#[tokio::main]`. No thread is added; whoever looks after that runtime has it live longer than this one. Inside it
-    /// wait for the end with [`Runtime::shutdown_async`]: a drop or a shutdown that blocks its thread also keeps it from
-    /// bringing what processes need to end, until the deadline.
+    /// `#[tokio::main]`. No thread is added; whoever looks after that runtime has it live longer than this one. Inside
+    /// it wait for the end with [`Runtime::shutdown_async`]: a drop or a shutdown that blocks its thread also keeps it
+    /// from bringing what processes need to end, until the deadline.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -314,8 +318,8 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// For a number of workers that is none, a limit of zero of processes, messages or time, a bound of threads that is none,
-    /// or threads that the system does not give.
+    /// For a number of workers that is none, a limit of zero of processes, messages or time, a bound of threads that is
+    /// none, or threads that the system does not give.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {

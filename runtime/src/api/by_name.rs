@@ -50,8 +50,9 @@ impl Host {
         self.registry().start(self.scheduler(), Location::caller(), process, entry, Inputs::values(inputs))
     }
 
-    /// The same with the inputs as JSON: in order as an array, such as `[100, "text"]`, or by their names as an object, such as
-    /// `{"opening": 100, "owner": "text"}`; as a text or as a [`serde_json::Value`]. Each input's type must be `Deserialize`.
+    /// The same with the inputs as JSON: in order as an array, such as `[100, "text"]`, or by their names as an object,
+    /// such as `{"opening": 100, "owner": "text"}`; as a text or as a [`serde_json::Value`]. Each input's type must be
+    /// `Deserialize`.
     ///
     /// # Errors
     /// As [`Host::start`], and for what is neither a JSON array nor a JSON object.
@@ -62,9 +63,10 @@ impl Host {
         self.registry().start(self.scheduler(), Location::caller(), process, entry, inputs)
     }
 
-    /// Sends a message by the name of its method, with a value for each of the method's arguments, to a process whose type is
-    /// [registered](Self::register). The name may be that of a message of a protocol that the process answers; of two messages
-    /// of one name it is the process's own. Answers go nowhere, as with any message that is sent and not called.
+    /// Sends a message by the name of its method, with a value for each of the method's arguments, to a process whose
+    /// type is [registered](Self::register). The name may be that of a message of a protocol that the process answers;
+    /// of two messages of one name it is the process's own. Answers go nowhere, as with any message that is sent and
+    /// not called.
     ///
     /// Inputs are converted as those of [`Host::start`]. Costs a look at the registry and two allocations more than a
     /// [`send`](Self::send).
@@ -86,8 +88,8 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// What there is instead, for an unknown message and for inputs that do not fit; that the type is not registered; and why
-    /// the message was refused, as by [`Host::send`]. See [`MessageError`].
+    /// What there is instead, for an unknown message and for inputs that do not fit; that the type is not registered;
+    /// and why the message was refused, as by [`Host::send`]. See [`MessageError`].
     pub fn send_to_method(self, to: impl Into<Pid>, message: &str, inputs: Payloads) -> Result<(), MessageError> {
         self.send_by_name(to.into(), message, Inputs::values(inputs))
     }
@@ -116,7 +118,8 @@ impl Host {
         let Some(message_of) = self.registry().messages(kind.type_id) else {
             return Err(MessageError::Unregistered { pid: to, process: (kind.name)() });
         };
-        // Should another have taken its place meanwhile, it finds a message that it may not understand, as after any send.
+        // Should another have taken its place meanwhile, it finds a message that it may not understand, as after any
+        // send.
         message_of(message, inputs)?.send(to).map_err(MessageError::Refused)
     }
 }

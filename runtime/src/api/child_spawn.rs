@@ -1,5 +1,5 @@
-//! What a process that starts others for its user hands to the user's closure: the door to spawn by, as a supervisor or a
-//! pool does, and what may come back through it.
+//! What a process that starts others for its user hands to the user's closure: the door to spawn by, as a supervisor or
+//! a pool does, and what may come back through it.
 
 use super::runtime::Host;
 use crate::actor::definition::actor::{Actor, Mobile};
@@ -21,8 +21,9 @@ pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
 ///
-/// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of whoever starts
-/// it, which is its parent. What the child needs besides is spawned on the [`host`](Self::host), and nobody looks after it.
+/// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of whoever
+/// starts it, which is its parent. What the child needs besides is spawned on the [`host`](Self::host), and nobody
+/// looks after it.
 pub struct ChildSpawn {
     host: Host,
     /// Whether the child is monitored and owned by whoever spawns it.
@@ -69,8 +70,8 @@ impl ChildSpawn {
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
-    /// Spawns a process with a thread of its own, on which `make` makes its state; each time it is started again that is
-    /// another thread. See [`Host::spawn_pinned`].
+    /// Spawns a process with a thread of its own, on which `make` makes its state; each time it is started again that
+    /// is another thread. See [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
         let spawn = Spawn::pinned(self.host.scheduler(), Location::caller(), make).guarded(self.guardian);
@@ -108,8 +109,8 @@ impl fmt::Debug for ChildSpawn {
     }
 }
 
-/// A process that a [`ChildSpawn`] has spawned, in the form that its entry gives: an [`Address`], a [`Running`] (which is
-/// dropped: the process runs on), or a [`Pid`].
+/// A process that a [`ChildSpawn`] has spawned, in the form that its entry gives: an [`Address`], a [`Running`] (which
+/// is dropped: the process runs on), or a [`Pid`].
 pub trait Spawned {
     /// Its type; `()` where that is not known.
     type Process;

@@ -29,8 +29,8 @@ use std::time::Duration;
 
 /// A mailbox with a PID of its own, owned by a thread or a task.
 ///
-/// Processes send to it as to any PID, and what it receives it can answer. Dropping it makes its PID unroutable; what it
-/// has not received is dead letters, whose callers are told.
+/// Processes send to it as to any PID, and what it receives it can answer. Dropping it makes its PID unroutable; what
+/// it has not received is dead letters, whose callers are told.
 ///
 /// ```
 /// use postroom::prelude::*;

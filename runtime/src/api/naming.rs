@@ -34,8 +34,8 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// If another process that lives has the name; if this process does not live; if the name is empty or longer than 1,024
-    /// bytes.
+    /// If another process that lives has the name; if this process does not live; if the name is empty or longer than
+    /// 1,024 bytes.
     pub fn register_name(self, name: impl Into<Arc<str>>, process: impl Into<Pid>) -> Result<(), NameError> {
         self.scheduler().names.register(&Name::new(name)?, process.into())
     }
@@ -59,13 +59,13 @@ impl Host {
         Ok(self.address(self.whereis(name).ok_or_else(unknown)?)?)
     }
 
-    /// An address that goes by the name: what is sent to it goes to whoever has the name at that time, across restarts. While
-    /// nobody has it, messages come back with [`SendFailure::UnknownName`], and calls fail. Whether the process is a `P` is
-    /// checked at delivery. Sending costs a look at the name besides.
+    /// An address that goes by the name: what is sent to it goes to whoever has the name at that time, across restarts.
+    /// While nobody has it, messages come back with [`SendFailure::UnknownName`], and calls fail. Whether the process
+    /// is a `P` is checked at delivery. Sending costs a look at the name besides.
     ///
-    /// Each name has one such address, as long as a process has the name; of names that no process has, the addresses of
-    /// those 1,024 are kept that have been without one for the shortest time. Any other is as that of a process that has
-    /// ended: ask for it anew.
+    /// Each name has one such address, as long as a process has the name; of names that no process has, the addresses
+    /// of those 1,024 are kept that have been without one for the shortest time. Any other is as that of a process that
+    /// has ended: ask for it anew.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -125,8 +125,8 @@ impl Host {
         Topic::of_type(self.topics())
     }
 
-    /// Sends a copy of `event` to each process that has subscribed to events of its type, and gives how many got it. Waits for
-    /// none of them: what a full mailbox has no room for is a dead letter.
+    /// Sends a copy of `event` to each process that has subscribed to events of its type, and gives how many got it.
+    /// Waits for none of them: what a full mailbox has no room for is a dead letter.
     pub fn publish<E: Clone + Send + 'static>(self, event: E) -> usize {
         self.events().publish(event)
     }
@@ -186,8 +186,8 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().topic(name)
     }
 
-    /// From here on the process gets each event of type `E` that is published on its host. Gives whether it did not before.
-    /// To hear of a topic with a name, `ctx.topic("…").subscribe(ctx.address())`.
+    /// From here on the process gets each event of type `E` that is published on its host. Gives whether it did not
+    /// before. To hear of a topic with a name, `ctx.topic("…").subscribe(ctx.address())`.
     ///
     /// # Panics
     /// In a machine that is driven by hand.

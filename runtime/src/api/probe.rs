@@ -13,19 +13,19 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// How long a probe waits, by the system's time, where the runtime goes by it. Far more than anything in a test takes; a
-/// guess.
+/// How long a probe waits, by the system's time, where the runtime goes by it. Far more than anything in a test takes;
+/// a guess.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long it waits for threads outside when the runtime is idle. A guess: it is only waited for by a test that fails, or
-/// one that has something sent by a thread that it does not wait for.
+/// How long it waits for threads outside when the runtime is idle. A guess: it is only waited for by a test that fails,
+/// or one that has something sent by a thread that it does not wait for.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Receives messages of type `M` in a test, which says what it expects. Its PID can be given wherever a [`Recipient`], or
-/// the PID of a process, is asked for.
+/// Receives messages of type `M` in a test, which says what it expects. Its PID can be given wherever a [`Recipient`],
+/// or the PID of a process, is asked for.
 ///
-/// Its methods are for the thread of a test: those that say what is expected panic where it does not come true, with what
-/// came instead. `try_next`, `next_within` and `next_package` do not. Dropping it makes its PID unroutable.
+/// Its methods are for the thread of a test: those that say what is expected panic where it does not come true, with
+/// what came instead. `try_next`, `next_within` and `next_package` do not. Dropping it makes its PID unroutable.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -121,8 +121,8 @@ impl<M: Send + 'static> Probe<M> {
         Some(expected(Self::open(package)))
     }
 
-    /// The next message. It waits, by the system's time: until the runtime is idle and a second longer for threads outside,
-    /// if the runtime has a manual clock, which is not moved; or else for ten seconds.
+    /// The next message. It waits, by the system's time: until the runtime is idle and a second longer for threads
+    /// outside, if the runtime has a manual clock, which is not moved; or else for ten seconds.
     ///
     /// # Panics
     /// If there is none, or if a message of another type comes.
@@ -131,7 +131,8 @@ impl<M: Send + 'static> Probe<M> {
         expected(self.next_package().and_then(Self::open))
     }
 
-    /// The next message, which must come within `duration` of the runtime's clock: a manual one is moved on until it comes.
+    /// The next message, which must come within `duration` of the runtime's clock: a manual one is moved on until it
+    /// comes.
     ///
     /// # Panics
     /// If none comes, or one of another type.
@@ -140,8 +141,8 @@ impl<M: Send + 'static> Probe<M> {
         expected(self.next_within(duration))
     }
 
-    /// Sees to it that nothing comes for `duration` of the runtime's clock: a manual one is moved on by it, any other one
-    /// is waited for.
+    /// Sees to it that nothing comes for `duration` of the runtime's clock: a manual one is moved on by it, any other
+    /// one is waited for.
     ///
     /// # Panics
     /// If anything comes, or if the clock cannot be moved.
@@ -154,7 +155,8 @@ impl<M: Send + 'static> Probe<M> {
         }
     }
 
-    /// The next message, if one comes within `duration` of the runtime's clock: a manual one is moved on until it comes.
+    /// The next message, if one comes within `duration` of the runtime's clock: a manual one is moved on until it
+    /// comes.
     ///
     /// # Errors
     /// [`ProbeError`] says what came instead.

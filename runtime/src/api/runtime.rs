@@ -33,8 +33,8 @@ use std::panic::Location;
 use std::ptr;
 use std::time::Duration;
 
-/// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that has
-/// been shut down refuses.
+/// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that
+/// has been shut down refuses.
 #[derive(Clone, Copy)]
 pub struct Host(&'static HostRecord);
 
@@ -131,12 +131,13 @@ impl Host {
         Spawn::new(self.0.scheduler, Location::caller(), process)
     }
 
-    /// Spawns a process with a thread of its own, on which `make` makes its state: all its steps, its `close` and its drop
-    /// run there, and it holds no worker. For what must stay on one thread (a user interface, a C library, thread-local
-    /// state), and for what is not `Send`, which asks for `#[process(pinned)]`. See [`Spawn`]; the entry waits until the
-    /// process has started.
+    /// Spawns a process with a thread of its own, on which `make` makes its state: all its steps, its `close` and its
+    /// drop run there, and it holds no worker. For what must stay on one thread (a user interface, a C library,
+    /// thread-local state), and for what is not `Send`, which asks for `#[process(pinned)]`. See [`Spawn`]; the entry
+    /// waits until the process has started.
     ///
-    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps, and what it sends wakes a worker likewise.
+    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps, and what it sends wakes a worker
+    /// likewise.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -183,8 +184,8 @@ impl Host {
     /// address, which the compiler checks.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or was never there; and if its mailbox is full and no process
-    /// sends: a process is held instead, see [`Bound`](crate::Bound).
+    /// The message, with the reason, if the process has ended or was never there; and if its mailbox is full and no
+    /// process sends: a process is held instead, see [`Bound`](crate::Bound).
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
@@ -206,8 +207,9 @@ impl Host {
         Recipient::<M>::of(to.target()).call(message).send_wait()
     }
 
-    /// From here on processes of type `Old` can be upgraded by the name of the new type, with [`Host::upgrade`]: `make` gives
-    /// the new state for the old one, or a `Result` with it. A second one between the same types replaces the first.
+    /// From here on processes of type `Old` can be upgraded by the name of the new type, with [`Host::upgrade`]: `make`
+    /// gives the new state for the old one, or a `Result` with it. A second one between the same types replaces the
+    /// first.
     pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
         S: Successive<Error: Into<UpgradeFailure>>,
@@ -244,16 +246,16 @@ impl Host {
         self.0.scheduler.config.clock.clone()
     }
 
-    /// Blocks the thread until no process runs or is ready to, and no timer is due: what was sent before has been handled,
-    /// with all that followed from it. Of a runtime with a manual clock this means all the runtimes of that clock, since
-    /// they may send to each other.
+    /// Blocks the thread until no process runs or is ready to, and no timer is due: what was sent before has been
+    /// handled, with all that followed from it. Of a runtime with a manual clock this means all the runtimes of that
+    /// clock, since they may send to each other.
     ///
-    /// What is done elsewhere (threads that handle commands, tasks of other executors) is not waited for, nor is what is due
-    /// later.
+    /// What is done elsewhere (threads that handle commands, tasks of other executors) is not waited for, nor is what
+    /// is due later.
     ///
     /// # Errors
-    /// [`IdleError`]: inside a process, for a runtime that is paused or has been shut down, and when its processes do not
-    /// come to rest for a minute.
+    /// [`IdleError`]: inside a process, for a runtime that is paused or has been shut down, and when its processes do
+    /// not come to rest for a minute.
     pub fn until_idle(self) -> Result<(), IdleError> {
         self.0.scheduler.wait_until_idle()
     }

@@ -23,8 +23,8 @@ enum ShutdownMode {
 }
 
 impl Runtime {
-    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down. What is queued then is
-    /// thrown away: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) finishes it first.
+    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down. What is queued then
+    /// is thrown away: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) finishes it first.
     ///
     /// # Errors
     /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own; else as
@@ -35,8 +35,8 @@ impl Runtime {
         self.shutdown()
     }
 
-    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then [drains](Self::drain): a graceful
-    /// shutdown.
+    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then [drains](Self::drain): a
+    /// graceful shutdown.
     ///
     /// # Errors
     /// As [`Runtime::run_until_ctrl_c`].
@@ -46,20 +46,20 @@ impl Runtime {
         self.drain(deadline)
     }
 
-    /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not ended
-    /// at the deadline is killed. Returns what ended how.
+    /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not
+    /// ended at the deadline is killed. Returns what ended how.
     ///
     /// Messages that are queued then are thrown away, and counted in the report: to finish them first is
     /// [`drain`](Self::drain).
     ///
-    /// It returns at the deadline even if a step never returns: that step is reported as stuck, and its thread left behind.
-    /// Beyond the deadline it waits for no longer than 200 ms for a step that began less than 200 ms before the deadline, for
-    /// as long again for the clean-up (`close` and drops) of those that it has killed, and, with Tokio of the runtime's own,
-    /// for as long for a task that does not return.
+    /// It returns at the deadline even if a step never returns: that step is reported as stuck, and its thread left
+    /// behind. Beyond the deadline it waits for no longer than 200 ms for a step that began less than 200 ms before the
+    /// deadline, for as long again for the clean-up (`close` and drops) of those that it has killed, and, with Tokio of
+    /// the runtime's own, for as long for a task that does not return.
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown begins,
-    /// and is not waited for.
+    /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
+    /// begins, and is not waited for.
     pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
         let deadline = self.deadline;
         self.shutdown_within(deadline)
@@ -73,8 +73,8 @@ impl Runtime {
         self.end(ShutdownMode::Shutdown(deadline))
     }
 
-    /// Shuts the runtime down for async code, whose thread must not be blocked: the shutdown begins at once, on a thread of
-    /// its own, and the future gives the report. Dropping the future changes nothing: the shutdown goes on.
+    /// Shuts the runtime down for async code, whose thread must not be blocked: the shutdown begins at once, on a
+    /// thread of its own, and the future gives the report. Dropping the future changes nothing: the shutdown goes on.
     ///
     /// # Errors
     /// The future gives what [`Runtime::shutdown`] does.
@@ -85,18 +85,19 @@ impl Runtime {
 
     /// Finishes what is queued, then shuts the runtime down: a *graceful shutdown*.
     ///
-    /// Everything goes on as before until the runtime is *drained*: until at one moment none of its processes runs, has a
-    /// message that it has not handled, or is in the middle of one. A process is in the middle of a message while its async
-    /// method waits, be it for a timer or a socket, and while a future runs beside its methods (`ctx.run`). Meanwhile
-    /// processes may send, call and spawn, and those that fail are started again by their supervisors. What merely waits is
-    /// not waited for: an async entry, a timer, an interval, an attached stream, a [`Reply`](crate::Reply) that is kept.
+    /// Everything goes on as before until the runtime is *drained*: until at one moment none of its processes runs, has
+    /// a message that it has not handled, or is in the middle of one. A process is in the middle of a message while its
+    /// async method waits, be it for a timer or a socket, and while a future runs beside its methods (`ctx.run`).
+    /// Meanwhile processes may send, call and spawn, and those that fail are started again by their supervisors. What
+    /// merely waits is not waited for: an async entry, a timer, an interval, an attached stream, a
+    /// [`Reply`](crate::Reply) that is kept.
     ///
-    /// Then the runtime shuts down as by [`shutdown`](Self::shutdown), with what is left of the deadline. If it is not drained
-    /// when nine tenths of the deadline have passed, it shuts down all the same, and the report says so: `drained` is
-    /// `Some(false)`, and `unfinished` names some of those that had not finished.
+    /// Then the runtime shuts down as by [`shutdown`](Self::shutdown), with what is left of the deadline. If it is not
+    /// drained when nine tenths of the deadline have passed, it shuts down all the same, and the report says so:
+    /// `drained` is `Some(false)`, and `unfinished` names some of those that had not finished.
     ///
-    /// Messages from outside (threads, other runtimes) are accepted while it drains, and delay its end; those that come in its
-    /// last moment are thrown away, and counted. Stop the sources first: close the listener, then drain.
+    /// Messages from outside (threads, other runtimes) are accepted while it drains, and delay its end; those that come
+    /// in its last moment are thrown away, and counted. Stop the sources first: close the listener, then drain.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -129,14 +130,14 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step as long as it waits: the drain
-    /// begins, on a thread of its own, and is not waited for.
+    /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step as long as it waits: the
+    /// drain begins, on a thread of its own, and is not waited for.
     pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.end(ShutdownMode::Drain(deadline))
     }
 
-    /// Drains the runtime for async code, whose thread must not be blocked: as [`drain`](Self::drain), on a thread of its own,
-    /// and the future gives the report. Dropping the future changes nothing: the drain goes on.
+    /// Drains the runtime for async code, whose thread must not be blocked: as [`drain`](Self::drain), on a thread of
+    /// its own, and the future gives the report. Dropping the future changes nothing: the drain goes on.
     ///
     /// # Errors
     /// The future gives what [`Runtime::drain`] does.

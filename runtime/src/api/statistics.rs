@@ -1,5 +1,5 @@
-//! What every worker, thread and process is doing. Always on; reading it stops nobody, so that numbers that belong together
-//! may be some nanoseconds apart.
+//! What every worker, thread and process is doing. Always on; reading it stops nobody, so that numbers that belong
+//! together may be some nanoseconds apart.
 
 use super::runtime::Host;
 use crate::deadlock::edges::waits_for;
@@ -23,7 +23,8 @@ pub struct Statistics {
     pub workers: Vec<WorkerStatistics>,
     /// Each of its threads, those that have ended included: a later thread goes on counting where one has ended.
     pub threads: Vec<ThreadStatistics>,
-    /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go on.
+    /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go
+    /// on.
     pub blocked: usize,
     /// Threads in a step that did not end, and whose worker others have.
     pub overrunning: usize,
@@ -33,7 +34,8 @@ pub struct Statistics {
     pub pinned: usize,
     /// How often a step blocked with its worker, because there were as many threads as there may be.
     pub ran_in_place: u64,
-    /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
+    /// How often a thread was started beyond that number, because a process waited for another one and no worker was
+    /// left.
     pub past_bound: u64,
     /// Processes that were spawned, those included whose start failed.
     pub spawned: u64,
@@ -66,8 +68,8 @@ pub struct Statistics {
     pub stalls: u64,
     /// How often the worker of such a step was given to another thread.
     pub taken_over: u64,
-    /// Processes that were moved to where others find them because the step that had woken them, and after which they were to run,
-    /// did not end.
+    /// Processes that were moved to where others find them because the step that had woken them, and after which they
+    /// were to run, did not end.
     pub moved: u64,
     /// Processes in the queue that all workers share.
     pub global_queue: usize,
@@ -92,14 +94,16 @@ pub struct Statistics {
     pub memberships: usize,
     /// Labels of processes that live.
     pub labels: usize,
-    /// Slots of the program's table that are not free: a process is there, or a stand-alone mailbox, or what is left of one is
-    /// being cleaned up.
+    /// Slots of the program's table that are not free: a process is there, or a stand-alone mailbox, or what is left of
+    /// one is being cleaned up.
     pub slots: usize,
-    /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each thread.
+    /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each
+    /// thread.
     pub used_slots: usize,
     /// PIDs of the program that [point on](Pid::is_alias).
     pub aliases: usize,
-    /// Processes of the program that wait for the answer of one other, or for room in its mailbox, and for nothing else.
+    /// Processes of the program that wait for the answer of one other, or for room in its mailbox, and for nothing
+    /// else.
     pub waits: usize,
 }
 
@@ -217,11 +221,11 @@ pub struct ProcessInfo {
     pub steps: u64,
     /// Messages it has received.
     pub messages: u64,
-    /// Messages that wait in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an unbounded
-    /// mailbox comes to, no length can be told.
+    /// Messages that wait in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an
+    /// unbounded mailbox comes to, no length can be told.
     pub mailbox: u64,
-    /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several things at
-    /// a time, or has a waker in the hands of others, has none.)
+    /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several
+    /// things at a time, or has a waker in the hands of others, has none.)
     pub waits_for: Option<WaitsFor>,
 }
 
@@ -256,8 +260,8 @@ pub enum ProcessState {
     Blocking,
     /// Waits for whatever comes.
     Idle,
-    /// Held at the mailbox of that process, to which it has sent and which is full: between two steps, or within one that has sent
-    /// so much that its `send` waits.
+    /// Held at the mailbox of that process, to which it has sent and which is full: between two steps, or within one
+    /// that has sent so much that its `send` waits.
     Held {
         /// Whose mailbox it is.
         at: Pid,
@@ -452,8 +456,8 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
 }
 
 impl Pid {
-    /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it does
-    /// not live in this program.
+    /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it
+    /// does not live in this program.
     pub fn info(self) -> Option<ProcessInfo> {
         let pid = self.resolve()?;
         info(TABLE.living(pid)?).filter(|info| info.pid == pid)

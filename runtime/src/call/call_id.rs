@@ -1,9 +1,9 @@
-//! What tells whether a call's answer is still to come: a word in the node that waits for it, and a number that is given
-//! out once in the life of the program.
+//! What tells whether a call's answer is still to come: a word in the node that waits for it, and a number that is
+//! given out once in the life of the program.
 //!
 //! While a node waits for an answer, its `next` holds the call's number with five marks below it. An answer on its way,
-//! and any later use of the node, put an address or another number there, and nodes are never freed: so anyone who knows the
-//! word and the number may ask at any time, and the side that answers does nothing for it.
+//! and any later use of the node, put an address or another number there, and nodes are never freed: so anyone who
+//! knows the word and the number may ask at any time, and the side that answers does nothing for it.
 //!
 //! | mark | set by | means |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
 //! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message will never be delivered: the called side throws it away when it comes to it |
 //!
-//! TAKEN or KEPT and WITHDRAWN exclude each other: each is set by a compare-and-swap on the one word, from a value that has none
-//! of them. So a call that fails as withdrawn was never handled, and never will be.
+//! TAKEN or KEPT and WITHDRAWN exclude each other: each is set by a compare-and-swap on the one word, from a value that
+//! has none of them. So a call that fails as withdrawn was never handled, and never will be.
 
 use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, Ordering};
@@ -88,7 +88,8 @@ impl CallId {
         }
     }
 
-    /// Withdraws the message, if the called process has not come to it: it will never be handled. Returns whether that is so.
+    /// Withdraws the message, if the called process has not come to it: it will never be handled. Returns whether that
+    /// is so.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
         self.word().compare_exchange(open, withdrawn, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -128,15 +129,15 @@ fn has_mark(word: *mut MailNode, mark: usize) -> bool {
     word.addr() & (WANTED | mark) == WANTED | mark
 }
 
-/// The called process is about to handle the message. For its holder, whose node has this word. Returns whether it may: not if
-/// the message has been withdrawn.
+/// The called process is about to handle the message. For its holder, whose node has this word. Returns whether it may:
+/// not if the message has been withdrawn.
 #[inline]
 pub(crate) fn take(word: &Word) -> bool {
     mark_as(word, TAKEN)
 }
 
-/// The right to answer passes into a program's own hands. For its holder, whose node has this word. Returns whether it may, as
-/// [`take`] does.
+/// The right to answer passes into a program's own hands. For its holder, whose node has this word. Returns whether it
+/// may, as [`take`] does.
 pub(crate) fn keep(word: &Word) -> bool {
     mark_as(word, KEPT)
 }

@@ -1,9 +1,11 @@
 //! Who waits for the answer to a call, as the called side holds it.
 //!
-//! A [`Caller`] is one node: eight bytes in a message, and the very node that the answer travels back in. Until then its
-//! payload says who asked. Answering consumes it; dropping it unanswered tells the caller so, hence a caller always hears.
+//! A [`Caller`] is one node: eight bytes in a message, and the very node that the answer travels back in. Until then
+//! its payload says who asked. Answering consumes it; dropping it unanswered tells the caller so, hence a caller always
+//! hears.
 //!
-//! A caller that gives up cannot reach into the called process, so it marks the node (see [`ticket`](crate::call::call_id)).
+//! A caller that gives up cannot reach into the called process, so it marks the node (see
+//! [`ticket`](crate::call::call_id)).
 
 use super::call_id::{self, CallId};
 use crate::env::clock::Moment;
@@ -89,8 +91,8 @@ enum Who {
     Outside(Arc<dyn OutsideCaller>),
 }
 
-/// Between a process that withdraws another one's call, and looks into its node for who that is, and the called process, which
-/// throws the node away when it comes to it.
+/// Between a process that withdraws another one's call, and looks into its node for who that is, and the called
+/// process, which throws the node away when it comes to it.
 static WITHDRAWING: Mutex<()> = Mutex::new(());
 
 /// Withdraws the message of a call, unless the called process has come to it. Gives who is to be told of that.
@@ -104,8 +106,8 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
         let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
         call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
     };
-    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on an envelope, and is
-    // emptied only under the lock by whichever thread comes to that envelope and finds it withdrawn.
+    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on an
+    // envelope, and is emptied only under the lock by whichever thread comes to that envelope and finds it withdrawn.
     unsafe { ticket.node().peek(look) }
 }
 
@@ -128,7 +130,8 @@ thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// Why the process that this thread is taking apart ended.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
-    /// Callers that were dropped by a panic, and how far their messages had come: they are told once it is known what it said.
+    /// Callers that were dropped by a panic, and how far their messages had come: they are told once it is known what
+    /// it said.
     static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any.
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
@@ -202,7 +205,8 @@ impl Caller {
         call_id::take(self.0.next())
     }
 
-    /// From here on it is not known who will answer, or when. Returns whether the message may be handled: see [`call_id::keep`].
+    /// From here on it is not known who will answer, or when. Returns whether the message may be handled: see
+    /// [`call_id::keep`].
     pub(crate) fn keep(&self) -> bool {
         call_id::keep(self.0.next())
     }
@@ -270,8 +274,8 @@ fn throw_away(mut node: NodeBox) {
 }
 
 impl Caller {
-    /// There will be no answer to a message that nobody has opened: the package is dropped by a process that ends, or by a
-    /// panic.
+    /// There will be no answer to a message that nobody has opened: the package is dropped by a process that ends, or
+    /// by a panic.
     pub(crate) fn drop_unopened(self) {
         self.give_up(Seen::No);
     }

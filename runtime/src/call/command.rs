@@ -15,8 +15,8 @@ pub trait Command: Send + 'static {
 
 /// The right, and the duty, to answer one command of one process life.
 ///
-/// It may be kept, sent to any thread and answered at any time. Answering a process that has ended is harmless; dropping
-/// a completion answers with [`CommandError::Dropped`].
+/// It may be kept, sent to any thread and answered at any time. Answering a process that has ended is harmless;
+/// dropping a completion answers with [`CommandError::Dropped`].
 #[derive(Debug)]
 #[must_use = "dropping a completion answers the command with an error"]
 pub struct Completion<T> {

@@ -10,8 +10,8 @@ use std::mem::ManuallyDrop;
 
 /// A message with its address, and the caller that waits for an answer if there is one.
 ///
-/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that nobody understood it, or,
-/// if the process ends with the package in hand, why it ended.
+/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that nobody
+/// understood it, or, if the process ends with the package in hand, why it ended.
 pub struct Package {
     to: Pid,
     payload: ManuallyDrop<Payload>,
@@ -79,8 +79,8 @@ impl Package {
         })
     }
 
-    /// From here on it is not known who will answer it. Returns whether it may be handled: not if its caller has withdrawn it,
-    /// see [`ticket`](crate::call::call_id).
+    /// From here on it is not known who will answer it. Returns whether it may be handled: not if its caller has
+    /// withdrawn it, see [`ticket`](crate::call::call_id).
     #[inline]
     pub(crate) fn keep(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::keep)

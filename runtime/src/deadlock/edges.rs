@@ -1,7 +1,7 @@
 //! The [wait graph](crate::deadlock::wait_graph) of this program: its edges, and what they mean to the processes here.
 //!
-//! A process has one edge at most. A hold takes the place of a call's edge; the step that follows the hold publishes the
-//! call anew, if it still waits for it.
+//! A process has one edge at most. A hold takes the place of a call's edge; the step that follows the hold publishes
+//! the call anew, if it still waits for it.
 
 #[cfg(test)]
 use super::wait_graph::leads_back;
@@ -77,12 +77,12 @@ impl Drop for CallWait {
     }
 }
 
-/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread. Only the
-/// thread that runs the process may say so.
+/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread. Only
+/// the thread that runs the process may say so.
 ///
 /// # Errors
-/// The cycle, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being handled
-/// already, another call of the cycle is failed instead.
+/// The cycle, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being
+/// handled already, another call of the cycle is failed instead.
 #[inline]
 pub(crate) fn wait(
     from: Incarnation,
@@ -124,9 +124,9 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     }
 }
 
-/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Gives whether it is
-/// held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go.
-/// `blocks`: on a thread.
+/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Gives whether
+/// it is held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go. `blocks`: on a
+/// thread.
 pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = own_edge(from) else { return false };

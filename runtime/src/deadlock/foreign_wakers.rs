@@ -1,13 +1,13 @@
-//! How many wakers of a process others have: while there is one, something else than what the runtime knows of may make the
-//! process go on.
+//! How many wakers of a process others have: while there is one, something else than what the runtime knows of may make
+//! the process go on.
 //!
-//! Counted in a [side table](crate::slots::side_table) of the slots, so that a waker owns nothing and may outlive its process. A word holds
-//! the generation that it counts for, and the count: the first waker of a later process in the slot begins anew, so that one
-//! that is never dropped keeps its own process from being found in a cycle, and no other.
+//! Counted in a [side table](crate::slots::side_table) of the slots, so that a waker owns nothing and may outlive its
+//! process. A word holds the generation that it counts for, and the count: the first waker of a later process in the
+//! slot begins anew, so that one that is never dropped keeps its own process from being found in a cycle, and no other.
 //!
-//! A waker that is woken is counted out after the wake is marked in the control lane, so that whoever finds none lent finds the
-//! wake, and before the process runs for it, so that it finds none lent. One that is dropped without a wake while its process
-//! waits leaves that wait as it was: unseen.
+//! A waker that is woken is counted out after the wake is marked in the control lane, so that whoever finds none lent
+//! finds the wake, and before the process runs for it, so that it finds none lent. One that is dropped without a wake
+//! while its process waits leaves that wait as it was: unseen.
 
 use super::wait_graph::Incarnation;
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};

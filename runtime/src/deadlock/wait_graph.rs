@@ -1,48 +1,52 @@
 //! Who waits for whom, and what is done about a cycle of them.
 //!
 //! A process that can go on only when one certain other one has done something publishes an [`Edge`]: it waits for the
-//! answer to one call and for nothing else, or it is held because it has sent more than the other one has taken. Whoever
-//! publishes an edge walks from its far end along the edges of others. If that leads back, nobody of the cycle would ever
-//! go on: then the call that closes it fails, a hold that would close it is not made, and holds in a cycle that a call
-//! closes are lifted. Waits that something else could end have no edge, and are left to their deadlines.
+//! answer to one call and for nothing else, or it is held because it has sent more than the other one has taken.
+//! Whoever publishes an edge walks from its far end along the edges of others. If that leads back, nobody of the cycle
+//! would ever go on: then the call that closes it fails, a hold that would close it is not made, and holds in a cycle
+//! that a call closes are lifted. Waits that something else could end have no edge, and are left to their deadlines.
 //!
 //! # Steps
-//! * G1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence never
-//!   comes again: see [`ticket`](crate::call::call_id)).
+//! * G1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
+//!   never comes again: see [`ticket`](crate::call::call_id)).
 //! * G2. A sequentially consistent fence.
 //! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and that is all.
-//! * G4. If the walk came back: under a lock that all share, it looks again ([`cycle`]). It notes all edges of the cycle, and
-//!   then whether each is still the one that it noted, its call still open, and its process alive with nothing to see to.
-//! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own edge away:
-//!   its call fails. If its message is being handled already, it withdraws that of another in the cycle, whose call fails.
+//! * G4. If the walk came back: under a lock that all share, it looks again ([`cycle`]). It notes all edges of the
+//!   cycle, and then whether each is still the one that it noted, its call still open, and its process alive with
+//!   nothing to see to.
+//! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own
+//!   edge away: its call fails. If its message is being handled already, it withdraws that of another in the cycle,
+//!   whose call fails.
 //!
 //! # Why
-//! *A cycle is found.* Of all that closed the cycle at once let the last fence be that of P. Each of the others wrote its edge
-//! before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer then walks
-//! itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
+//! *A cycle is found.* Of all that closed the cycle at once let the last fence be that of P. Each of the others wrote
+//! its edge before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer
+//! then walks itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
-//! [`ticket`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled, each process of the
-//! cycle would have called the next one from within the method for the call of the one before, hence after it: around the cycle
-//! each call would be later than itself. If one has been taken since the second look, its process runs, and the cycle is open.
+//! [`ticket`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,
+//! each process of the cycle would have called the next one from within the method for the call of the one before,
+//! hence after it: around the cycle each call would be later than itself. If one has been taken since the second look,
+//! its process runs, and the cycle is open.
 //!
-//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone because somebody took it away in
-//! G5, or because its call was answered; or if a process of it has something to see to (a kill, a wake), which then writes
-//! its edge anew, and its walk comes after P's. Whoever comes second under the lock finds the first one's edge gone. Without the
-//! second look two that close the cycle at once may both fail.
+//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone because somebody took it
+//! away in G5, or because its call was answered; or if a process of it has something to see to (a kill, a wake), which
+//! then writes its edge anew, and its walk comes after P's. Whoever comes second under the lock finds the first one's
+//! edge gone. Without the second look two that close the cycle at once may both fail.
 //!
-//! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge whose number is the
-//! same before and after was there at T. A called process that waits too has given no answer since it wrote its own edge,
-//! for it runs nothing meanwhile; what it had answered, or had handed out of its hands, before that is seen, since the
-//! noting acquired its edge, and the calls are looked at after the noting. So at T each process of the cycle waited for the
-//! next one, and none could go on but by the next one's doing.
+//! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge whose number is
+//! the same before and after was there at T. A called process that waits too has given no answer since it wrote its own
+//! edge, for it runs nothing meanwhile; what it had answered, or had handed out of its hands, before that is seen,
+//! since the noting acquired its edge, and the calls are looked at after the noting. So at T each process of the cycle
+//! waited for the next one, and none could go on but by the next one's doing.
 //!
 //! A process that is run for nothing (a wake that was left over) takes its edge away before it runs and writes it anew
 //! after. A walk in between may miss it, and then its own walk is the one that finds the cycle.
 //!
-//! Rejected: clearing the edge where a call is answered (a line of the caller's, touched by each answer: a call would cost
-//! half as much again); edges that say what they wait for in words of the slot (both of its lines are full); a search now
-//! and then by a thread of its own (a cycle would be found late, and which call of it closed it would not be known).
+//! Rejected: clearing the edge where a call is answered (a line of the caller's, touched by each answer: a call would
+//! cost half as much again); edges that say what they wait for in words of the slot (both of its lines are full); a
+//! search now and then by a thread of its own (a cycle would be found late, and which call of it closed it would not be
+//! known).
 
 use crate::call::call_id::{CallId, NUMBER_BITS};
 use crate::mailbox::node::MailNode;
@@ -60,12 +64,13 @@ const LOW_BITS: u32 = 64 - NUMBER_BITS;
 const BLOCKS: u64 = 1 << (LOW_BITS - 1);
 const LENGTH: u64 = BLOCKS - 1;
 
-/// What a process waits for: its place in the graph. Only the thread that runs the process publishes, which the words below
-/// rest on: of two that publish at once one edge would be read with parts of both, the text of a name with another's length
-/// among them. Anyone reads.
+/// What a process waits for: its place in the graph. Only the thread that runs the process publishes, which the words
+/// below rest on: of two that publish at once one edge would be read with parts of both, the text of a name with
+/// another's length among them. Anyone reads.
 #[derive(Debug)]
 pub(crate) struct Edge {
-    /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no edge.
+    /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no
+    /// edge.
     number: AtomicU64,
     /// Whom it waits for.
     on: AtomicU64,
@@ -114,8 +119,8 @@ pub(crate) trait Places {
     /// The edge of a process; `None` if it has never had one.
     fn edge(&self, life: Incarnation) -> Option<&Edge>;
 
-    /// Whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then it ends, or
-    /// waits for something else, or looks itself.
+    /// Whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then it
+    /// ends, or waits for something else, or looks itself.
     fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool;
 
     /// Withdraws the message of another process's call, unless it is being handled. Gives who is to be told.
@@ -125,11 +130,11 @@ pub(crate) trait Places {
 /// A cycle that has been closed.
 #[derive(Debug)]
 pub(crate) enum Closed<C> {
-    /// By a call: each of the cycle, with the method that it called. The message of the last to come, who is the first here, has
-    /// been withdrawn, and its edge taken away.
+    /// By a call: each of the cycle, with the method that it called. The message of the last to come, who is the first
+    /// here, has been withdrawn, and its edge taken away.
     Calls(Vec<(Incarnation, &'static str)>),
-    /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one is to be
-    /// told.
+    /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one
+    /// is to be told.
     Another(C, Vec<(Incarnation, &'static str)>),
     /// By a call, and these were held in it: they are held no more, and to be woken.
     Held(Vec<Incarnation>),
@@ -171,7 +176,8 @@ impl Edge {
         self.number.store(0, Ordering::Release);
     }
 
-    /// The wait for that call is over, if the edge still says so: it may be that of a later wait, or of a later process.
+    /// The wait for that call is over, if the edge still says so: it may be that of a later wait, or of a later
+    /// process.
     #[inline]
     pub(crate) fn withdraw_call(&self, call: u64) {
         if self.number.load(Ordering::Relaxed) >> LOW_BITS == call {
@@ -480,7 +486,8 @@ mod tests {
         assert!(crowd.edges[3].stands().is_some());
     }
 
-    /// Where process 1 goes on by itself, and waits for another, right before its edge is looked at for the time of that number.
+    /// Where process 1 goes on by itself, and waits for another, right before its edge is looked at for the time of
+    /// that number.
     struct Changes {
         crowd: Crowd,
         looks: std::cell::Cell<u32>,
@@ -511,8 +518,8 @@ mod tests {
         }
     }
 
-    /// Process 2 calls process 1, which waits for it by `first`, and comes to wait by `then` before that look. Gives what came of
-    /// it, and what process 1 waits for.
+    /// Process 2 calls process 1, which waits for it by `first`, and comes to wait by `then` before that look. Gives
+    /// what came of it, and what process 1 waits for.
     fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<CallId>>, (Incarnation, u64)) {
         let wait = |on, what| Wait { on, what, blocks: false };
         let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
@@ -525,8 +532,8 @@ mod tests {
         (closed, (now.on, now.what.number()))
     }
 
-    /// The walk, the notes and the second look are three looks at each edge. A second look that takes any wait for the one that
-    /// was noted fails a call whose cycle is open.
+    /// The walk, the notes and the second look are three looks at each edge. A second look that takes any wait for the
+    /// one that was noted fails a call whose cycle is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");
@@ -544,8 +551,8 @@ mod tests {
         }
     }
 
-    /// The look after those is that of the one who lifts the hold. It would take a later hold away, or the edge of a call, by which
-    /// another cycle could be found then.
+    /// The look after those is that of the one who lifts the hold. It would take a later hold away, or the edge of a
+    /// call, by which another cycle could be found then.
     #[test]
     fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
         let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 92);

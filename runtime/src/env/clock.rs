@@ -1,9 +1,9 @@
 //! The one clock: every time that the runtime reads comes from here, so that a simulator can stand in.
 //!
 //! Two times are told. That of the system, which [`instant_now`] gives, is for waiting on a thread's stack, whoever
-//! waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see of time.
-//! They are one but where a host goes by a time that a test moves (see `manual`): its threads, and whoever starts a
-//! process or fires a timer there, [go by](go_by) that one.
+//! waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see of
+//! time. They are one but where a host goes by a time that a test moves (see `manual`): its threads, and whoever starts
+//! a process or fires a timer there, [go by](go_by) that one.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -36,7 +36,8 @@ impl Moment {
         NonZeroU64::new(nanoseconds).map_or(Self::NEVER, Self)
     }
 
-    /// Now, for the host whose code the thread runs. Costs a read of the system's clock, 23 ns on the machine of the book.
+    /// Now, for the host whose code the thread runs. Costs a read of the system's clock, 23 ns on the machine of the
+    /// book.
     pub(crate) fn now() -> Self {
         Self::now_by(TOLD.get())
     }
@@ -57,11 +58,11 @@ impl Moment {
         origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
-    /// Now, or shortly before: for what is asked often and need not be exact. It costs a read of the processor's counter of
-    /// cycles (7 ns) where there is one, since the system's clock is read anew only when that has gone on by
-    /// [`FRESH_CYCLES`]; until then the time is the last one read, and what the counter has gone on by since, at the pace
-    /// that it had between two reads of the clock. A thread that has slept forgets what it read ([`forget_now`]), because
-    /// the counter of some processors sleeps too.
+    /// Now, or shortly before: for what is asked often and need not be exact. It costs a read of the processor's
+    /// counter of cycles (7 ns) where there is one, since the system's clock is read anew only when that has gone on by
+    /// [`FRESH_CYCLES`]; until then the time is the last one read, and what the counter has gone on by since, at the
+    /// pace that it had between two reads of the clock. A thread that has slept forgets what it read ([`forget_now`]),
+    /// because the counter of some processors sleeps too.
     #[inline]
     pub(crate) fn about_now() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -103,7 +104,8 @@ impl Moment {
 #[cfg(target_arch = "x86_64")]
 const FRESH_CYCLES: u64 = 1 << 18;
 
-/// What a thread read last: the counter, the clock, and how many nanoseconds 2^20 cycles take at least (zero: not known).
+/// What a thread read last: the counter, the clock, and how many nanoseconds 2^20 cycles take at least (zero: not
+/// known).
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 struct Read {

@@ -3,8 +3,8 @@
 use crate::pid::NodeId;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The number that a PID has in place of a host's if it belongs to none: that of a stand-alone mailbox, and one that points
-/// on.
+/// The number that a PID has in place of a host's if it belongs to none: that of a stand-alone mailbox, and one that
+/// points on.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
 /// This run of this program. Drawn once, before the first PID is given out.

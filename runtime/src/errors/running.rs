@@ -82,8 +82,9 @@ impl From<WrongBound> for BuildError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShutdownError {
-    /// It was asked for inside one of the processes that it would have to wait for, or by a Tokio task on the thread that
-    /// they may need to end: such a task can await [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
+    /// It was asked for inside one of the processes that it would have to wait for, or by a Tokio task on the thread
+    /// that they may need to end: such a task can await [`Runtime::shutdown_async`](crate::Runtime::shutdown_async)
+    /// instead.
     #[error(
         "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun without \
          being waited for"

@@ -61,8 +61,8 @@ impl SendFailure {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
 
-    /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and hosts
-    /// stays: it is true of that one only.
+    /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and
+    /// hosts stays: it is true of that one only.
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),
@@ -167,11 +167,12 @@ pub enum CallError<E = Infallible> {
     /// The process had ended before, or ended before it took the message. Not delivered.
     #[error("the called process ended before it took the message ({0}), which was not delivered")]
     Gone(ExitReason),
-    /// The process ended with the call in its hands: in its method, or holding its [`Reply`](crate::Reply). The message may have
-    /// been handled.
+    /// The process ended with the call in its hands: in its method, or holding its [`Reply`](crate::Reply). The message
+    /// may have been handled.
     #[error("the called process ended with the call in its hands ({0}), which may have been handled")]
     Died(ExitReason),
-    /// The deadline passed. The message may have been handled, or be handled later; the answer, should it come, is dropped.
+    /// The deadline passed. The message may have been handled, or be handled later; the answer, should it come, is
+    /// dropped.
     #[error(
         "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for"
     )]
@@ -179,8 +180,8 @@ pub enum CallError<E = Infallible> {
     /// The mailbox was full. Not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The called process is a child that has ended and that its supervisor starts again; nobody serves at the moment. Not
-    /// delivered. [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
+    /// The called process is a child that has ended and that its supervisor starts again; nobody serves at the moment.
+    /// Not delivered. [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
     #[error(
         "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or have its \
          supervisor keep what is sent meanwhile with `keep_messages`"
@@ -215,8 +216,8 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Whether the same call may be made again as it is: it may well succeed later, and, since it was not delivered, nothing
-    /// can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died) and
+    /// Whether the same call may be made again as it is: it may well succeed later, and, since it was not delivered,
+    /// nothing can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died) and
     /// [`Dropped`](Self::Dropped): repeat those calls only if their message is idempotent.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full | Self::Restarting)

@@ -32,8 +32,8 @@ impl fmt::Display for ProcessError {
     }
 }
 
-/// So that `?` works on any error inside a step. (This is why a `ProcessError` is no `Error` itself; it turns into a boxed
-/// one instead.)
+/// So that `?` works on any error inside a step. (This is why a `ProcessError` is no `Error` itself; it turns into a
+/// boxed one instead.)
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
     fn from(error: E) -> Self {
         Self(Box::new(error))
@@ -52,8 +52,8 @@ impl From<ProcessError> for Box<dyn std::error::Error> {
     }
 }
 
-/// A step that a process cannot take. The scheduler never makes one; a machine that is driven by hand refuses it, and its
-/// [`ProcessError`] can be [downcast](ProcessError::downcast_ref) to this.
+/// A step that a process cannot take. The scheduler never makes one; a machine that is driven by hand refuses it, and
+/// its [`ProcessError`] can be [downcast](ProcessError::downcast_ref) to this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {

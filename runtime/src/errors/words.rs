@@ -51,7 +51,8 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
 }
 
-/// The least number of insertions, deletions and replacements between two names (Levenshtein's), cut off for long texts.
+/// The least number of insertions, deletions and replacements between two names (Levenshtein's), cut off for long
+/// texts.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
         return usize::MAX;

@@ -57,7 +57,8 @@ impl Bindings {
     }
 }
 
-/// Something said, with who said it. Dropped unheard it is answered for the dead, so that whoever said it always learns.
+/// Something said, with who said it. Dropped unheard it is answered for the dead, so that whoever said it always
+/// learns.
 pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,

@@ -139,13 +139,14 @@ impl<Who: Ord + Copy> Links<Who> {
         self.watched.get(&number).copied()
     }
 
-    /// Whether `other` is the one that it began to watch last, and still does: of a process that was spawned just now, whether it
-    /// was spawned so.
+    /// Whether `other` is the one that it began to watch last, and still does: of a process that was spawned just now,
+    /// whether it was spawned so.
     pub(crate) fn watches_newest(&self, other: Who) -> bool {
         self.watched.get(&self.number) == Some(&other)
     }
 
-    /// Watches it no longer; its end is not heard of, even if the notice is on its way. Gives whom this is to be said to.
+    /// Watches it no longer; its end is not heard of, even if the notice is on its way. Gives whom this is to be said
+    /// to.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }
@@ -168,8 +169,8 @@ impl<Who: Ord + Copy> Links<Who> {
         spawned.owner = Some(me);
     }
 
-    /// Hears what `from` says. What is said stays the caller's, who drops it when nothing of this is borrowed any more: the
-    /// last holder of a reason runs its user's drop, which may bind or unbind the very process that hears this.
+    /// Hears what `from` says. What is said stays the caller's, who drops it when nothing of this is borrowed any more:
+    /// the last holder of a reason runs its user's drop, which may bind or unbind the very process that hears this.
     pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: &LinkMessage<Why>) -> LinkEffect<Why> {
         match said {
             LinkMessage::Link => {

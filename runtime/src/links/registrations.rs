@@ -1,29 +1,30 @@
 //! What ends with a process: its names, its places in groups, its subscriptions.
 //!
-//! Whatever has such members is a [`Registrant`]. It says here that it has taken one in, and hears here of that one's end. A
-//! process that belongs to nothing pays one load for this when it ends, and no line is shared by those that end: how many
-//! registrations there are is counted in cells, by slot, which only those write who take members in or let them go. An end
-//! that finds its cell empty is done. (Two slots that share a cell cost each other a look into the table, and nothing else.)
+//! Whatever has such members is a [`Registrant`]. It says here that it has taken one in, and hears here of that one's
+//! end. A process that belongs to nothing pays one load for this when it ends, and no line is shared by those that end:
+//! how many registrations there are is counted in cells, by slot, which only those write who take members in or let
+//! them go. An end that finds its cell empty is done. (Two slots that share a cell cost each other a look into the
+//! table, and nothing else.)
 //!
 //! A registrant takes a member in:
 //!
-//! * R1 count the membership in the member's cell; R2 put it into the table; R3 look whether the process lives. If it does
-//!   not: R4 take the membership back, if it is still there, and refuse.
+//! * R1 count the membership in the member's cell; R2 put it into the table; R3 look whether the process lives. If it
+//!   does not: R4 take the membership back, if it is still there, and refuse.
 //!
 //! A process ends:
 //!
-//! * E1 its life is closed, and its PID unroutable; E2 look at the cell: if it is empty, that is all; E3 take all registrations
-//!   of the process out of the table; E4 tell each registrant.
+//! * E1 its life is closed, and its PID unroutable; E2 look at the cell: if it is empty, that is all; E3 take all
+//!   registrations of the process out of the table; E4 tell each registrant.
 //!
-//! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one order that all agree on. If E1 comes
-//! before R3, the process is found dead: either R4 finds the membership, or E3 has taken it and E4 tells the registrant. If R3
-//! comes before E1, then so does R1, and E2 finds the cell not empty; and E3 finds the membership: had E3 locked the table
-//! before R2 did, E1 would have happened before R3. A slot that has gone to another process meanwhile changes nothing: the
-//! table is by PID, and R3 compares the generation.
+//! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one order that all agree on. If E1
+//! comes before R3, the process is found dead: either R4 finds the membership, or E3 has taken it and E4 tells the
+//! registrant. If R3 comes before E1, then so does R1, and E2 finds the cell not empty; and E3 finds the membership:
+//! had E3 locked the table before R2 did, E1 would have happened before R3. A slot that has gone to another process
+//! meanwhile changes nothing: the table is by PID, and R3 compares the generation.
 //!
-//! A registrant calls `add` and `remove` under its own lock, under which it also takes note of the member, and is told at E4
-//! without any lock of the table. So E4 waits until the registrant has either noted the member, which is then removed, or
-//! refused it. Locks are taken in the order registrant, table.
+//! A registrant calls `add` and `remove` under its own lock, under which it also takes note of the member, and is told
+//! at E4 without any lock of the table. So E4 waits until the registrant has either noted the member, which is then
+//! removed, or refused it. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
 
@@ -99,7 +100,8 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// R1 to R4: `pid` is a member of `registrant` from here on. `None` if it does not live, which `lives` looks up by a
+    /// R1 to R4: `pid` is a member of `registrant` from here on. `None` if it does not live, which `lives` looks up by
+    ///    a
     /// sequentially consistent load.
     pub(crate) fn add(
         &self,

@@ -6,12 +6,12 @@ use super::node::{BEHIND, FARTHEST};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
-    /// Processes that send beyond so many are held after their step until half of them are handled; whoever is no process gets
-    /// the message back. To within 128 messages, and what is sent in the steps that are under way. At most
+    /// Processes that send beyond so many are held after their step until half of them are handled; whoever is no
+    /// process gets the message back. To within 128 messages, and what is sent in the steps that are under way. At most
     /// [`Bound::MOST_SOFT`].
     Soft(usize),
-    /// Never more than so many; what comes beyond goes the way that is said here. Each message costs a lock that its senders
-    /// share, and counts until the step that takes it.
+    /// Never more than so many; what comes beyond goes the way that is said here. Each message costs a lock that its
+    /// senders share, and counts until the step that takes it.
     Hard(usize, Overflow),
     /// As many as memory holds: for what must never wait, and whose senders are few and slow.
     Unbounded,
@@ -21,8 +21,8 @@ impl Bound {
     /// That of a mailbox of which nothing else is said.
     pub const DEFAULT: Self = Self::Soft(1_024);
 
-    /// The largest soft bound: 4,194,303 messages. A mailbox that is longer than twice that cannot be measured, and one step may
-    /// send as many messages again as the bound allows.
+    /// The largest soft bound: 4,194,303 messages. A mailbox that is longer than twice that cannot be measured, and one
+    /// step may send as many messages again as the bound allows.
     pub const MOST_SOFT: usize = BEHIND as usize;
 
     /// Checks that messages get through, and that the mailbox can be measured.
@@ -58,8 +58,8 @@ impl Default for Bound {
 pub enum Overflow {
     /// It goes back to its sender.
     Refuse,
-    /// Its sender waits, on its thread, until there is room: inside a process the worker runs others meanwhile. It goes back if
-    /// waiting could not end: to the process itself, or around a ring of full mailboxes.
+    /// Its sender waits, on its thread, until there is room: inside a process the worker runs others meanwhile. It goes
+    /// back if waiting could not end: to the process itself, or around a ring of full mailboxes.
     Wait,
     /// The oldest is a dead letter, and makes room.
     DropOldest,

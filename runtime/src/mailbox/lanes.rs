@@ -12,22 +12,24 @@
 //! | laid down, process waits for control only | no mark | WAIT | whoever pushes control |
 //! | laid down, slot without a process | DEAD | no WAIT | whoever pushes anything, or starts a process there |
 //!
-//! Bits of `tail` (the rest is the address of the last node pushed, or null when none has been since a mark was last laid
-//! there; nodes are 64 bytes apart):
-//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the address of the node last
-//!   consumed to null. Cleared by whoever takes the token: a data push by its one exchange, anyone else by compare-and-swap.
+//! Bits of `tail` (the rest is the address of the last node pushed, or null when none has been since a mark was last
+//! laid there; nodes are 64 bytes apart):
+//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the address of the node
+//!   last consumed to null. Cleared by whoever takes the token: a data push by its one exchange, anyone else by
+//!   compare-and-swap.
 //! * bit 1, DEAD: the same, for a slot whose process has ended. Never set together with IDLE.
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
-//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the push or wake that takes the token.
-//! * bit 1, WOKEN: a future of the process was woken. Set by [`Lanes::wake`], cleared by the holder with the whole word.
-//!   Never set together with WAIT.
+//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the push or wake that takes the
+//!   token.
+//! * bit 1, WOKEN: a future of the process was woken. Set by [`Lanes::wake`], cleared by the holder with the whole
+//!   word. Never set together with WAIT.
 //!
 //! # The first node
 //!
-//! A queue that is never empty needs no lock: the node last consumed stays in it as its empty first, and the next sender
-//! links to that. Here a process that is idle gives that node up too, so that it costs no memory and a message to it
-//! touches one line less: `head` is then null, and stands for the node to link to.
+//! A queue that is never empty needs no lock: the node last consumed stays in it as its empty first, and the next
+//! sender links to that. Here a process that is idle gives that node up too, so that it costs no memory and a message
+//! to it touches one line less: `head` is then null, and stands for the node to link to.
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
@@ -35,32 +37,32 @@
 //! | an address with FRESH | that node is the first, and has not been consumed | the sender whose exchange found null in `tail` |
 //! | an address | that node has been consumed; what follows hangs on its `next` | the holder |
 //!
-//! Between two marks one sender at most finds null in `tail`, and while it is there the holder writes nothing to `head`:
-//! it takes null out of `head` only by consuming what the sender put there, and puts null there only while `tail` has a
-//! node, which stays there if the mark cannot be laid.
+//! Between two marks one sender at most finds null in `tail`, and while it is there the holder writes nothing to
+//! `head`: it takes null out of `head` only by consuming what the sender put there, and puts null there only while
+//! `tail` has a node, which stays there if the mark cannot be laid.
 //!
 //! # Why no wake is lost and none is doubled
 //!
-//! *Data*: one exchange both queues the node and tells what mark stood there. If there was one, the pusher has the token;
-//! if there was none, the token's holder has not laid it down, and cannot without seeing the new node: its
+//! *Data*: one exchange both queues the node and tells what mark stood there. If there was one, the pusher has the
+//! token; if there was none, the token's holder has not laid it down, and cannot without seeing the new node: its
 //! compare-and-swap expects the address of the last node that it has consumed.
 //!
 //! *Control, process waits*: WAIT and the stack are one word, so the same holds.
 //!
-//! *Control, process idle or slot dead*: two words. The pusher (1) pushes, (2) looks at `tail` and tries once to take the
-//! token there. The holder (3) lays the mark down in `tail`, (4) looks at `control` and, if there is something, tries once
-//! to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the node, and the
-//! compare-and-swap on the mark has one winner.
+//! *Control, process idle or slot dead*: two words. The pusher (1) pushes, (2) looks at `tail` and tries once to take
+//! the token there. The holder (3) lays the mark down in `tail`, (4) looks at `control` and, if there is something,
+//! tries once to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the
+//! node, and the compare-and-swap on the mark has one winner.
 //!
-//! A token taken back at (4) is a *fresh* token: between (3) and (4) others may have run the process, ended it and given
-//! the slot to another one. Nothing read before (3) may be trusted after it.
+//! A token taken back at (4) is a *fresh* token: between (3) and (4) others may have run the process, ended it and
+//! given the slot to another one. Nothing read before (3) may be trusted after it.
 //!
-//! A consumer that meets a node whose sender has been preempted between its exchange and its link gets [`Pop::Busy`]: it
-//! puts its process back in line instead of spinning.
+//! A consumer that meets a node whose sender has been preempted between its exchange and its link gets [`Pop::Busy`]:
+//! it puts its process back in line instead of spinning.
 //!
-//! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail that makes one exchange decide the wake is from
-//! Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a count of
-//! messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
+//! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail that makes one exchange decide the wake is
+//! from Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a
+//! count of messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
 use super::node::{Envelope, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
 use super::payload::Payload;
@@ -166,9 +168,10 @@ impl Lanes {
         }
     }
 
-    /// Queues `node` in the data lane. Calls `crowded` if its number is a multiple of [`CROWD`]; and `known`, for the number of
-    /// a node that came not long before, or zero, if the sender before has been put aside as it numbered its own. If nothing is
-    /// known either, the node counts as the one after that which was last consumed: the queue is forgiven its length.
+    /// Queues `node` in the data lane. Calls `crowded` if its number is a multiple of [`CROWD`]; and `known`, for the
+    /// number of a node that came not long before, or zero, if the sender before has been put aside as it numbered its
+    /// own. If nothing is known either, the node counts as the one after that which was last consumed: the queue is
+    /// forgiven its length.
     #[inline]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, crowded: impl FnOnce()) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
@@ -238,8 +241,8 @@ impl Lanes {
         }
     }
 
-    /// Wakes the process as [`wake`](Self::wake) does, unless it waits for control only: then it is left alone, and whatever it
-    /// did before it laid the token down is seen by the caller. Gives `None` for that.
+    /// Wakes the process as [`wake`](Self::wake) does, unless it waits for control only: then it is left alone, and
+    /// whatever it did before it laid the token down is seen by the caller. Gives `None` for that.
     pub(crate) fn rouse(&self) -> Option<Claim> {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
@@ -291,8 +294,8 @@ impl Lanes {
     }
 
     /// How many envelopes are in the data lane, to within those that are being pushed or taken; of more than
-    /// [`FARTHEST`](super::node::FARTHEST), that many. A glance from anywhere, stale at once. It and its like are what `head` is stored with Release for:
-    /// the holder has what it needs from the links.
+    /// [`FARTHEST`](super::node::FARTHEST), that many. A glance from anywhere, stale at once. It and its like are what
+    /// `head` is stored with Release for: the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };
@@ -302,7 +305,8 @@ impl Lanes {
         }
     }
 
-    /// The sequence number of the envelope that came last; zero if it is not known. A glance from anywhere, stale at once.
+    /// The sequence number of the envelope that came last; zero if it is not known. A glance from anywhere, stale at
+    /// once.
     pub(crate) fn last_sequence(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
@@ -526,7 +530,8 @@ pub(crate) struct Holder<'a>(&'a Lanes);
 
 impl<'a> Holder<'a> {
     /// # Safety
-    /// The caller holds the token of `lanes` for as long as the value lives, and uses it through nothing else meanwhile.
+    /// The caller holds the token of `lanes` for as long as the value lives, and uses it through nothing else
+    /// meanwhile.
     #[inline]
     pub(crate) unsafe fn new(lanes: &'a Lanes) -> Self {
         Self(lanes)

@@ -1,8 +1,8 @@
 //! Mailboxes: how messages wait.
 //!
 //! * [`payload`]: a value whose type is known at run time only;
-//! * [`node`]: the 64-byte cell that a message travels in; [`node_pool`]: where nodes come from, without an allocation per
-//!   message;
+//! * [`node`]: the 64-byte cell that a message travels in; [`node_pool`]: where nodes come from, without an allocation
+//!   per message;
 //! * [`lanes`]: the two queues of a process, and the token that says which thread may run it;
 //! * [`bound`]: how many messages a mailbox may hold.
 //!

@@ -2,19 +2,22 @@
 //!
 //! Who may touch what, and when:
 //! * `content` belongs to whoever owns the node: the sender until it is pushed, then the one that holds the receiver's
-//!   token, from the moment that the node's predecessor links to it or, of the first one, that the lane's `head` names it.
-//! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by anyone: the next sender takes its sequence number from it, and whoever wants to know how long the queue is
-//!   subtracts two of them.
+//!   token, from the moment that the node's predecessor links to it or, of the first one, that the lane's `head` names
+//!   it.
+//! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by anyone: the
+//!   next sender takes its sequence number from it, and whoever wants to know how long the queue is subtracts two of
+//!   them.
 //! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
-//!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::call::caller`); since the memory of
-//!   nodes is never returned, whoever holds a stale pointer to one may still look at `next`, or at `mark` for a number that
-//!   may be wrong, and at nothing else. Of a free node it is the link of its shelf.
+//!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::call::caller`); since the
+//!   memory of nodes is never returned, whoever holds a stale pointer to one may still look at `next`, or at `mark` for
+//!   a number that may be wrong, and at nothing else. Of a free node it is the link of its shelf.
 
 use super::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
-/// What kind of thing a node carries. The first two and the last two travel in the data lane, the others in the control lane.
+/// What kind of thing a node carries. The first two and the last two travel in the data lane, the others in the control
+/// lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum NodeKind {
@@ -46,8 +49,8 @@ pub(crate) struct Envelope {
     pub(crate) payload: Option<Payload>,
 }
 
-// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this envelope alone holds: what is in
-// that is `Send` (see `crate::call::caller`).
+// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this envelope alone holds:
+// what is in that is `Send` (see `crate::call::caller`).
 unsafe impl Send for Envelope {}
 
 /// What a node carries: where a message lies from when it was sent until its method takes it.
@@ -76,7 +79,8 @@ pub(crate) struct MailNode {
 const _: () = assert!(size_of::<MailNode>() == 64);
 
 impl MailNode {
-    /// How many of its first bytes anyone may look at, also when the node is free or serves another by now: the link and the mark.
+    /// How many of its first bytes anyone may look at, also when the node is free or serves another by now: the link
+    /// and the mark.
     pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
 }
 
@@ -86,8 +90,8 @@ impl std::fmt::Debug for MailNode {
     }
 }
 
-// SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at a
-// time; what it holds is `Send`.
+// SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at
+// a time; what it holds is `Send`.
 unsafe impl Send for MailNode {}
 // SAFETY: as above; `next` is atomic.
 unsafe impl Sync for MailNode {}
@@ -98,8 +102,8 @@ const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
 /// The largest sequence number; after it comes one.
 const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
-/// How often a sender looks for its predecessor's number before it yields its core once: some microseconds, where that takes a
-/// tenth of one if its sender is at work. Models have nobody who comes meanwhile.
+/// How often a sender looks for its predecessor's number before it yields its core once: some microseconds, where that
+/// takes a tenth of one if its sender is at work. Models have nobody who comes meanwhile.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
@@ -125,8 +129,8 @@ impl MailNode {
         self.mark.store(mark | 1 << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
-    /// Numbers the node after its predecessor in the queue. One whose number is not known yet is waited for; if its sender is
-    /// not at work on it, it is taken for the one that is `known`. Gives its number.
+    /// Numbers the node after its predecessor in the queue. One whose number is not known yet is waited for; if its
+    /// sender is not at work on it, it is taken for the one that is `known`. Gives its number.
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
         let before = predecessor.sequence_or_soon().unwrap_or_else(known);
@@ -136,7 +140,8 @@ impl MailNode {
         sequence
     }
 
-    /// The node's number; of one whose sender is about to give it one, as soon as it has. `None`: that sender was put aside.
+    /// The node's number; of one whose sender is about to give it one, as soon as it has. `None`: that sender was put
+    /// aside.
     #[inline]
     pub(crate) fn sequence_or_soon(&self) -> Option<u64> {
         match self.sequence() {
@@ -145,8 +150,8 @@ impl MailNode {
         }
     }
 
-    /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here often.
-    /// In the end its sender may have this core, which it has been put aside from.
+    /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here
+    /// often. In the end its sender may have this core, which it has been put aside from.
     #[cold]
     #[cfg_attr(loom, allow(clippy::reversed_empty_ranges, reason = "a model has no patience"))]
     fn sequence_soon(&self) -> Option<u64> {
@@ -283,14 +288,14 @@ impl MessageInPlace {
 /// The largest distance between two sequence numbers that can be told: half of all numbers.
 pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
 
-/// How far the second of two sequence numbers may lie behind the first: a quarter of all numbers. It does if the two were not
-/// read at the same time, and after a sender was numbered too low because its predecessor's number was not known: then by the
-/// length of the queue at most.
+/// How far the second of two sequence numbers may lie behind the first: a quarter of all numbers. It does if the two
+/// were not read at the same time, and after a sender was numbered too low because its predecessor's number was not
+/// known: then by the length of the queue at most.
 pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
 
-/// Returns how many nodes lie between two sequence numbers. Zero if the second is up to [`BEHIND`] behind the first, and
-/// [`FARTHEST`] if it is further ahead than that: a queue of more than half of all numbers is never taken for an empty one
-/// before it is three quarters of them long.
+/// Returns how many nodes lie between two sequence numbers. Zero if the second is up to [`BEHIND`] behind the first,
+/// and [`FARTHEST`] if it is further ahead than that: a queue of more than half of all numbers is never taken for an
+/// empty one before it is three quarters of them long.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
     let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
     if distance >= LAST_SEQUENCE - BEHIND { 0 } else { distance.min(FARTHEST) }
@@ -361,8 +366,9 @@ impl NodeBox {
 
     /// Returns the value that the node carries, if it is a `T`.
     pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner exclusively, so
-        // that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is `Sync`.
+        // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner
+        // exclusively, so that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is
+        // `Sync`.
         unsafe {
             (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
         }

@@ -1,10 +1,10 @@
 //! Where nodes come from and go back to.
 //!
-//! Each thread keeps some on a [shelf](crate::mem::magazine): a message costs a few plain loads and stores, whichever threads send
-//! and receive, and one queue operation per [`CHAIN`] messages.
+//! Each thread keeps some on a [shelf](crate::mem::magazine): a message costs a few plain loads and stores, whichever
+//! threads send and receive, and one queue operation per [`CHAIN`] messages.
 //!
-//! The memory of nodes is never returned (senders, and callers that gave up, may look at a node long after): it stays at
-//! its high-water mark.
+//! The memory of nodes is never returned (senders, and callers that gave up, may look at a node long after): it stays
+//! at its high-water mark.
 
 use super::node::{Envelope, MailNode, NodeBox};
 use crate::mem::arena::permanent;
@@ -13,8 +13,8 @@ use crate::mem::poison;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// How many nodes move between a thread and the program at a time: 16 KiB, so that the queue's cost (about 40 ns when it
-/// crosses cores) is spread over as many messages.
+/// How many nodes move between a thread and the program at a time: 16 KiB, so that the queue's cost (about 40 ns when
+/// it crosses cores) is spread over as many messages.
 const CHAIN: usize = 256;
 
 static DEPOT: Depot = Depot::new(CHAIN, slab, || FAREWELL.try_with(|_| ()).is_ok());
@@ -24,15 +24,15 @@ struct NodeCache {
     shelf: ThreadCache,
     /// How many nodes this thread has drawn, and what else has been counted, for the budget of a turn.
     spent: u64,
-    /// The address of a mailbox that is marked as too full and that the process whose turn this thread runs need not ask any
-    /// more; zero if there is none. It is kept here, as `spent` is, because sending touches this record anyway.
+    /// The address of a mailbox that is marked as too full and that the process whose turn this thread runs need not
+    /// ask any more; zero if there is none. It is kept here, as `spent` is, because sending touches this record anyway.
     pressing: usize,
 }
 
 thread_local! {
     static STOCK: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { shelf: ThreadCache::EMPTY, spent: 0, pressing: 0 }) };
-    /// Gives the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no destructor
-    /// and stays usable in the destructors of others.
+    /// Gives the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no
+    /// destructor and stays usable in the destructors of others.
     static FAREWELL: FlushNodes = const { FlushNodes };
 }
 

@@ -1,11 +1,13 @@
 //! Values whose type is known only at run time: what messages, inputs, commands and results are carried in.
 //!
-//! A [`Payload`] holds a value of up to four words in place and a larger one in a block of memory from the thread's shelves,
-//! so that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator). The type travels as the address of a table; equality is decided by `TypeId`, because the
-//! address of such a table is not unique across a program's codegen units.
+//! A [`Payload`] holds a value of up to four words in place and a larger one in a block of memory from the thread's
+//! shelves, so that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator).
+//! The type travels as the address of a table; equality is decided by `TypeId`, because the address of such a table is
+//! not unique across a program's codegen units.
 //!
 //! The module is the only place where values lose and regain their types; all its `unsafe` rests on one rule, kept by
-//! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the one made for `T`*.
+//! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
+//! one made for `T`*.
 
 use crate::mem::size_classes;
 use crate::sync::{AtomicPtr, Ordering};
@@ -192,7 +194,8 @@ impl Payload {
         let mut this = ManuallyDrop::new(self);
         let data = this.data.as_mut_ptr();
         Ok(if TableOf::<T>::IN_PLACE {
-            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; `this` is never dropped, so it is moved once.
+            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; `this` is never dropped, so it is moved
+            // once.
             unsafe { data.cast::<T>().read() }
         } else {
             // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
@@ -227,8 +230,8 @@ impl Payload {
         // SAFETY: the table is that of `T`, which is not held in place, so it is held by the pointer of its block.
         let large =
             ManuallyDrop::new(unsafe { Large::from_raw(payload.data.as_mut_ptr().cast::<NonNull<T>>().read()) });
-        // SAFETY: its value is moved out, and the memory, taken with this layout, given back without it. The payload's value has
-        // been moved out then, so it is overwritten and not dropped.
+        // SAFETY: its value is moved out, and the memory, taken with this layout, given back without it. The payload's
+        // value has been moved out then, so it is overwritten and not dropped.
         unsafe {
             *to = Some(large.0.read());
             size_classes::give_back(large.0.cast(), Layout::new::<T>());
@@ -255,15 +258,16 @@ impl Payload {
             return None;
         }
         let data = self.data.as_mut_ptr();
-        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer, and `&mut self` is exclusive.
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer, and `&mut self` is
+        // exclusive.
         Some(unsafe {
             if TableOf::<T>::IN_PLACE { &mut *data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_mut() }
         })
     }
 }
 
-/// A panic in the drop of the value ends here: payloads are dropped where things must go on, when a queue is emptied or an
-/// answer comes too late. It has been reported by the panic hook.
+/// A panic in the drop of the value ends here: payloads are dropped where things must go on, when a queue is emptied or
+/// an answer comes too late. It has been reported by the panic hook.
 impl Drop for Payload {
     #[inline]
     fn drop(&mut self) {

@@ -1,10 +1,10 @@
 //! Memory that is never given back: slots, nodes and blocks are carved from it.
 //!
-//! It comes in regions that grow with the need: small ones for a small program, then two megabytes at a time and aligned to
-//! that, so that a system that uses large pages wherever it can finds places for them. Asking for large pages
-//! (`MADV_HUGEPAGE`) was tried and left out: with memory that the machine has at hand it made a spawn a third cheaper (136 ns
-//! for 201), but on a virtual machine whose host takes free memory back, a large page costs up to a millisecond to get (436
-//! ns a spawn), and a library cannot know where it runs.
+//! It comes in regions that grow with the need: small ones for a small program, then two megabytes at a time and
+//! aligned to that, so that a system that uses large pages wherever it can finds places for them. Asking for large
+//! pages (`MADV_HUGEPAGE`) was tried and left out: with memory that the machine has at hand it made a spawn a third
+//! cheaper (136 ns for 201), but on a virtual machine whose host takes free memory back, a large page costs up to a
+//! millisecond to get (436 ns a spawn), and a library cannot know where it runs.
 
 use crate::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, handle_alloc_error};

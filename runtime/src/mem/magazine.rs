@@ -1,12 +1,13 @@
 //! Free pieces of memory of one size, kept by each thread and exchanged between threads in chains.
 //!
-//! A thread keeps the chain that it is at and up to [`SPARES`] full ones; one more goes to the program's depot, a thread that
-//! has none left takes one from there, and only when there is none is memory allocated, a slab at a time. So a piece costs a
-//! few plain loads and stores, whichever threads take it and give it back, and at most one queue operation per chain.
+//! A thread keeps the chain that it is at and up to [`SPARES`] full ones; one more goes to the program's depot, a
+//! thread that has none left takes one from there, and only when there is none is memory allocated, a slab at a time.
+//! So a piece costs a few plain loads and stores, whichever threads take it and give it back, and at most one queue
+//! operation per chain.
 //!
-//! The spare chains are a stack: what was given back last is taken first, and is still in the core's cache. (The depot is a
-//! queue. With one spare chain, as in the scheme's source, a burst of a thousand messages went through it, so that one thread
-//! alone went round all the memory that it had ever needed at once.)
+//! The spare chains are a stack: what was given back last is taken first, and is still in the core's cache. (The depot
+//! is a queue. With one spare chain, as in the scheme's source, a burst of a thousand messages went through it, so that
+//! one thread alone went round all the memory that it had ever needed at once.)
 //!
 //! The memory is never returned: it stays at its high-water mark. A thread that ends gives its chains to the depot.
 //!
@@ -15,8 +16,8 @@
 use crate::sync::{AtomicPtr, Ordering, SegQueue};
 use std::ptr::{self, NonNull};
 
-/// The first word of a free piece: the next free one. Atomic, because those who hold a stale pointer to a piece may look at
-/// its first word at any time (see `mailbox::node`).
+/// The first word of a free piece: the next free one. Atomic, because those who hold a stale pointer to a piece may
+/// look at its first word at any time (see `mailbox::node`).
 #[repr(transparent)]
 pub(crate) struct FreeLink(AtomicPtr<FreeLink>);
 
@@ -26,7 +27,8 @@ impl FreeLink {
     }
 }
 
-/// How many full chains a thread keeps. Of nodes, with the one that it is at, as many as a mailbox of the default bound has.
+/// How many full chains a thread keeps. Of nodes, with the one that it is at, as many as a mailbox of the default bound
+/// has.
 const SPARES: usize = 4;
 
 /// Free pieces, linked.
@@ -42,7 +44,8 @@ pub(crate) struct Depot {
     length: usize,
     /// Makes a new chain.
     slab: fn(usize) -> NonNull<FreeLink>,
-    /// Sees to it that [`ThreadCache::leave`] is called when the calling thread ends; gives whether that is still to come.
+    /// Sees to it that [`ThreadCache::leave`] is called when the calling thread ends; gives whether that is still to
+    /// come.
     register: fn() -> bool,
 }
 
@@ -79,7 +82,8 @@ impl ThreadCache {
     /// Gives a piece back.
     ///
     /// # Safety
-    /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first word.
+    /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first
+    /// word.
     #[inline]
     pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
         if self.hand.is_null() || self.count == depot.length {
@@ -124,8 +128,8 @@ impl ThreadCache {
         let chain = self.take_spare();
         let chain = chain.or_else(|| depot.chains.pop().map(|chain| chain.0));
         let chain = chain.unwrap_or_else(|| (depot.slab)(depot.length));
-        // A thread that has ended may have left a shorter one. Then the count is too high when the hand is empty again, and
-        // a chain that is put by is shorter than others.
+        // A thread that has ended may have left a shorter one. Then the count is too high when the hand is empty again,
+        // and a chain that is put by is shorter than others.
         self.count = depot.length;
         if !(depot.register)() {
             // Nobody would empty this shelf any more: it keeps one piece, and the rest goes back.

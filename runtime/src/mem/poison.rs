@@ -1,7 +1,7 @@
-//! What AddressSanitizer is told of the memory that the runtime recycles itself: a piece that has been given back is not to be
-//! touched until it is taken again, but for its first words: those that link the free pieces and that holders of a stale
-//! pointer may read (see [`shelf`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Without it such a use
-//! would go unseen, since to the sanitizer all of it is one allocation that lives for ever.
+//! What AddressSanitizer is told of the memory that the runtime recycles itself: a piece that has been given back is
+//! not to be touched until it is taken again, but for its first words: those that link the free pieces and that holders
+//! of a stale pointer may read (see [`shelf`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark).
+//! Without it such a use would go unseen, since to the sanitizer all of it is one allocation that lives for ever.
 //!
 //! Nothing of this exists in other builds; `tests/sanitizers/run address` sets the `cfg`.
 
@@ -13,7 +13,8 @@ unsafe extern "C" {
     fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
 }
 
-/// A piece of so many bytes has been given back; those from `from` on are not to be touched. Both are multiples of eight.
+/// A piece of so many bytes has been given back; those from `from` on are not to be touched. Both are multiples of
+/// eight.
 #[inline(always)]
 pub(crate) fn given_back(piece: NonNull<u8>, from: usize, bytes: usize) {
     #[cfg(postroom_asan)]

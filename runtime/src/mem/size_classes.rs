@@ -1,9 +1,9 @@
 //! Memory for what is of any size: processes, and messages that are too large for their nodes.
 //!
-//! Blocks come in five sizes, from shelves of the calling thread; what is larger, or must be aligned to more than a cache
-//! line, comes from the program's allocator. So neither a spawn nor a message allocates in steady state, and a block that
-//! is taken on one thread and given back on another goes home in a batch (79 ns for each with the system's allocator).
-//! Memory of blocks stays at its high-water mark, hence the bound on their size.
+//! Blocks come in five sizes, from shelves of the calling thread; what is larger, or must be aligned to more than a
+//! cache line, comes from the program's allocator. So neither a spawn nor a message allocates in steady state, and a
+//! block that is taken on one thread and given back on another goes home in a batch (79 ns for each with the system's
+//! allocator). Memory of blocks stays at its high-water mark, hence the bound on their size.
 
 use super::arena::permanent;
 use super::magazine::{Depot, FreeLink, ThreadCache, link};
@@ -46,8 +46,8 @@ impl Drop for FlushBlocks {
 
 #[inline]
 fn with_shelf<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
-    // SAFETY: the shelves are this thread's alone, `with` runs `body` on this thread, and no body here calls out to code
-    // that could come back here.
+    // SAFETY: the shelves are this thread's alone, `with` runs `body` on this thread, and no body here calls out to
+    // code that could come back here.
     SHELVES.with(|shelves| body(unsafe { &mut (*shelves.get())[class] }))
 }
 
@@ -174,8 +174,8 @@ mod tests {
             giver.join().unwrap();
             (0..2_000).map(|_| take(layout)).filter(|block| given.contains(&block.addr())).count()
         };
-        // Fewer than a chain too: what a thread that takes none gives back must not stay with it. Other tests take blocks
-        // of this size at the same time, and may be the first to get a chain; but not each time.
+        // Fewer than a chain too: what a thread that takes none gives back must not stay with it. Other tests take
+        // blocks of this size at the same time, and may be the first to get a chain; but not each time.
         for count in [10, 1_000] {
             assert!((0..50).any(|_| come_back(count) > count * 9 / 10), "of {count} too few came back");
         }

@@ -1,15 +1,16 @@
 //! The names of a host: texts, each of which belongs to one process at most, and addresses that go by them.
 //!
-//! A name belongs to its holder for as long as that one lives. From the moment that the holder's PID takes no messages any
-//! more, another process can have the name; that none is left behind is the care of [`registrations`](crate::links::registrations).
+//! A name belongs to its holder for as long as that one lives. From the moment that the holder's PID takes no messages
+//! any more, another process can have the name; that none is left behind is the care of
+//! [`registrations`](crate::links::registrations).
 //!
-//! An address that goes by a name is an alias, of which there is one for each name that one was asked for. It serves as long
-//! as the name is held, whoever holds it. An address is `Copy`, so nobody can know when the last copy of it is gone; and a
-//! name that nobody holds may be held again in a moment, or never. So of aliases whose names are free, the [`FREE`] that
-//! have been so for the shortest time are kept, and the others are retired: what a program that asks for ever new names can
-//! hold on to is bounded, and an address outlives the gap between two holders unless that many others fall free meanwhile.
-//! Rejected: to keep all (a leak), to retire with the holder (no address would outlive a restart), a time to wait (a timer
-//! for each holder's end, and nobody knows how long a restart backs off).
+//! An address that goes by a name is an alias, of which there is one for each name that one was asked for. It serves as
+//! long as the name is held, whoever holds it. An address is `Copy`, so nobody can know when the last copy of it is
+//! gone; and a name that nobody holds may be held again in a moment, or never. So of aliases whose names are free, the
+//! [`FREE`] that have been so for the shortest time are kept, and the others are retired: what a program that asks for
+//! ever new names can hold on to is bounded, and an address outlives the gap between two holders unless that many
+//! others fall free meanwhile. Rejected: to keep all (a leak), to retire with the holder (no address would outlive a
+//! restart), a time to wait (a timer for each holder's end, and nobody knows how long a restart backs off).
 
 use super::name::Name;
 use crate::call::package::{Package, Refused};
@@ -131,8 +132,8 @@ impl Names {
         Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
     }
 
-    /// The part of the table that `name` is in. By its last bytes, in which names that are made from numbers differ: a hash
-    /// for this alone would make a look-up half as dear again.
+    /// The part of the table that `name` is in. By its last bytes, in which names that are made from numbers differ: a
+    /// hash for this alone would make a look-up half as dear again.
     fn shard(&self, name: &str) -> &RwLock<Shard> {
         /// The golden ratio, as a fraction of 2^64: spreads neighbours over the upper bits.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -218,8 +219,8 @@ impl Names {
         if free.len() > FREE { free.pop_first() } else { None }
     }
 
-    /// Retires the alias of a name, if it is free under that number still: since the name was taken from the list of the
-    /// free a process may have got it, and may have lost it again. A model is in `tests/models`.
+    /// Retires the alias of a name, if it is free under that number still: since the name was taken from the list of
+    /// the free a process may have got it, and may have lost it again. A model is in `tests/models`.
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
         let mut shard = self.write(name.text());

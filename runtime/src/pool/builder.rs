@@ -34,15 +34,15 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Several processes of one kind behind one address, to be: say how many, and how they share what comes, then
 /// [`spawn`](Pool::spawn) it.
 ///
-/// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the sender
-/// gets it back ([`SendFailure::Full`](crate::SendFailure::Full)). A member has one message at a time unless
-/// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A member that
-/// dies is replaced, after a delay that grows while members go on failing ([`backoff`](Pool::backoff)); the callers of what it
-/// had in hand are told at once, and what waits in the line waits for another. A pool whose members fail too often gives up
-/// ([`intensity`](Pool::intensity)).
+/// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the
+/// sender gets it back ([`SendFailure::Full`](crate::SendFailure::Full)). A member has one message at a time unless
+/// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A
+/// member that dies is replaced, after a delay that grows while members go on failing ([`backoff`](Pool::backoff)); the
+/// callers of what it had in hand are told at once, and what waits in the line waits for another. A pool whose members
+/// fail too often gives up ([`intensity`](Pool::intensity)).
 ///
-/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share: twice
-/// the instructions of a call to a process, also for what is only sent.
+/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share:
+/// twice the instructions of a call to a process, also for what is only sent.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -91,9 +91,9 @@ impl Pool {
         Self::of(members, members, None)
     }
 
-    /// As many members as are wanted, within these bounds: one is started when a message comes and none has room, and goes
-    /// when it has been idle for a minute, or as [`idle_after`](Pool::idle_after) says. `0..=8` starts none until the first
-    /// message.
+    /// As many members as are wanted, within these bounds: one is started when a message comes and none has room, and
+    /// goes when it has been idle for a minute, or as [`idle_after`](Pool::idle_after) says. `0..=8` starts none until
+    /// the first message.
     pub fn elastic(members: RangeInclusive<usize>) -> Self {
         let (least, most) = members.into_inner();
         Self::of(least, most, Some(IDLE))
@@ -113,16 +113,16 @@ impl Pool {
         self
     }
 
-    /// Of the members that have room, the one with the fewest messages gets the next; of several, the one that has been there
-    /// longest, so that the others of an elastic pool may go. This is how it is if nothing is said.
+    /// Of the members that have room, the one with the fewest messages gets the next; of several, the one that has been
+    /// there longest, so that the others of an elastic pool may go. This is how it is if nothing is said.
     pub fn least_loaded(mut self) -> Self {
         self.rules.choice = Balancing::LeastLoaded;
         self
     }
 
-    /// Messages of type `M` with equal keys go to the same member, in their order; those of other types to the first. Say it for
-    /// each type of message that is to be spread so. The member is chosen by a hash of the key, for a fixed pool among all,
-    /// for an elastic one among as many as it may have.
+    /// Messages of type `M` with equal keys go to the same member, in their order; those of other types to the first.
+    /// Say it for each type of message that is to be spread so. The member is chosen by a hash of the key, for a fixed
+    /// pool among all, for an elastic one among as many as it may have.
     ///
     /// If `key` or the key's `Hash` panics, the message becomes a dead letter. A panic in the drop of a key is logged.
     pub fn by_hash<M: Send + 'static, K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
@@ -142,15 +142,15 @@ impl Pool {
 macro_rules! options {
     ($($of:tt)*) => {
         impl $($of)* {
-            /// A message of type `M` goes to each member that is there, at once and past those that wait. A call of it is
-            /// answered by the first member; if there is none it fails, and what was sent goes nowhere.
+            /// A message of type `M` goes to each member that is there, at once and past those that wait. A call of it
+            /// is answered by the first member; if there is none it fails, and what was sent goes nowhere.
             pub fn broadcast<M: Clone + Send + 'static>(mut self) -> Self {
                 self.routes.broadcast::<M>();
                 self
             }
 
-            /// So many messages may wait for a member, 1,024 if nothing is said. With 0 only what a member has room for, or will
-            /// have when it has started, is taken.
+            /// So many messages may wait for a member, 1,024 if nothing is said. With 0 only what a member has room
+            /// for, or will have when it has started, is taken.
             pub fn queue(mut self, messages: usize) -> Self {
                 self.rules.queue = messages;
                 self
@@ -172,29 +172,29 @@ macro_rules! options {
                 self
             }
 
-            /// A member has so many messages at a time instead of one: for processes that answer later, or whose messages are
-            /// so small that handing them over counts. What a member has in hand when it dies is lost to its callers. 0 is
-            /// taken as 1.
+            /// A member has so many messages at a time instead of one: for processes that answer later, or whose
+            /// messages are so small that handing them over counts. What a member has in hand when it dies is lost to
+            /// its callers. 0 is taken as 1.
             pub fn at_once(mut self, messages: usize) -> Self {
                 self.rules.at_once = messages.max(1);
                 self
             }
 
             /// Sets how many restarts, of all members together, there may be within a time: 5 within 10 s if nothing is
-            /// said, as of a [`Supervisor`](crate::supervision::Supervisor). On one failure more the pool gives up: it takes
-            /// nothing new, fails what waits, stops its members, and ends with an error that holds a
+            /// said, as of a [`Supervisor`](crate::supervision::Supervisor). On one failure more the pool gives up: it
+            /// takes nothing new, fails what waits, stops its members, and ends with an error that holds a
             /// [`PoolGaveUp`](crate::PoolGaveUp). 0 allows no restart, [`u32::MAX`] any number.
             ///
-            /// A member fails that ends for another reason than a normal one, ends before it was done with any message, or
-            /// cannot be started.
+            /// A member fails that ends for another reason than a normal one, ends before it was done with any message,
+            /// or cannot be started.
             pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
                 self.rules.intensity = (restarts, within);
                 self
             }
 
-            /// Sets how long the pool waits after a failure before it starts another member:
-            /// [`Backoff::default`] if nothing is said. Messages wait meanwhile. Members that share a line of messages share
-            /// the delay, and members that fail during the delay do not lengthen it; each key has a line of its own.
+            /// Sets how long the pool waits after a failure before it starts another member: [`Backoff::default`] if
+            /// nothing is said. Messages wait meanwhile. Members that share a line of messages share the delay, and
+            /// members that fail during the delay do not lengthen it; each key has a line of its own.
             pub fn backoff(mut self, backoff: Backoff) -> Self {
                 self.rules.backoff = backoff;
                 self
@@ -207,14 +207,14 @@ options!(Pool);
 options!(<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
 
 impl Pool {
-    /// Starts the pool and the members that it has from the beginning, each by `member`, which runs in the process that keeps
-    /// the pool. Inside a process the pool is its child; a supervisor's child can be a pool, by
+    /// Starts the pool and the members that it has from the beginning, each by `member`, which runs in the process that
+    /// keeps the pool. Inside a process the pool is its child; a supervisor's child can be a pool, by
     /// `|spawn| Pool::fixed(4).spawn(spawn, …)`.
     ///
     /// # Errors
-    /// [`SpawnError::NoMembers`] for a pool that may have none; [`SpawnError::Window`] for an intensity that counts nothing;
-    /// what the start of a member failed with. Later a member that cannot be started fails the calls that wait for it, and
-    /// the pool tries again: see [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
+    /// [`SpawnError::NoMembers`] for a pool that may have none; [`SpawnError::Window`] for an intensity that counts
+    /// nothing; what the start of a member failed with. Later a member that cannot be started fails the calls that wait
+    /// for it, and the pool tries again: see [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -270,21 +270,23 @@ pub struct KeyedPool<K> {
 impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     /// Where the key of messages of type `M` is. A message of a type that has none is not understood.
     ///
-    /// `key`, and the key's `Hash` and `Eq`, run without a lock on the thread that sends: they may block, and may use the pool.
-    /// If one of them panics, the message has no key and becomes a dead letter. A key that is no longer in use is dropped later,
-    /// by a thread that sends a message with another key, or with the pool; a panic in that drop is logged.
+    /// `key`, and the key's `Hash` and `Eq`, run without a lock on the thread that sends: they may block, and may use
+    /// the pool. If one of them panics, the message has no key and becomes a dead letter. A key that is no longer in
+    /// use is dropped later, by a thread that sends a message with another key, or with the pool; a panic in that drop
+    /// is logged.
     pub fn key<M: Send + 'static>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let keys = self.keys.clone();
         self.routes.by_key(move |message: &M| keys.know(key(message)));
         self
     }
 
-    /// Starts the pool, without a member; `member` makes one for a key, in the process that keeps the pool. Messages of one key
-    /// are handled in their order, and there are never two members for it. How many keys there may be at a time is for the
-    /// host's [process limit](crate::Builder::process_limit).
+    /// Starts the pool, without a member; `member` makes one for a key, in the process that keeps the pool. Messages of
+    /// one key are handled in their order, and there are never two members for it. How many keys there may be at a time
+    /// is for the host's [process limit](crate::Builder::process_limit).
     ///
     /// # Errors
-    /// [`SpawnError::Window`] for an intensity that counts nothing; what the start of the pool's own process failed with.
+    /// [`SpawnError::Window`] for an intensity that counts nothing; what the start of the pool's own process failed
+    /// with.
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -331,8 +333,8 @@ fn start<S: Spawned, K: LaneKey>(
     }
 }
 
-/// A pool that runs. It is addressed by its [`address`](RunningPool::address), which is `Copy` and all that most need; dropping
-/// this leaves the pool alone.
+/// A pool that runs. It is addressed by its [`address`](RunningPool::address), which is `Copy` and all that most need;
+/// dropping this leaves the pool alone.
 ///
 /// The life of the pool is on its PID: [`kill`](Pid::kill), [`join`](Pid::join), [`monitor`](Pid::monitor) and
 /// [`info`](Pid::info) mean the process that keeps it, which ends when the last member has.

@@ -10,8 +10,8 @@ pub(crate) trait Hears: Send + Sync {
     fn handled(&self, member: u64);
 }
 
-/// Stands where the message's caller would: the answer, or that there is none, passes through here. A message that was sent
-/// and not called has one too, which only hears.
+/// Stands where the message's caller would: the answer, or that there is none, passes through here. A message that was
+/// sent and not called has one too, which only hears.
 pub(crate) struct MemberCaller {
     pool: Arc<dyn Hears>,
     member: u64,

@@ -1,18 +1,19 @@
 //! The keys of a pool, each known by a number: what the pool's plan, under its lock, tells its lanes apart by.
 //!
-//! A key's `Hash`, `Eq` and `Drop` are user code, which may panic, block, or send to this pool. So they run without a lock and
-//! under a guard; the plan compares and clones numbers. `Hash` and `Eq` run on the thread that sends, `Drop` on the thread that
-//! later replaces the key or drops the pool.
+//! A key's `Hash`, `Eq` and `Drop` are user code, which may panic, block, or send to this pool. So they run without a
+//! lock and under a guard; the plan compares and clones numbers. `Hash` and `Eq` run on the thread that sends, `Drop`
+//! on the thread that later replaces the key or drops the pool.
 //!
 //! 1. The key is hashed.
 //! 2. Under the lock, those known with the same hash are taken note of.
 //! 3. Without it they are compared; the number of one that is equal is the key's.
-//! 4. If none is, the key is entered, under the lock, unless others have been since 2: then it is compared with those, by 3.
+//! 4. If none is, the key is entered, under the lock, unless others have been since 2: then it is compared with those,
+//!    by 3.
 //!
 //! So equal keys have one number, whoever sends them at the same time.
 //!
-//! A key that nobody refers to any more is let go when the list would grow. The list itself holds each key, so that a reference
-//! that is dropped under a lock is never the last.
+//! A key that nobody refers to any more is let go when the list would grow. The list itself holds each key, so that a
+//! reference that is dropped under a lock is never the last.
 
 use crate::exit::Panic;
 use crate::sync::{Arc, Mutex, lock};
@@ -49,8 +50,8 @@ struct List<K> {
 /// How many keys a list has at least when it is looked which can be let go.
 const SOME: usize = 64;
 
-/// The hash of a key, and the key. One that panics may do so in its drop as well, which must not be during the first panic: that
-/// would end the program.
+/// The hash of a key, and the key. One that panics may do so in its drop as well, which must not be during the first
+/// panic: that would end the program.
 ///
 /// # Errors
 /// The panic of the key's `Hash`; the key has been dropped then.
@@ -114,7 +115,8 @@ impl<K> List<K> {
         (known, unused)
     }
 
-    /// Lets those go that nobody else refers to. A new reference to one of them comes only by the list, whose lock is held.
+    /// Lets those go that nobody else refers to. A new reference to one of them comes only by the list, whose lock is
+    /// held.
     #[cold]
     fn sweep(&mut self) -> Vec<KeyRef<K>> {
         let mut unused = Vec::new();

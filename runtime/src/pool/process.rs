@@ -1,4 +1,5 @@
-//! The process that keeps a pool: it starts the members, hears of their ends, and is what the life of the pool's PID means.
+//! The process that keeps a pool: it starts the members, hears of their ends, and is what the life of the pool's PID
+//! means.
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
@@ -173,7 +174,8 @@ impl<K: LaneKey> Process for PoolProcess<K> {
 
     fn close(&mut self) {
         drop(self.alias.take());
-        // Killed at the deadline of a shutdown, or over. The thread that ends a process knows why, and so do those whose calls it drops.
+        // Killed at the deadline of a shutdown, or over. The thread that ends a process knows why, and so do those
+        // whose calls it drops.
         let (left, members) = self.router.close();
         // Those that it owns are told by their bond; a member that was spawned by another door is not.
         for member in members {

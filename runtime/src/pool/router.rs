@@ -1,9 +1,10 @@
 //! What those who send to a pool meet: its plan, under a lock, and whoever carries out what the plan says.
 //!
-//! Who may touch what: the plan is changed under the lock, by whoever sends, answers, or keeps the time. What it says is
-//! carried out without the lock, since that runs other code (a message that is refused may be a dead letter, whose hook is
-//! its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what others add. So two
-//! messages of one sender for one member stay in order, and an answer that comes while the pool acts deadlocks nobody.
+//! Who may touch what: the plan is changed under the lock, by whoever sends, answers, or keeps the time. What it says
+//! is carried out without the lock, since that runs other code (a message that is refused may be a dead letter, whose
+//! hook is its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what others
+//! add. So two messages of one sender for one member stay in order, and an answer that comes while the pool acts
+//! deadlocks nobody.
 
 use super::completion::{Hears, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
@@ -61,8 +62,8 @@ struct RouterState<K> {
     /// The timer that is set.
     alarm: Option<(Moment, TimerKey)>,
     totals: Totals,
-    /// The latest time that the plan has been told. Each thread has a notion of its own of what time it is about, and a plan for
-    /// which time went backwards would wait for what is over.
+    /// The latest time that the plan has been told. Each thread has a notion of its own of what time it is about, and a
+    /// plan for which time went backwards would wait for what is over.
     latest: Option<Moment>,
     /// Those that wait until the pool may have room.
     rooms: Vec<Arc<Oneshot<()>>>,
@@ -213,7 +214,8 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be told.
+    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be
+    /// told.
     fn note(&self, note: Note<K>) {
         if let Some(keeper) = self.keeper.get() {
             let _ended = send(*keeper, Internal(Payload::new(note)));
@@ -354,8 +356,8 @@ impl<K: LaneKey> PoolRouter<K> {
         arrived
     }
 
-    /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told what was
-    /// sent, and a call fails.
+    /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told
+    /// what was sent, and a call fails.
     fn spread(
         &self,
         package: Package,

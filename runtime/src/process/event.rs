@@ -56,7 +56,8 @@ impl<'a> Events<'a> {
         Self(EventSource::Lanes(input))
     }
 
-    /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with them.
+    /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with
+    /// them.
     #[inline]
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
@@ -71,9 +72,9 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// For the rest of this step, a request to stop does not end the process: it comes in its place among the messages, as a
-    /// cancel signal whose reason is [`ExitReason::Normal`]. For processes of the runtime that have others to stop first; they
-    /// say it at the beginning of each step.
+    /// For the rest of this step, a request to stop does not end the process: it comes in its place among the messages,
+    /// as a cancel signal whose reason is [`ExitReason::Normal`]. For processes of the runtime that have others to stop
+    /// first; they say it at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
         if let EventSource::Lanes(input) = &mut self.0 {
             input.rare().holds_stop = true;
@@ -150,8 +151,8 @@ pub(crate) struct StepInput {
     began: u64,
     /// How much may be spent: nothing once the process is to end, or when the turn has taken too long.
     turn: &'static TimeSlice,
-    /// Whether there was something in the control lane when the step began. What comes into an empty one during the step is
-    /// left to the next step, which then begins at once.
+    /// Whether there was something in the control lane when the step began. What comes into an empty one during the
+    /// step is left to the next step, which then begins at once.
     controlled: bool,
     /// Whether a cancel is among the controls.
     cancelled: bool,
@@ -245,7 +246,8 @@ impl StepInput {
         self.messages = 0;
     }
 
-    /// The step that begins has something in its control lane. Gives it back, unless it is answers alone: then that is all.
+    /// The step that begins has something in its control lane. Gives it back, unless it is answers alone: then that is
+    /// all.
     #[inline]
     pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
         self.attend();
@@ -257,8 +259,8 @@ impl StepInput {
         Some(taken)
     }
 
-    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the process was
-    /// `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
+    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the
+    /// process was `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
         self.attend();
         self.controls = kept;
@@ -297,7 +299,8 @@ impl StepInput {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
-    /// Whether the step took something, left nothing that it had before it, and met with nothing that few steps meet with.
+    /// Whether the step took something, left nothing that it had before it, and met with nothing that few steps meet
+    /// with.
     pub(crate) fn is_simple(&self) -> bool {
         self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
     }
@@ -416,7 +419,8 @@ impl StepInput {
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;
                 let content: *mut EnvelopeContent = envelope.content();
-                // SAFETY: the envelope's content is the holder's until its next look, for which this borrow must have ended.
+                // SAFETY: the envelope's content is the holder's until its next look, for which this borrow must have
+                // ended.
                 let content = unsafe { &mut *content };
                 return Some(Mail::new(content, turn));
             }
@@ -461,8 +465,8 @@ impl StepInput {
         Met::Something
     }
 
-    /// Whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while something is in the
-    /// control lane: it may have been said before the notice, and is heard first, by the next step.
+    /// Whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while something is in
+    /// the control lane: it may have been said before the notice, and is heard first, by the next step.
     fn has_notice(&self) -> bool {
         self.has_notices() && !self.holder.has_control_node()
     }
@@ -501,7 +505,8 @@ impl StepInput {
     /// Hears what another process says about what binds it to this one.
     fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
-        // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the cold state.
+        // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the
+        // cold state.
         let effect = unsafe { whose.hear(bond) };
         if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));
@@ -596,7 +601,8 @@ impl StepInput {
     }
 }
 
-/// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the envelopes.
+/// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the
+/// envelopes.
 impl Drop for StepInput {
     fn drop(&mut self) {
         while let Some(mut node) = self.controls.pop() {

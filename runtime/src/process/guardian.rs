@@ -48,8 +48,8 @@ fn replace(successor: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
     GUARDIAN.try_with(|own| own.replace(successor)).unwrap_or_default()
 }
 
-/// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What nobody takes is
-/// dropped: dead letters.
+/// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What nobody takes
+/// is dropped: dead letters.
 pub(crate) fn leave(packages: impl IntoIterator<Item = Package>) {
     let successor = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();
     for package in packages {

@@ -45,7 +45,8 @@ impl<'a> Mail<'a> {
         let message = Payload::take_from(&mut self.content.payload)?;
         let caller = self.caller();
         if let Some(turn) = self.turn {
-            // Here, where its type is a constant, and not where it is taken out of the mailbox: that costs four instructions.
+            // Here, where its type is a constant, and not where it is taken out of the mailbox: that costs four
+            // instructions.
             turn.note_message_of::<M>();
         }
         Some((message, caller))

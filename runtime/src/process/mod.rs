@@ -1,7 +1,8 @@
 //! What a user implements: [`Process`], by hand or through `#[process]`.
 //!
 //! * [`event`]: what a step receives; [`mail`]: a message in place;
-//! * [`output`]: what a step yields, and what comes next; [`slice`](mod@slice), [`budget`]: how much a time slice may take;
+//! * [`output`]: what a step yields, and what comes next; [`slice`](mod@slice), [`budget`]: how much a time slice may
+//!   take;
 //! * [`body`]: where its state lies; [`pinned`]: one that stays on its thread;
 //! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
 //! * [`control`]: what the runtime says to a process; [`handling`]: which message it was handling when it failed;
@@ -35,8 +36,9 @@ use std::marker::PhantomData;
 ///
 /// `#[process]` writes this for a struct; writing it by hand is as good. The life of a process:
 ///
-/// 1. `init`, once, on the thread of the spawner (or on its own, if it is pinned: see [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If it fails, the spawner gets the
-///    error and nothing else happens but `close`.
+/// 1. `init`, once, on the thread of the spawner (or on its own, if it is pinned: see
+///    [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If it
+///    fails, the spawner gets the error and nothing else happens but `close`.
 /// 2. `step`, each time something has arrived (and, harmlessly, sometimes when nothing has), on any worker.
 /// 3. `close`, once, whatever happened; then the state is dropped, and then whoever waits for the end is told.
 ///
@@ -80,8 +82,8 @@ pub trait Process: 'static {
         false
     }
 
-    /// Whether the failure of a linked process is to be given to `step`, as [`Signal::Exit`](crate::Signal::Exit). If not, it
-    /// ends the process. Asked once, after `init`.
+    /// Whether the failure of a linked process is to be given to `step`, as [`Signal::Exit`](crate::Signal::Exit). If
+    /// not, it ends the process. Asked once, after `init`.
     fn traps_exits(&self) -> bool {
         false
     }
@@ -96,8 +98,8 @@ pub trait Process: 'static {
 
 impl StepOutput<'_> {
     /// Another definition takes this process's place, under the same PID, with its mailbox, names, links, monitors and
-    /// outstanding tags. The old one is closed and dropped, the new one is not initialised: it takes its next step. From
-    /// then on `info` and [`Host::address`](crate::Host::address) know the process by its new type.
+    /// outstanding tags. The old one is closed and dropped, the new one is not initialised: it takes its next step.
+    /// From then on `info` and [`Host::address`](crate::Host::address) know the process by its new type.
     pub fn upgrade(&mut self, process: impl Process + Send) {
         self.set(StepStatus::Upgrade(Box::new(Successor::by_hand(process))));
     }

@@ -134,9 +134,10 @@ impl Written {
 /// status still holds.
 ///
 /// Of several statuses the most final one holds, in whatever order they were written: [`done`](Self::done) before
-/// [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and [`idle`](Self::idle), of which
-/// the last one holds. So a step that is done cannot take that back. One that tries to, with anything but `idle`, is logged
-/// as a warning when its process ends. Of several results the last one holds. Without a word the process is idle.
+/// [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and [`idle`](Self::idle),
+/// of which the last one holds. So a step that is done cannot take that back. One that tries to, with anything but
+/// `idle`, is logged as a warning when its process ends. Of several results the last one holds. Without a word the
+/// process is idle.
 ///
 /// ```
 /// use postroom::StepOutput;
@@ -209,14 +210,15 @@ impl StepOutput<'_> {
         self.written().set(status);
     }
 
-    /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this `tag`,
-    /// which the process chooses.
+    /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this
+    /// `tag`, which the process chooses.
     pub fn perform<C: Command>(&mut self, command: C, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Command(Payload::new(command)) });
     }
 
     /// Sends `message` to `pid` and gets the answer as [`Event::Completed`](super::Event::Completed) with this `tag`: a
-    /// payload that holds `Result<T, E>`, where a method that returns no `Result` has `std::convert::Infallible` as `E`.
+    /// payload that holds `Result<T, E>`, where a method that returns no `Result` has `std::convert::Infallible` as
+    /// `E`.
     pub fn call<M: Send + 'static>(&mut self, pid: Pid, message: M, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Call(pid, Payload::new(message)) });
     }
@@ -237,8 +239,8 @@ impl StepOutput<'_> {
         self.set(StepStatus::Idle);
     }
 
-    /// The process waits for its yields: messages do not wake it, they queue. To wait without an outstanding yield is an
-    /// error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
+    /// The process waits for its yields: messages do not wake it, they queue. To wait without an outstanding yield is
+    /// an error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
         self.set(StepStatus::Waiting);
     }

@@ -8,12 +8,12 @@ use crate::pid::Pid;
 use crate::sync::Arc;
 use std::fmt;
 
-/// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone; the
-/// group is there while it has members or subscribers.
+/// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;
+/// the group is there while it has members or subscribers.
 ///
-/// A process is a member as long as it has joined more often than left, and lives. It is none any more before anyone hears
-/// of its end. Members may be processes of any host of the program, stand-alone mailboxes, and PIDs that
-/// [point on](Pid::is_alias): such a member stays across restarts.
+/// A process is a member as long as it has joined more often than left, and lives. It is none any more before anyone
+/// hears of its end. Members may be processes of any host of the program, stand-alone mailboxes, and PIDs that [point
+/// on](Pid::is_alias): such a member stays across restarts.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -49,8 +49,8 @@ impl Group {
         &self.name
     }
 
-    /// Makes a process a member, or one once more: it then has to leave as often. Gives whether it was none before. Costs a
-    /// lock, which some other groups share.
+    /// Makes a process a member, or one once more: it then has to leave as often. Gives whether it was none before.
+    /// Costs a lock, which some other groups share.
     ///
     /// # Errors
     /// If the process has ended, or if the group's name is empty or longer than 1,024 bytes.
@@ -83,20 +83,20 @@ impl Group {
         self.len() == 0
     }
 
-    /// Sends each member a copy of `message`, and gives how many got it. Waits for none of them: what a full mailbox has no
-    /// room for is a dead letter, and its member the only one to miss it. Which of them understand it is found out at
-    /// delivery, as for any PID.
+    /// Sends each member a copy of `message`, and gives how many got it. Waits for none of them: what a full mailbox
+    /// has no room for is a dead letter, and its member the only one to miss it. Which of them understand it is found
+    /// out at delivery, as for any PID.
     ///
     /// The messages of one sender to one member stay in their order, broadcast or not.
     pub fn broadcast<M: Clone + Send + 'static>(&self, message: M) -> usize {
         spread(&self.members(), message)
     }
 
-    /// Gives the members, and has `subscriber` told of each change from then on by a [`GroupEvent`]: nothing is left out
-    /// between the list and the events, and nothing is told twice. (Not for a full mailbox either: a process that joins and
-    /// leaves faster than a subscriber can follow is held for it.) Ends with the subscriber. One that has subscribed already
-    /// gets a new list, and its events go on. By a PID that points on the process is subscribed that answers for it now: the
-    /// next one knows of no list.
+    /// Gives the members, and has `subscriber` told of each change from then on by a [`GroupEvent`]: nothing is left
+    /// out between the list and the events, and nothing is told twice. (Not for a full mailbox either: a process that
+    /// joins and leaves faster than a subscriber can follow is held for it.) Ends with the subscriber. One that has
+    /// subscribed already gets a new list, and its events go on. By a PID that points on the process is subscribed that
+    /// answers for it now: the next one knows of no list.
     ///
     /// # Errors
     /// As [`join`](Self::join).

@@ -1,10 +1,10 @@
 //! Who is in which room, and who watches.
 //!
-//! All that happens in a room happens under the lock of its part of the table, events for watchers included: they are in the
-//! watchers' mailboxes, in the order of what happened, before anything else happens in the room. So a watcher that has come
-//! with a list of the members hears of each change since, and of none before. Only waking the watchers waits until the lock
-//! is free, since what wakes may be somebody's own code; and so
-//! does holding the process that floods a watcher. No event is refused for a full mailbox: that would be a gap.
+//! All that happens in a room happens under the lock of its part of the table, events for watchers included: they are
+//! in the watchers' mailboxes, in the order of what happened, before anything else happens in the room. So a watcher
+//! that has come with a list of the members hears of each change since, and of none before. Only waking the watchers
+//! waits until the lock is free, since what wakes may be somebody's own code; and so does holding the process that
+//! floods a watcher. No event is refused for a full mailbox: that would be a gap.
 //!
 //! Everything is by PID, in the order of PIDs, so that the same program does the same each time.
 
@@ -303,8 +303,8 @@ impl Membership {
     }
 }
 
-/// Sends a copy of `message` to each of `members` that lives and has room for it, or makes room, and waits for none of them.
-/// Gives how many got it.
+/// Sends a copy of `message` to each of `members` that lives and has room for it, or makes room, and waits for none of
+/// them. Gives how many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| reach(**pid, message.clone())).count();

@@ -4,7 +4,8 @@
 //!   [`group_event`]: what a watcher is told;
 //! * [`types`]: process types that can be started by name; [`upgrades`]: upgrades between them.
 //!
-//! A group exists while it has a member. It learns of a member's end through [`registrations`](crate::links::registrations).
+//! A group exists while it has a member. It learns of a member's end through
+//! [`registrations`](crate::links::registrations).
 
 pub(crate) mod group;
 pub(crate) mod group_event;

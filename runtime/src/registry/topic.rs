@@ -9,8 +9,8 @@ use std::any::{TypeId, type_name};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What events of type `E` are published to and heard from, from [`Host::topic`](crate::Host::topic). A handle, cheap to
-/// clone; the topic is there while it has subscribers.
+/// What events of type `E` are published to and heard from, from [`Host::topic`](crate::Host::topic). A handle, cheap
+/// to clone; the topic is there while it has subscribers.
 ///
 /// Topics of one name and of different types have nothing to do with each other. A subscription ends with its process,
 /// before anyone hears of that.
@@ -54,8 +54,8 @@ impl<E: Send + 'static> Topic<E> {
         self.key.as_ref().ok()?.name.as_ref().map(|name| &**name.text())
     }
 
-    /// Sends each subscriber a copy of `event`, and gives how many got it. Waits for none of them: what a full mailbox has no
-    /// room for is a dead letter.
+    /// Sends each subscriber a copy of `event`, and gives how many got it. Waits for none of them: what a full mailbox
+    /// has no room for is a dead letter.
     pub fn publish(&self, event: E) -> usize
     where
         E: Clone,
@@ -63,8 +63,8 @@ impl<E: Send + 'static> Topic<E> {
         spread(&self.subscribers(), event)
     }
 
-    /// From here on `subscriber` gets each event, as a message, once however often it has subscribed. Gives whether it did
-    /// not before.
+    /// From here on `subscriber` gets each event, as a message, once however often it has subscribed. Gives whether it
+    /// did not before.
     ///
     /// # Errors
     /// If the process has ended, or if the topic's name is empty or longer than 1,024 bytes.

@@ -1,12 +1,13 @@
-//! PIDs that are no process, but point on to whoever serves now: those of supervised children, pools, routers and names.
+//! PIDs that are no process, but point on to whoever serves now: those of supervised children, pools, routers and
+//! names.
 //!
 //! Such a PID is told from a process's by its generation (see [`Pid::is_alias`]), which no slot ever has: a send finds
-//! that no such process lives, as it would for one that has ended, and only then looks here. So the path of a message to a
-//! process pays nothing.
+//! that no such process lives, as it would for one that has ended, and only then looks here. So the path of a message
+//! to a process pays nothing.
 //!
-//! The aliases have a table of their own, in chunks that double, never moved and never freed. An entry counts the aliases
-//! that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock, held for
-//! as long as it takes to copy a reference: what is [`AliasTarget`] an alias runs, and is dropped, without it.
+//! The aliases have a table of their own, in chunks that double, never moved and never freed. An entry counts the
+//! aliases that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock,
+//! held for as long as it takes to copy a reference: what is [`AliasTarget`] an alias runs, and is dropped, without it.
 
 use crate::call::package::{Package, Refused};
 use crate::env::program::{HOSTLESS, this_node};
@@ -18,14 +19,15 @@ use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQu
 use crate::util::oneshot::Oneshot;
 use std::fmt;
 
-/// How many pointing PIDs may lead to one another: a child that is a pool, in a tree that has a name, is three. A ring of
-/// them ends here.
+/// How many pointing PIDs may lead to one another: a child that is a pool, in a tree that has a name, is three. A ring
+/// of them ends here.
 pub(crate) const DEPTH: usize = 8;
 
 /// Who serves behind a PID that points on.
 ///
-/// All of it is called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run code of users, and
-/// take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and wakers.
+/// All of it is called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run code
+/// of users, and take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and
+/// wakers.
 pub(crate) trait AliasTarget: Send + Sync {
     /// The process that what is sent goes to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
@@ -90,8 +92,8 @@ impl Drop for Alias {
     }
 }
 
-/// Retires a pointing PID, for this reason; nothing happens if that was done before. What is sent there from now on comes
-/// back as to a process that has ended, and the PID loses its names, its places in groups and its subscriptions.
+/// Retires a pointing PID, for this reason; nothing happens if that was done before. What is sent there from now on
+/// comes back as to a process that has ended, and the PID loses its names, its places in groups and its subscriptions.
 ///
 /// Not under a lock: those who watch the groups are told.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
@@ -102,7 +104,8 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     }
     let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // E2 to E4 of `registrations`: whoever took this PID for living looked under the lock, before, and had counted itself.
+    // E2 to E4 of `registrations`: whoever took this PID for living looked under the lock, before, and had counted
+    //    itself.
     REGISTRATIONS.end(pid, reason);
     if reusable {
         FREE.push(pid.slot());
@@ -127,8 +130,8 @@ pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     if entry.number == pid.number() { entry.behind.clone() } else { None }
 }
 
-/// Whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last bit, and in
-/// one order with the end: see `registrations`.
+/// Whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last bit,
+/// and in one order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !points_on_here(pid) {
         return TABLE.lives(pid);
@@ -138,8 +141,8 @@ pub(crate) fn lives(pid: Pid) -> bool {
     pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
 }
 
-/// The number of the host that the PID belongs to; of one that points on also after it has been retired, as long as its place
-/// carries no other.
+/// The number of the host that the PID belongs to; of one that points on also after it has been retired, as long as its
+/// place carries no other.
 pub(crate) fn owner(pid: Pid) -> u16 {
     if !points_on_here(pid) {
         return pid.host();
@@ -170,8 +173,8 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
 impl Pid {
     /// The process that the PID means now: itself, or the one that it points on to, if someone is there.
     ///
-    /// To send to that one spares the look behind the PID. It is good for one life: a send comes back when that is over, and
-    /// then this is asked again.
+    /// To send to that one spares the look behind the PID. It is good for one life: a send comes back when that is
+    /// over, and then this is asked again.
     ///
     /// ```
     /// use postroom::prelude::*;

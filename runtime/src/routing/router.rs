@@ -1,11 +1,11 @@
 //! The relay: how a package finds its mailbox.
 //!
-//! A [`Receiver`] takes packages. The mailbox of a process is one, and so are a stand-alone [`Mailbox`](crate::Mailbox), a
-//! host (by PID), a node (by host) and the router (by node). Each hands what is not its own to nobody: it refuses, typed,
-//! with the package in the error.
+//! A [`Receiver`] takes packages. The mailbox of a process is one, and so are a stand-alone
+//! [`Mailbox`](crate::Mailbox), a host (by PID), a node (by host) and the router (by node). Each hands what is not its
+//! own to nobody: it refuses, typed, with the package in the error.
 //!
-//! Sending to an address goes straight to the slot; the stations above are for whoever has a package and a PID only, for
-//! engines that bring packages from other nodes, and for tests.
+//! Sending to an address goes straight to the slot; the stations above are for whoever has a package and a PID only,
+//! for engines that bring packages from other nodes, and for tests.
 
 use super::alias;
 use super::hosts;
@@ -53,8 +53,8 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
     }
 }
 
-/// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it is of
-/// this node.
+/// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it
+/// is of this node.
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
@@ -63,8 +63,8 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to whom it
-/// points on; or gives it back.
+/// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to
+/// whom it points on; or gives it back.
 #[cold]
 fn send_on<M: Send + 'static>(pid: Pid, message: M, why: RefusalReason) -> Result<(), (M, SendFailure)> {
     if why == RefusalReason::Full {
@@ -159,8 +159,8 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
     })
 }
 
-/// Brings a message that has been accepted before to a process, however full its mailbox is. Of a PID that is no process of
-/// this program it asks as anyone.
+/// Brings a message that has been accepted before to a process, however full its mailbox is. Of a PID that is no
+/// process of this program it asks as anyone.
 ///
 /// # Errors
 /// The package, if it has ended.
@@ -192,8 +192,8 @@ fn failure(pid: Pid, why: RefusalReason) -> SendFailure {
     }
 }
 
-/// How often a PID that points on is asked anew because whom it named has ended. A guess: a child that ends so often while
-/// one message is sent is taken for one that is not there.
+/// How often a PID that points on is asked anew because whom it named has ended. A guess: a child that ends so often
+/// while one message is sent is taken for one that is not there.
 const TRIES: usize = 4;
 
 /// What goes where a PID points on to: a message of its own type, or a package.
@@ -279,8 +279,8 @@ pub(crate) fn gone(pid: Pid) -> SendFailure {
     if hosts::is_down(alias::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
 }
 
-/// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is what
-/// the sender knows.
+/// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is
+/// what the sender knows.
 fn follow<C: Routable>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
     follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
         (SendFailure::Gone(_), gone) => (cargo, gone),

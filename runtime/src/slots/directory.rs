@@ -1,8 +1,8 @@
 //! Where the slots are, and which of them are free.
 //!
 //! Slots come in chunks of 4,096, found by index through a fixed directory, never moved and never freed. Free ones are
-//! kept by index: each thread has some at hand and exchanges [`BATCH`] at a time with the program's list, so that spawning
-//! and ending share no line per process.
+//! kept by index: each thread has some at hand and exchanges [`BATCH`] at a time with the program's list, so that
+//! spawning and ending share no line per process.
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (it is burying its own message there): that slot
 //! goes back to the list. A slot is on the list once, put there by the one that ended its process.
@@ -84,8 +84,8 @@ impl SlotTable {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order with the
-    /// end of that process.
+    /// Whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order with
+    /// the end of that process.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))

@@ -6,9 +6,10 @@
 //! * [`link_endpoint`]: how a slot hears what linked processes say.
 //!
 //! There is one table per program, not one per host: an address may outlive the runtime that gave it out, and a sender
-//! may hold a slot's token while the host is going down. So slots are never moved and never freed; they are recycled, by
-//! all hosts alike, and memory stays at its high-water mark. Rejected: a table per host (freed under a sender's feet), a
-//! reference count or an epoch on each lookup (the cost that the erlang/otp and kameo authors removed, or regret).
+//! may hold a slot's token while the host is going down. So slots are never moved and never freed; they are recycled,
+//! by all hosts alike, and memory stays at its high-water mark. Rejected: a table per host (freed under a sender's
+//! feet), a reference count or an epoch on each lookup (the cost that the erlang/otp and kameo authors removed, or
+//! regret).
 
 pub(crate) mod directory;
 pub(crate) mod link_endpoint;

@@ -1,5 +1,6 @@
-//! What few processes have, beside their slots: an entry for each slot, in chunks that are made when one of theirs is first
-//! needed, never moved and never freed. A program in which nobody needs it pays for the directory, which is empty pages.
+//! What few processes have, beside their slots: an entry for each slot, in chunks that are made when one of theirs is
+//! first needed, never moved and never freed. A program in which nobody needs it pays for the directory, which is empty
+//! pages.
 
 use crate::mem::arena::permanent;
 use crate::pid::SLOT_BITS;

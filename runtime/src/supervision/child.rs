@@ -17,9 +17,9 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// A child of a supervisor: its name, how it is started, and what becomes of it when it ends.
 ///
-/// The closure is called for each life of the child, with the [`ChildSpawn`] that it spawns through. What it gives says of which type
-/// the child is: an address, what an async entry gives (the child has ended when the entry's body has), the PID of a
-/// hand-written process, or a [`Tree`](super::Tree).
+/// The closure is called for each life of the child, with the [`ChildSpawn`] that it spawns through. What it gives says
+/// of which type the child is: an address, what an async entry gives (the child has ended when the entry's body has),
+/// the PID of a hand-written process, or a [`Tree`](super::Tree).
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -87,8 +87,8 @@ impl<S: Spawned<Process: 'static>> KindOfSpawned<S> {
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
-    /// A permanent child that has five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its own children take), and
-    /// whose unhandled messages are dead letters when it ends.
+    /// A permanent child that has five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its own
+    /// children take), and whose unhandled messages are dead letters when it ends.
     pub fn new<E>(name: impl Into<Arc<str>>, mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
     where
         E: Into<Box<dyn Error + Send + Sync>>,
@@ -113,8 +113,8 @@ impl<S: Spawned<Process: 'static>> Child<S> {
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
-    /// A child with one life, as a session with a client has: [`temporary`](Self::temporary), so the closure is called once,
-    /// and may give away what it has.
+    /// A child with one life, as a session with a client has: [`temporary`](Self::temporary), so the closure is called
+    /// once, and may give away what it has.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -176,15 +176,15 @@ impl<S> Child<S> {
         self.restart(Restart::Temporary)
     }
 
-    /// How long it has to end when its supervisor tells it to; then it is killed. Zero: it is killed without being told;
-    /// [`Duration::MAX`]: it is never killed.
+    /// How long it has to end when its supervisor tells it to; then it is killed. Zero: it is killed without being
+    /// told; [`Duration::MAX`]: it is never killed.
     pub fn stop_within(mut self, deadline: Duration) -> Self {
         self.spec.rules.stop_within = deadline;
         self
     }
 
-    /// What the child has not handled when it fails is handed to its successor, and so is what is sent to its address while it
-    /// is down, up to 1,024 messages; calls go on. The message that it was handling is not delivered again.
+    /// What the child has not handled when it fails is handed to its successor, and so is what is sent to its address
+    /// while it is down, up to 1,024 messages; calls go on. The message that it was handling is not delivered again.
     ///
     /// Costs each message to its address two atomic operations on a line that its senders share.
     pub fn keep_messages(self) -> Self {

@@ -2,8 +2,8 @@
 //!
 //! A slot is *up* while a process serves. What is sent then goes straight to that process. When the process ends:
 //!
-//! 1. the slot gives its PID to nobody any more, and waits until those who have been given it are done with it (they are few
-//!    instructions from that; only a slot that keeps messages counts them);
+//! 1. the slot gives its PID to nobody any more, and waits until those who have been given it are done with it (they
+//!    are few instructions from that; only a slot that keeps messages counts them);
 //! 2. so no message can come into the dead process's mailbox after it has been emptied into the slot;
 //! 3. what is sent from then on waits in the slot, behind what was in the mailbox;
 //! 4. when the successor has started it is sent all that, in order, and the slot is up only when nothing is left.
@@ -36,10 +36,10 @@ use std::time::Duration;
 /// How many messages wait for a child that is down, unless it is said otherwise.
 pub(crate) const KEEPS: usize = 1_024;
 
-/// How long a process that ends waits for those who are sending to it at that moment. They need some nanoseconds, unless
-/// their thread is put aside: on a machine with more to do than it can, for longer than a tenth of a second. Without any
-/// bound a sender that never returns, in a user's hook for dead letters, would keep a worker for ever; the message of one
-/// that takes longer than this is a dead letter.
+/// How long a process that ends waits for those who are sending to it at that moment. They need some nanoseconds,
+/// unless their thread is put aside: on a machine with more to do than it can, for longer than a tenth of a second.
+/// Without any bound a sender that never returns, in a user's hook for dead letters, would keep a worker for ever; the
+/// message of one that takes longer than this is a dead letter.
 const HURRY: Duration = Duration::from_secs(10);
 
 /// Of a child that is a supervisor: what is known of its children.
@@ -54,8 +54,8 @@ pub(super) trait Subtree: Send + Sync {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// How often it looks for them before it lends its worker, and how long it pauses between two looks then. Guesses: most are
-/// gone before the first look.
+/// How often it looks for them before it lends its worker, and how long it pauses between two looks then. Guesses: most
+/// are gone before the first look.
 const GLANCES: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -85,8 +85,8 @@ struct Door {
     state: SlotState,
     /// The process that serves, or is ending.
     process: Option<Pid>,
-    /// What waits, in this order: what the process that is ending leaves (which is complete when it has ended), what the ones
-    /// before it left and no successor got, what was sent since.
+    /// What waits, in this order: what the process that is ending leaves (which is complete when it has ended), what
+    /// the ones before it left and no successor got, what was sent since.
     left: VecDeque<Package>,
     older: VecDeque<Package>,
     kept: VecDeque<Package>,
@@ -273,8 +273,8 @@ impl ChildSlot {
         }
     }
 
-    /// Keeps a package for whoever serves next; `ended` has served, and does not any more. It comes back without a reason if
-    /// somebody else serves already.
+    /// Keeps a package for whoever serves next; `ended` has served, and does not any more. It comes back without a
+    /// reason if somebody else serves already.
     fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut spawn = lock(&self.spawn);
@@ -334,8 +334,8 @@ impl AliasTarget for ChildSlot {
     }
 
     fn enter(&self) -> Option<Pid> {
-        // Counted before it looks; who ends looks at the count after it has said that there is nobody: one of the two sees
-        // the other.
+        // Counted before it looks; who ends looks at the count after it has said that there is nobody: one of the two
+        // sees the other.
         if self.keeps.is_some() {
             self.inside.fetch_add(1, Ordering::SeqCst);
         }
@@ -382,8 +382,8 @@ impl AliasTarget for ChildSlot {
         lock(&self.spawn).process
     }
 
-    /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a pool
-    /// does, is not what its addresses are checked by.
+    /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a
+    /// pool does, is not what its addresses are checked by.
     fn kind(&self) -> Option<&'static ProcessKind> {
         let life = self.life().filter(|pid| !pid.is_alias());
         life.and_then(alias::kind).or_else(|| self.next_kind())
@@ -412,8 +412,8 @@ fn word(pid: Pid) -> u64 {
     u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
 }
 
-/// Hands a package over to a process, however full its mailbox is: it has been accepted before. It comes back if the process
-/// has ended.
+/// Hands a package over to a process, however full its mailbox is: it has been accepted before. It comes back if the
+/// process has ended.
 fn hand(pid: Pid, package: Package) -> Result<(), Package> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();

@@ -26,8 +26,8 @@ use crate::util::panics::{Shown, Site, dispose};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many events that follow from one another are taken in one go. A child that cannot start and is tried again without a
-/// delay would keep a worker for ever.
+/// How many events that follow from one another are taken in one go. A child that cannot start and is tried again
+/// without a delay would keep a worker for ever.
 const IN_ONE_GO: usize = 64;
 
 /// A child to be added.
@@ -228,8 +228,8 @@ impl SupervisorProcess {
         }
     }
 
-    /// What it is told instead of being killed: its end must not be told before its children have ended, whose names and
-    /// files a successor would find taken.
+    /// What it is told instead of being killed: its end must not be told before its children have ended, whose names
+    /// and files a successor would find taken.
     fn kill(&mut self) {
         self.killed = true;
         self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());

@@ -1,12 +1,13 @@
 //! Supervisors: who starts processes again that fail, and stops them in order.
 //!
-//! A [`Supervisor`] says what to start, in which order, and what to do when one of them ends. Spawned, it gives a [`Tree`], which
-//! prints, stops, and takes in further children; `.child(…)` gives addresses that stay valid across restarts.
+//! A [`Supervisor`] says what to start, in which order, and what to do when one of them ends. Spawned, it gives a
+//! [`Tree`], which prints, stops, and takes in further children; `.child(…)` gives addresses that stay valid across
+//! restarts.
 
 // From the bottom up:
 // * `plan`: what a supervisor does, as a pure state machine, with back-off and restart intensity;
-// * `errors`, and `status`: what is told of a child; `child_slot`: where a child is reached, across restarts; `registry`: the
-//   children of a supervisor, as others see them; `show`: a tree as text;
+// * `errors`, and `status`: what is told of a child; `child_slot`: where a child is reached, across restarts;
+//   `registry`: the children of a supervisor, as others see them; `show`: a tree as text;
 // * `incarnation`: one run of a child, as its end is told; `child`: what is said of a child before it is started;
 // * `driver`: the supervisor's process; `tree`: its handle; `siblings`: how a child is given the address of
 //   another; `supervisor`, with `place`: how it is built and spawned.

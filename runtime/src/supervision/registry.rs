@@ -1,11 +1,12 @@
 //! The children of a supervisor, as others see them: their slots by name, and what is told of them.
 //!
-//! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the registry
-//! outlives the process: its successor finds the slots of its children there, so that their addresses stay valid too.
+//! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the
+//! registry outlives the process: its successor finds the slots of its children there, so that their addresses stay
+//! valid too.
 //!
-//! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and while its
-//! supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a handle of the
-//! tree: it has no names then, and is in no group.
+//! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and
+//! while its supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a
+//! handle of the tree: it has no names then, and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
 use super::errors::ChildError;
@@ -45,8 +46,8 @@ impl ChildRegistry {
         Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
-    /// A supervisor begins, or its successor does, with these children. Gives their slots: those of children of the same name
-    /// and nature are kept, others are let go.
+    /// A supervisor begins, or its successor does, with these children. Gives their slots: those of children of the
+    /// same name and nature are kept, others are let go.
     pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut names = lock(&self.0);
         let mut before = std::mem::take(&mut names.entries);

@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub struct ChildInfo {
     /// Its name.
     pub name: Arc<str>,
-    /// The name of its type: of the process that it is now, also after an [upgrade](Pid::upgrade); while it is down, of what
-    /// it was started as last. `None` of a hand-written process that has not been started.
+    /// The name of its type: of the process that it is now, also after an [upgrade](Pid::upgrade); while it is down, of
+    /// what it was started as last. `None` of a hand-written process that has not been started.
     pub process: Option<&'static str>,
     /// The PID that points on to it, whichever life it is in.
     pub address: Pid,

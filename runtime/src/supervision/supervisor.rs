@@ -21,8 +21,8 @@ use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A supervisor that is about to be spawned: it starts its children in order, starts those again that fail, and stops them in
-/// reverse order.
+/// A supervisor that is about to be spawned: it starts its children in order, starts those again that fail, and stops
+/// them in reverse order.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -92,18 +92,18 @@ impl Supervisor {
     }
 
     /// One that starts again only the child that failed, and whose children come and go while it runs: see
-    /// [`Tree::start`]. They do not wait for each other when they start, and are told to end all at once. One that ends for
-    /// good is forgotten.
+    /// [`Tree::start`]. They do not wait for each other when they start, and are told to end all at once. One that ends
+    /// for good is forgotten.
     pub fn dynamic() -> Self {
         Self::of(Strategy::Dynamic)
     }
 
-    /// How many restarts, of all children together, there may be within a time. One more failure, and the supervisor gives
-    /// up: it stops the other children and ends, with the failure in its reason. [`GaveUp`](super::GaveUp) is what its own
-    /// supervisor gets to see.
+    /// How many restarts, of all children together, there may be within a time. One more failure, and the supervisor
+    /// gives up: it stops the other children and ends, with the failure in its reason. [`GaveUp`](super::GaveUp) is
+    /// what its own supervisor gets to see.
     ///
-    /// With 0 restarts the first failure is one too many; with [`u32::MAX`] none is. A window of [`Duration::MAX`] counts all
-    /// restarts ever.
+    /// With 0 restarts the first failure is one too many; with [`u32::MAX`] none is. A window of [`Duration::MAX`]
+    /// counts all restarts ever.
     pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
         (self.most, self.within) = (restarts, within);
         self
@@ -141,10 +141,11 @@ impl Supervisor {
         self
     }
 
-    /// Spawns the supervisor, which starts its children on the calling thread, in order, before this returns. A child whose
-    /// start fails is tried again as after any other failure, so it may still be down then, and those after it.
+    /// Spawns the supervisor, which starts its children on the calling thread, in order, before this returns. A child
+    /// whose start fails is tried again as after any other failure, so it may still be down then, and those after it.
     ///
-    /// The supervisor lives until it is stopped, its host goes down or it gives up; dropping the [`Tree`] changes nothing.
+    /// The supervisor lives until it is stopped, its host goes down or it gives up; dropping the [`Tree`] changes
+    /// nothing.
     ///
     /// # Errors
     /// See [`SupervisorError`].

@@ -90,8 +90,8 @@ impl Tree {
         self.pid
     }
 
-    /// The address of a child. It stays valid when the child is started again, and when its supervisor is, if that is a child
-    /// itself.
+    /// The address of a child. It stays valid when the child is started again, and when its supervisor is, if that is a
+    /// child itself.
     ///
     /// `child::<Disk>(name)` asks whether it is a `Disk`, `child::<dyn Storage>(name)` whether it answers the protocol
     /// `Storage`.
@@ -126,8 +126,9 @@ impl Tree {
         }
     }
 
-    /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and gives its address at once: the child is started
-    /// on a worker, and what is sent to it meanwhile waits. One that cannot start is tried again as after any other failure.
+    /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and gives its address at once: the child
+    /// is started on a worker, and what is sent to it meanwhile waits. One that cannot start is tried again as after
+    /// any other failure.
     ///
     /// # Errors
     /// If the supervisor is not dynamic or has ended, or if another child has the name.
@@ -138,7 +139,8 @@ impl Tree {
         self.begin(child.spec).map(Address::new)
     }
 
-    /// The same for a child of any type, such as a [`Tree`] or a hand-written process. Gives the PID that points on to it.
+    /// The same for a child of any type, such as a [`Tree`] or a hand-written process. Gives the PID that points on to
+    /// it.
     ///
     /// # Errors
     /// As [`Tree::start`].
@@ -173,8 +175,8 @@ impl Tree {
         self.ask(ChildRequest::Stop(slot))
     }
 
-    /// Stops a child and starts it anew, or starts one that is down, without a delay. It counts as no failure, and concerns no
-    /// other child. This does not wait.
+    /// Stops a child and starts it anew, or starts one that is down, without a delay. It counts as no failure, and
+    /// concerns no other child. This does not wait.
     ///
     /// # Errors
     /// As [`Tree::stop_child`].
@@ -183,12 +185,13 @@ impl Tree {
         self.ask(ChildRequest::Restart(slot))
     }
 
-    /// Changes how a child is started from its next start on. What it is now goes on, and the address, the name, the restart
-    /// rules and the messages that are kept stay. This does not wait.
+    /// Changes how a child is started from its next start on. What it is now goes on, and the address, the name, the
+    /// restart rules and the messages that are kept stay. This does not wait.
     ///
     /// It is for a child that is [upgraded](Pid::upgrade): without it, a restart makes the old definition again, by the
-    /// closure that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts the child
-    /// as the new definition. When this supervisor is itself restarted, it is built anew and starts what its closures say.
+    /// closure that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts
+    /// the child as the new definition. When this supervisor is itself restarted, it is built anew and starts what its
+    /// closures say.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -246,7 +249,8 @@ impl Tree {
         crate::routing::router::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
     }
 
-    /// The children as they are now, in the order in which they were added. Also when the supervisor has ended: as they were.
+    /// The children as they are now, in the order in which they were added. Also when the supervisor has ended: as they
+    /// were.
     pub fn children(&self) -> Vec<ChildInfo> {
         show::children(&self.registry)
     }
@@ -257,8 +261,8 @@ impl Tree {
         self.pid.stop()
     }
 
-    /// Waits for the end of the supervisor, which comes after those of its children: await it, or `wait` on a plain thread. A
-    /// supervisor that gave up ends of an error that holds a [`GaveUp`](super::GaveUp).
+    /// Waits for the end of the supervisor, which comes after those of its children: await it, or `wait` on a plain
+    /// thread. A supervisor that gave up ends of an error that holds a [`GaveUp`](super::GaveUp).
     pub fn join(&self) -> Ended {
         // Of one that had ended the registry knows why.
         self.pid.join().or_known(self.registry.supervisor().1)

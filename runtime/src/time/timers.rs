@@ -1,25 +1,25 @@
 //! What is to happen later: several wheels, each under a lock of its own, and when the first of all is due.
 //!
-//! A thread of the host sets timers in the wheel of its worker, any other thread in the last one, so that workers do not
-//! meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
-//! workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
+//! A thread of the host sets timers in the wheel of its worker, any other thread in the last one, so that workers do
+//! not meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is
+//! due: workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
 //!
 //! Each wheel tells when there is something to do in it, and [`NextDue`] when there is in any.
 //!
 //! # Order
 //!
-//! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of setting.
-//! Of different wheels the one that is due first comes first, up to the moment that another is; workers, which fire beside
-//! each other, may overtake one that is due a millisecond before, or that another thread has taken out and not yet fired.
-//! A host that goes by a manual clock has one wheel only, and whoever moves the clock fires alone.
+//! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of
+//! setting. Of different wheels the one that is due first comes first, up to the moment that another is; workers, which
+//! fire beside each other, may overtake one that is due a millisecond before, or that another thread has taken out and
+//! not yet fired. A host that goes by a manual clock has one wheel only, and whoever moves the clock fires alone.
 //!
 //! # A million at once
 //!
-//! Nobody fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and nothing
-//! else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
-//! whatever is still due is fired by whichever worker comes by next (see `find`). A worker does not wait for a wheel that
-//! somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two workers
-//! that waited for each other spent a third of their time being put to sleep and woken.)
+//! Nobody fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and
+//! nothing else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
+//! whatever is still due is fired by whichever worker comes by next (see `find`). A worker does not wait for a wheel
+//! that somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two
+//! workers that waited for each other spent a third of their time being put to sleep and woken.)
 
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
@@ -32,20 +32,20 @@ use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::util::panics::{Site, contain};
 use std::ptr;
 
-/// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share one
-/// meet seldom.
+/// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share
+/// one meet seldom.
 const WHEELS: usize = 16;
 const _: () = assert!(WHEELS < u32::BITS as usize, "`first_due` has a bit for each");
 
-/// The most that a worker fires at a time. A guess: about as many as it runs steps until it looks at the clock again, so that
-/// firing and running keep pace.
+/// The most that a worker fires at a time. A guess: about as many as it runs steps until it looks at the clock again,
+/// so that firing and running keep pace.
 pub(crate) const FIRED: u32 = 64;
 
 /// As how many of these a look counts that has only turned a wheel by a part.
 pub(crate) const SOUGHT: u32 = 16;
 
-/// How much later than the first of all that of the own wheel may be and still be fired first: a thread that fires from the
-/// wheel in which its own processes set timers waits for nobody. A tick of the wheels.
+/// How much later than the first of all that of the own wheel may be and still be fired first: a thread that fires from
+/// the wheel in which its own processes set timers waits for nobody. A tick of the wheels.
 const SLACK: u64 = 1 << 20;
 
 /// What a look for timers that are due has found.
@@ -111,8 +111,8 @@ impl Timers {
         self.next.load()
     }
 
-    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due before
-    /// all others, so that somebody must be told. `None` if there are too many.
+    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due
+    /// before all others, so that somebody must be told. `None` if there are too many.
     pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(worker);
         let shared = &self.wheels[number];
@@ -130,7 +130,8 @@ impl Timers {
         action.is_some()
     }
 
-    /// Makes a timer due at another moment. Gives whether it was still to come; and whether it is due before all others now.
+    /// Makes a timer due at another moment. Gives whether it was still to come; and whether it is due before all others
+    /// now.
     pub(crate) fn reset(&self, key: TimerKey, due: Moment) -> (bool, bool) {
         let Some((shared, key)) = self.find(key) else { return (false, false) };
         let mut wheel = lock(&shared.wheel);
@@ -156,8 +157,8 @@ impl Timers {
         }
     }
 
-    /// The same for one of several threads, which holds this worker: where another thread is it takes nothing, and its own
-    /// wheel comes first, if it is late by [`SLACK`] at most.
+    /// The same for one of several threads, which holds this worker: where another thread is it takes nothing, and its
+    /// own wheel comes first, if it is late by [`SLACK`] at most.
     pub(crate) fn due_beside_others(&self, worker: Option<usize>, now: Moment) -> Due {
         let mut taken = 0_u32;
         while let Some((first, until)) = self.first_due(now, taken) {
@@ -204,8 +205,8 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is due before
-    /// all others, so that somebody must be told.
+    /// Nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is due
+    /// before all others, so that somebody must be told.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }

@@ -1,17 +1,18 @@
 //! The time that a test moves by hand, and the runtimes that go by it.
 //!
-//! Nothing happens on such a clock but by [`Clock::advance`]. It goes from due moment to due moment: it lets all runtimes
-//! of the clock come to rest, sets the time to the next moment that anything is due at, fires what is due then, on the
-//! calling thread and in the order that it was set, and so on until the target. So ten ticks of a second are ten events ten
-//! seconds apart for those who hear them, each with all that follows from it done before the next. With one worker the
-//! order of everything is the same each time; with several, as on any clock, those that run at once may overlap.
+//! Nothing happens on such a clock but by [`Clock::advance`]. It goes from due moment to due moment: it lets all
+//! runtimes of the clock come to rest, sets the time to the next moment that anything is due at, fires what is due
+//! then, on the calling thread and in the order that it was set, and so on until the target. So ten ticks of a second
+//! are ten events ten seconds apart for those who hear them, each with all that follows from it done before the next.
+//! With one worker the order of everything is the same each time; with several, as on any clock, those that run at once
+//! may overlap.
 //!
 //! # All at rest
 //!
-//! Runtimes of one clock may send to each other, so it is not enough that each has been at rest at some time. Each gives a
-//! number that changes whenever one of its threads gets up ([`ClockUser::at_rest`]). Two looks at all of them that give the
-//! same numbers prove a moment, between the two, at which no thread of any was up; and what the threads had pushed before
-//! they lay down is in queues that the second look finds.
+//! Runtimes of one clock may send to each other, so it is not enough that each has been at rest at some time. Each
+//! gives a number that changes whenever one of its threads gets up ([`ClockUser::at_rest`]). Two looks at all of them
+//! that give the same numbers prove a moment, between the two, at which no thread of any was up; and what the threads
+//! had pushed before they lay down is in queues that the second look finds.
 
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, instant_now, is_told, while_going_by};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -19,8 +20,8 @@ use std::fmt;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// How long to wait, by the system's time, for processes to come to rest. Those that have not by then, most likely never
-/// do; a guess, long enough for a machine that is busy with other things.
+/// How long to wait, by the system's time, for processes to come to rest. Those that have not by then, most likely
+/// never do; a guess, long enough for a machine that is busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a runtime cannot be waited for until it is idle.
@@ -65,8 +66,8 @@ pub enum ClockError {
 
 /// What goes by a manual clock.
 pub(crate) trait ClockUser: Sync {
-    /// Whether nothing of it runs or can run, as far as one look shows: the number of times that its threads had got up.
-    /// Two looks with the same number show that it was at rest between them.
+    /// Whether nothing of it runs or can run, as far as one look shows: the number of times that its threads had got
+    /// up. Two looks with the same number show that it was at rest between them.
     fn at_rest(&self) -> Option<u64>;
 
     /// Waits until it is at rest, or has been shut down.
@@ -89,10 +90,11 @@ struct Manual {
 
 /// The clock that a runtime goes by: the system's, or one that a test moves by hand. A handle, cheap to clone.
 ///
-/// What goes by a runtime's clock: sleeps, intervals, time-outs and deadlines of its processes, whatever is sent later to
-/// one of them, `ctx.now()`, and the limits of calls that are made to its processes from async code outside. What does not,
-/// because a thread of the system waits there: `wait` on a plain thread, `receive_timeout`, `shutdown` and `drain`. Runtimes whose
-/// processes call each other should share a clock, since a call's deadline is told to whoever is called.
+/// What goes by a runtime's clock: sleeps, intervals, time-outs and deadlines of its processes, whatever is sent later
+/// to one of them, `ctx.now()`, and the limits of calls that are made to its processes from async code outside. What
+/// does not, because a thread of the system waits there: `wait` on a plain thread, `receive_timeout`, `shutdown` and
+/// `drain`. Runtimes whose processes call each other should share a clock, since a call's deadline is told to whoever
+/// is called.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -131,8 +133,8 @@ impl Clock {
         Self(None)
     }
 
-    /// One that stands still until it is moved, beginning at the system's present time. For tests: its few bytes stay with
-    /// the program.
+    /// One that stands still until it is moved, beginning at the system's present time. For tests: its few bytes stay
+    /// with the program.
     pub fn manual() -> Self {
         let now = SharedMoment::new(Moment::now_by(None));
         Self(Some(Box::leak(Box::new(Manual { now, turn: Mutex::default(), driven: Mutex::default() }))))
@@ -157,17 +159,17 @@ impl Clock {
         self.0.map(|manual| &manual.now)
     }
 
-    /// Moves the time on by `duration`, from due moment to due moment: all that goes by this clock comes to rest before the
-    /// time is moved, between any two moments at which something is due, and in the end. Several threads that move a clock
-    /// do so one after the other.
+    /// Moves the time on by `duration`, from due moment to due moment: all that goes by this clock comes to rest before
+    /// the time is moved, between any two moments at which something is due, and in the end. Several threads that move
+    /// a clock do so one after the other.
     ///
-    /// What is done by others than the processes of these runtimes (threads that handle commands, tasks of other executors)
-    /// is not waited for.
+    /// What is done by others than the processes of these runtimes (threads that handle commands, tasks of other
+    /// executors) is not waited for.
     ///
     /// # Errors
-    /// [`ClockError::System`] for the system's clock; [`ClockError::Idle`] inside a process, with a runtime on the clock
-    /// that is paused, and when processes do not come to rest for a minute of the system's time. The time is then where it
-    /// had come to.
+    /// [`ClockError::System`] for the system's clock; [`ClockError::Idle`] inside a process, with a runtime on the
+    /// clock that is paused, and when processes do not come to rest for a minute of the system's time. The time is then
+    /// where it had come to.
     pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
         self.advance_until(duration, || false)
     }

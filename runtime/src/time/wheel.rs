@@ -1,30 +1,31 @@
 //! A hierarchical timer wheel: what is due when, without a clock, a lock or a thread.
 //!
-//! Time is cut into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots stand for the digits, in base 64, of the
-//! tick that an entry is due in: an entry is in the level of the highest digit in which its tick differs from the present
-//! one, and there in the slot of its own digit. So to insert is to find the highest bit of an exclusive or, a slot is a list
-//! that an entry leaves at once, and as the present moves on, the slots that it comes to are taken apart, their entries
-//! into lower levels. An entry moves at most once a level: seldom more than twice, since four seconds are within the second
-//! level, and a long wait of a thread passes several levels at once.
+//! Time is cut into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots stand for the digits, in
+//! base 64, of the tick that an entry is due in: an entry is in the level of the highest digit in which its tick
+//! differs from the present one, and there in the slot of its own digit. So to insert is to find the highest bit of an
+//! exclusive or, a slot is a list that an entry leaves at once, and as the present moves on, the slots that it comes to
+//! are taken apart, their entries into lower levels. An entry moves at most once a level: seldom more than twice, since
+//! four seconds are within the second level, and a long wait of a thread passes several levels at once.
 //!
-//! What is due in the present tick, or was before, is in order: by its moment and, of those at the same moment, by the order
-//! in which they were set. What the wheel brings is sorted when it comes, and is later than all that has come before; what
-//! is set when its tick is there already goes to a heap beside it. So the order is exact to the nanosecond, and ticks are no
-//! granularity: they bound how many entries are sorted at a time.
+//! What is due in the present tick, or was before, is in order: by its moment and, of those at the same moment, by the
+//! order in which they were set. What the wheel brings is sorted when it comes, and is later than all that has come
+//! before; what is set when its tick is there already goes to a heap beside it. So the order is exact to the
+//! nanosecond, and ticks are no granularity: they bound how many entries are sorted at a time.
 //!
 //! # A million at once
 //!
-//! No call does more than a bounded piece of work, however many entries are due in one tick. The slots that the present has
-//! come to are taken apart [`PORTION`] by `PORTION`, one portion a call; each portion is sorted by itself, and the sorted
-//! runs are merged as their entries are taken. Until all slots are taken apart nothing can be fired, since what is first may
-//! be in the last of them; `next` says that there is something to do at once. Meanwhile entries may come and go as ever, and
-//! the present stays where it is.
+//! No call does more than a bounded piece of work, however many entries are due in one tick. The slots that the present
+//! has come to are taken apart [`PORTION`] by `PORTION`, one portion a call; each portion is sorted by itself, and the
+//! sorted runs are merged as their entries are taken. Until all slots are taken apart nothing can be fired, since what
+//! is first may be in the last of them; `next` says that there is something to do at once. Meanwhile entries may come
+//! and go as ever, and the present stays where it is.
 //!
-//! Entries lie in a slab, with their links in it: nothing is allocated for one but its place there, which is used again.
+//! Entries lie in a slab, with their links in it: nothing is allocated for one but its place there, which is used
+//! again.
 //!
-//! Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987 (scheme 7); the placing by the highest different
-//! digit is that of Linux's and Tokio's. Rejected: a heap alone, which cost 416 instructions to set and cancel one, and
-//! kept those that were cancelled; a wheel of milliseconds, which is no use to who waits for 100 µs.
+//! Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987 (scheme 7); the placing by the highest
+//! different digit is that of Linux's and Tokio's. Rejected: a heap alone, which cost 416 instructions to set and
+//! cancel one, and kept those that were cancelled; a wheel of milliseconds, which is no use to who waits for 100 µs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
@@ -57,13 +58,13 @@ const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 /// How many cancelled entries may be among those in order before these are cleared of them, if they are half of them.
 const STALE: usize = 64;
 
-/// How many entries are taken out of their slots at a time, and how many cancelled ones are passed over. So many take about
-/// 1 µs, or a read from memory each at worst: no longer than others wait for the lock without going to sleep. In tests few,
-/// so that these come to the ends of portions.
+/// How many entries are taken out of their slots at a time, and how many cancelled ones are passed over. So many take
+/// about 1 µs, or a read from memory each at worst: no longer than others wait for the lock without going to sleep. In
+/// tests few, so that these come to the ends of portions.
 const PORTION: usize = if cfg!(test) { 8 } else { 40 };
 
-/// A portion lies in less than 1,024 bytes: for a larger block glibc first tidies up all the small ones that are free, which
-/// takes milliseconds if a million timers have fired.
+/// A portion lies in less than 1,024 bytes: for a larger block glibc first tidies up all the small ones that are free,
+/// which takes milliseconds if a million timers have fired.
 const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
 
 struct WheelEntry<T> {
@@ -83,10 +84,12 @@ struct Level {
     first: [u32; SLOTS],
 }
 
-/// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry goes.
+/// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry
+/// goes.
 type Near = (u64, u64, u32);
 
-/// Entries in order. The first one is kept apart from the others, so that to compare two runs is to look at nothing else.
+/// Entries in order. The first one is kept apart from the others, so that to compare two runs is to look at nothing
+/// else.
 struct Run {
     first: Near,
     rest: vec::IntoIter<Near>,
@@ -137,7 +140,8 @@ pub(crate) struct Wheel<T> {
     /// The present tick.
     present: u64,
     levels: [Level; LEVELS],
-    /// The first entry of each slot that the present has come to and that is still to be taken apart. Empty, if no more is.
+    /// The first entry of each slot that the present has come to and that is still to be taken apart. Empty, if no more
+    /// is.
     apart: Vec<u32>,
     /// No later than any of these is due.
     apart_from: u64,
@@ -151,8 +155,8 @@ pub(crate) struct Wheel<T> {
     in_runs: usize,
     /// What came when its tick was there.
     heap: BinaryHeap<Reverse<Near>>,
-    /// How many in these two stand for entries that are not there any more, about: one that is reset to the moment at which
-    /// it was due before has two there, both good.
+    /// How many in these two stand for entries that are not there any more, about: one that is reset to the moment at
+    /// which it was due before has two there, both good.
     stale: usize,
 }
 
@@ -253,9 +257,9 @@ impl<T> Wheel<T> {
         NEVER
     }
 
-    /// Takes out the first entry, if it is due at `until`; the present moves on to `now`, which is no earlier. If that takes
-    /// long, or many entries were cancelled, only a part of it is done, and nothing taken out: [`next`](Self::next) is no
-    /// later than `now` then.
+    /// Takes out the first entry, if it is due at `until`; the present moves on to `now`, which is no earlier. If that
+    /// takes long, or many entries were cancelled, only a part of it is done, and nothing taken out:
+    /// [`next`](Self::next) is no later than `now` then.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
         if !self.apart.is_empty() {
@@ -404,8 +408,8 @@ impl<T> Wheel<T> {
         entry.value.take()
     }
 
-    /// Moves the present on, if all slots are taken apart that it had come to, and takes a portion of those apart that it has
-    /// come to or gone past.
+    /// Moves the present on, if all slots are taken apart that it had come to, and takes a portion of those apart that
+    /// it has come to or gone past.
     fn move_on(&mut self, now: u64) {
         let tick = now >> TICK;
         let is_first = self.apart.is_empty();
@@ -568,8 +572,8 @@ mod tests {
         const CROWD: u64 = 10_000;
         let mut random = Random::new(5, 0);
         let mut wheel = Wheel::new();
-        // Within one tick, a hundred at each moment; and one in between that is cancelled, one that is put off, and one that
-        // comes while the crowd is taken apart.
+        // Within one tick, a hundred at each moment; and one in between that is cancelled, one that is put off, and one
+        // that comes while the crowd is taken apart.
         let due = |random: &mut Random| (5 << TICK) + random.below(100) as u64;
         let mut expected: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::new();
@@ -609,8 +613,9 @@ mod tests {
         assert_eq!((wheel.len(), wheel.next()), (1, 7 << TICK));
     }
 
-    /// Catches: an entry that is the first of what is left of a slot comes though it was cancelled or put off, or takes others
-    /// with it. (Mutations: in `take_off`, the slot's first stays what it was; in `take_apart`, the first keeps its `previous`.)
+    /// Catches: an entry that is the first of what is left of a slot comes though it was cancelled or put off, or takes
+    /// others with it. (Mutations: in `take_off`, the slot's first stays what it was; in `take_apart`, the first keeps
+    /// its `previous`.)
     #[test]
     fn the_first_of_a_slot_that_is_being_taken_apart_can_be_cancelled_and_put_off() {
         const COUNT: u64 = 4 * PORTION as u64;
@@ -649,8 +654,8 @@ mod tests {
         }
     }
 
-    /// Catches: the key of a timer that a shutdown has dropped takes back one that was set after it. (Mutation: in `clear`, the
-    /// numbers begin anew.)
+    /// Catches: the key of a timer that a shutdown has dropped takes back one that was set after it. (Mutation: in
+    /// `clear`, the numbers begin anew.)
     #[test]
     fn keys_of_entries_that_were_cleared_name_none_that_come_after() {
         let mut wheel = Wheel::new();

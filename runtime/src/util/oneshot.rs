@@ -118,7 +118,8 @@ impl Waiter {
         Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
     }
 
-    /// A number that is another one when it rests again: two looks that find it at rest, and this the same, were at one rest.
+    /// A number that is another one when it rests again: two looks that find it at rest, and this the same, were at one
+    /// rest.
     pub(crate) fn rests(&self) -> u64 {
         self.rests.load(Ordering::SeqCst)
     }

@@ -1,8 +1,9 @@
 //! What a panic said, and where.
 //!
-//! A panic's place is told only to the program's panic hook. The first runtime of a program puts one before whatever hook
-//! there is: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID, type,
-//! entry, text and place). In every case it calls the hook that it found: error reporters and backtraces hang on it.
+//! A panic's place is told only to the program's panic hook. The first runtime of a program puts one before whatever
+//! hook there is: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID,
+//! type, entry, text and place). In every case it calls the hook that it found: error reporters and backtraces hang on
+//! it.
 
 use crate::exit::Panic;
 use crate::sync::Once;
@@ -14,8 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Declares [`Site`], with what each is called in logs.
 macro_rules! sites {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
-        /// A place where the runtime calls code of users, under guard. The hostile-user tests ask for the list, and have a case for
-        /// each.
+        /// A place where the runtime calls code of users, under guard. The hostile-user tests ask for the list, and
+        /// have a case for each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Site {
             $($(#[doc = $doc])* $name,)*
@@ -97,7 +98,8 @@ impl Site {
 static CAUGHT: [std::sync::atomic::AtomicU64; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU64::new(0) }; Site::ALL.len()];
 
-/// Returns the sites at which code of users runs under guard, and how many panics each has caught in this program. For tests.
+/// Returns the sites at which code of users runs under guard, and how many panics each has caught in this program. For
+/// tests.
 #[doc(hidden)]
 pub fn caught() -> Vec<(String, u64)> {
     let count = |site: Site| CAUGHT[site as usize].load(std::sync::atomic::Ordering::Relaxed);
@@ -151,8 +153,8 @@ pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Pani
     })
 }
 
-/// Drops the payload of a panic, whose drop is a user's code too. A payload of a panic in that drop is leaked: its own drop
-/// could panic in turn, without end.
+/// Drops the payload of a panic, whose drop is a user's code too. A payload of a panic in that drop is leaked: its own
+/// drop could panic in turn, without end.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);

@@ -1,9 +1,10 @@
-//! A value that is used on one thread only, wherever it is carried: what makes processes possible whose state is not `Send`.
+//! A value that is used on one thread only, wherever it is carried: what makes processes possible whose state is not
+//! `Send`.
 //!
-//! It may be moved, and so may what holds it: moving bytes does nothing to what they mean. Whatever looks at the value, or
-//! drops it, is checked to be the thread that it was made on. So the scheduler can keep such a state in the same places as all
-//! others, and no mistake of it can be worse than a panic: what keeps a state on its thread for correctness is the scheduler
-//! (see `scheduler::pinned`), and what keeps it there for soundness is this file alone.
+//! It may be moved, and so may what holds it: moving bytes does nothing to what they mean. Whatever looks at the value,
+//! or drops it, is checked to be the thread that it was made on. So the scheduler can keep such a state in the same
+//! places as all others, and no mistake of it can be worse than a panic: what keeps a state on its thread for
+//! correctness is the scheduler (see `scheduler::pinned`), and what keeps it there for soundness is this file alone.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -33,9 +34,9 @@ pub(crate) struct Anchored<T> {
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: the value is reached through `get`, `get_mut`, `poll` and `drop` alone. Each of them compares the calling thread with
-// the one that the value was made on, by a number that no two threads of a program have; so the value is used and dropped on
-// that thread only, which is what a type that is not `Send` asks for.
+// SAFETY: the value is reached through `get`, `get_mut`, `poll` and `drop` alone. Each of them compares the calling
+// thread with the one that the value was made on, by a number that no two threads of a program have; so the value is
+// used and dropped on that thread only, which is what a type that is not `Send` asks for.
 unsafe impl<T> Send for Anchored<T> {}
 
 impl<T> Anchored<T> {
@@ -79,8 +80,8 @@ impl<T> Drop for Anchored<T> {
     }
 }
 
-/// Only of a future that is pinned elsewhere, in a box most often: one that is leaked keeps its place then. (In a place of its
-/// own here it would lose that without having been dropped, which a pinned value must not.)
+/// Only of a future that is pinned elsewhere, in a box most often: one that is leaked keeps its place then. (In a place
+/// of its own here it would lose that without having been dropped, which a pinned value must not.)
 impl<F: Future + Unpin> Future for Anchored<F> {
     type Output = F::Output;
 

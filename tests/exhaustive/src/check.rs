@@ -13,8 +13,8 @@ const IN_FLIGHT: usize = 8;
 pub(crate) struct Scenario {
     pub(crate) start: World,
     pub(crate) may: &'static [May],
-    /// Whether all three are in the same position at the start: then it is always the first that acts first, and towards the
-    /// second, which leaves one of six.
+    /// Whether all three are in the same position at the start: then it is always the first that acts first, and
+    /// towards the second, which leaves one of six.
     pub(crate) is_symmetric: bool,
     /// A planted fault: notices are heard ahead of what was said before them.
     pub(crate) notices_overtake: bool,

@@ -1,6 +1,6 @@
-//! Checks `runtime/src/links/protocol.rs`, the production module and not a copy, in all that can happen among three processes,
-//! with the [stateright](https://docs.rs/stateright) model checker. `README.md` says what is covered, what is not, and which
-//! planted faults are caught.
+//! Checks `runtime/src/links/protocol.rs`, the production module and not a copy, in all that can happen among three
+//! processes, with the [stateright](https://docs.rs/stateright) model checker. `README.md` says what is covered, what
+//! is not, and which planted faults are caught.
 //!
 //! * `world`: the processes, what is on its way between them, and what follows from each event;
 //! * `check`: what must hold, and the search;

@@ -1,8 +1,8 @@
 //! Three processes, and what is on its way between them.
 //!
 //! What one process says to another in one lane arrives in that order; between senders, and between lanes, there is no
-//! order. That is less than production promises, where a lane has one order for all senders. A notice is heard when nothing
-//! is left in the control lane of what its sender said; production waits until the lane is empty.
+//! order. That is less than production promises, where a lane has one order for all senders. A notice is heard when
+//! nothing is left in the control lane of what its sender said; production waits until the lane is empty.
 
 use crate::bonds::{Links, Cause, LinkEffect, LinkMessage};
 use std::collections::{BTreeMap, VecDeque};
@@ -348,8 +348,8 @@ fn is_question(control: &Control) -> bool {
     matches!(control, Control::Said(said) if said.answer_for_the_dead().is_some())
 }
 
-/// Whether the process waits for the answer to an unlinking: it says nothing when it is asked to unlink, and has something to
-/// say when it is asked to link, as if it had never heard of the other; but it has.
+/// Whether the process waits for the answer to an unlinking: it says nothing when it is asked to unlink, and has
+/// something to say when it is asked to link, as if it had never heard of the other; but it has.
 pub(crate) fn is_unlinking(bonds: &Links<Who>, other: Who) -> bool {
     let mut linked = bonds.clone();
     let says = linked.link::<Why>(other).is_some();

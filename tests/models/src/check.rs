@@ -1,8 +1,8 @@
 //! Runs a model: all its executions, up to a bound on preemptions.
 //!
-//! An execution must not leak into the next one, and production code keeps its slots and nodes for ever. So what is made
-//! with [`keep`] lives until the execution ends and is dropped then. And a model that never comes to the interesting place
-//! proves nothing, so a test names those places and [`check`] counts them.
+//! An execution must not leak into the next one, and production code keeps its slots and nodes for ever. So what is
+//! made with [`keep`] lives until the execution ends and is dropped then. And a model that never comes to the
+//! interesting place proves nothing, so a test names those places and [`check`] counts them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Planted faults: what a model must find.
 //!
-//! A fault weakens one kind of operation everywhere, in [`crate::sync`], or changes one step of a driver. All threads of
-//! a model run on the thread that checks it, one at a time, so the fault of a test is that thread's.
+//! A fault weakens one kind of operation everywhere, in [`crate::sync`], or changes one step of a driver. All threads
+//! of a model run on the thread that checks it, one at a time, so the fault of a test is that thread's.
 
 use std::cell::Cell;
 

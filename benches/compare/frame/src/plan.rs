@@ -92,8 +92,8 @@ pub enum Workload {
     ProbeTold,
     /// The same while a process for each worker loops for `work` by the clock, over and over.
     ProbeLooping,
-    /// The same while `width` timers fire all at the same moment, and again `work` after, and again. Each sends a message
-    /// to one of [`crate::probe::TIMED`] processes.
+    /// The same while `width` timers fire all at the same moment, and again `work` after, and again. Each sends a
+    /// message to one of [`crate::probe::TIMED`] processes.
     ProbeTimers,
 }
 

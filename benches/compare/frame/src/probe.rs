@@ -1,4 +1,5 @@
-//! What the rows `probe_…` have in common: the thread that sends the probe's messages, and the load that goes on meanwhile.
+//! What the rows `probe_…` have in common: the thread that sends the probe's messages, and the load that goes on
+//! meanwhile.
 //!
 //! The sender never waits for what it sends to be handled. So a system that stands still for a second shows that in all
 //! the messages that were sent in this second, and not in one.
@@ -23,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How long the system may calm down before the first message, after what was needed to start the load.
 const CALM: Duration = Duration::from_millis(100);
 
-/// How long after its last message the load goes on for a probe that has not handled all. A guess: longer than most would
-/// wait, shorter than the limit of a run.
+/// How long after its last message the load goes on for a probe that has not handled all. A guess: longer than most
+/// would wait, shorter than the limit of a run.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How many messages of the flood are counted at once, so that the count costs little.
@@ -162,8 +163,8 @@ impl Notes {
     }
 }
 
-/// Sends the probe's messages once the load is under way, and ends the load when all have been handled. To be called on a
-/// thread that runs no processes.
+/// Sends the probe's messages once the load is under way, and ends the load when all have been handled. To be called on
+/// a thread that runs no processes.
 pub fn drive(plan: &Plan, load: &Load, noted: &mpsc::Receiver<Vec<u64>>, send: impl Fn(Instant)) -> Outcome {
     while load.done() < under_way(plan) {
         thread::sleep(PAUSE);

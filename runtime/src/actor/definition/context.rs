@@ -37,16 +37,17 @@ pub(crate) struct Continuation<P> {
     pub(crate) late: fn(CommandResult) -> Payload,
 }
 
-/// What came of a call that the process made, with a closure to follow, before it was upgraded: the closure was of the old
-/// definition. The new one gets this as a message, if it has a method for it: `#[message(Answered<BankAudit, Report>)]`.
-/// `M` is the message that was called with.
+/// What came of a call that the process made, with a closure to follow, before it was upgraded: the closure was of the
+/// old definition. The new one gets this as a message, if it has a method for it:
+/// `#[message(Answered<BankAudit, Report>)]`. `M` is the message that was called with.
 pub struct Answered<M, T = (), E = Infallible> {
     /// As the closure would have got it.
     pub result: Result<T, CallError<E>>,
     of: PhantomData<fn(M)>,
 }
 
-/// The output of a future that the process had running, with a closure to follow, before it was upgraded. See [`Answered`].
+/// The output of a future that the process had running, with a closure to follow, before it was upgraded. See
+/// [`Answered`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished<T> {
     /// What the future gave.
@@ -55,9 +56,9 @@ pub struct Finished<T> {
 
 /// What a method can do besides changing its struct: know who and where it is, spawn, call, wait, end.
 ///
-/// A message method, an entry or a signal method gets one by taking `ctx: &mut Context<Self>`. Of the methods that give a
-/// future, those of the `serve` family and `receive` borrow it; all others borrow nothing, so that they can be joined and
-/// selected. To wait for messages or something else there are [`serve_until`](Self::serve_until) and
+/// A message method, an entry or a signal method gets one by taking `ctx: &mut Context<Self>`. Of the methods that give
+/// a future, those of the `serve` family and `receive` borrow it; all others borrow nothing, so that they can be joined
+/// and selected. To wait for messages or something else there are [`serve_until`](Self::serve_until) and
 /// [`serve_next_or`](Self::serve_next_or).
 pub struct Context<P> {
     pid: Option<Pid>,
@@ -133,7 +134,8 @@ impl<P> Context<P> {
         current::stop();
     }
 
-    /// A call whose answer is handled by a closure, while the process goes on with other messages: finish it with `then`.
+    /// A call whose answer is handled by a closure, while the process goes on with other messages: finish it with
+    /// `then`.
     pub fn call<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &mut self,
         call: Call<M, T, E>,
@@ -159,8 +161,8 @@ impl<P> Context<P> {
         awaits::sleep_until(Moment::from_instant(at))
     }
 
-    /// The output of `future`, if it comes within `duration`; else the future is dropped. It is polled at least once, also
-    /// for a duration of zero. As safe to cancel as the future is.
+    /// The output of `future`, if it comes within `duration`; else the future is dropped. It is polled at least once,
+    /// also for a duration of zero. As safe to cancel as the future is.
     ///
     /// # Errors
     /// [`Elapsed`], if it does not.
@@ -185,8 +187,9 @@ impl<P> Context<P> {
         awaits::perform(command)
     }
 
-    /// From here on the failure of a linked process is told to this one, as an [`Exit`](crate::Exit) signal, instead of ending
-    /// it; or not any more. A process with a `#[signal]` method for [`Exit`](crate::Exit) does so from its start.
+    /// From here on the failure of a linked process is told to this one, as an [`Exit`](crate::Exit) signal, instead of
+    /// ending it; or not any more. A process with a `#[signal]` method for [`Exit`](crate::Exit) does so from its
+    /// start.
     pub fn trap_exits(&mut self, traps: bool) {
         crate::actor::send::links::trap_exits(traps);
     }

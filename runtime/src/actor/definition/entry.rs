@@ -134,8 +134,8 @@ impl<T, E> Fallible for Result<T, E> {
     type Err = E;
 }
 
-/// Tells whether an answer is a `Result`, whatever alias it is written as. For generated code, and in a constant: an item of the
-/// type itself goes before one of a trait.
+/// Tells whether an answer is a `Result`, whatever alias it is written as. For generated code, and in a constant: an
+/// item of the type itself goes before one of a trait.
 #[derive(Debug)]
 pub struct AnswerType<T: ?Sized>(std::marker::PhantomData<T>);
 

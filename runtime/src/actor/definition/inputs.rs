@@ -326,7 +326,8 @@ mod tests {
         assert!(convert::<bool>(Payload::new(1_i32)).is_err());
     }
 
-    /// With another limit, or one way without it, a float that stands for several whole numbers would become one of them.
+    /// With another limit, or one way without it, a float that stands for several whole numbers would become one of
+    /// them.
     #[test]
     fn floats_are_whole_numbers_up_to_two_to_the_53rd() {
         const LAST: i64 = 1 << 53;

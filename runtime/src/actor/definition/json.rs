@@ -5,8 +5,9 @@ use serde::de::value::Error;
 use serde::de::{Deserializer, Error as _, Visitor};
 use serde_json::Value;
 
-/// What [`Host::start_json`](crate::Host::start_json) and [`Host::send_json`](crate::Host::send_json) take: a JSON array with all
-/// inputs in order, or a JSON object with a value for each input's name, as a text or as a [`serde_json::Value`].
+/// What [`Host::start_json`](crate::Host::start_json) and [`Host::send_json`](crate::Host::send_json) take: a JSON
+/// array with all inputs in order, or a JSON object with a value for each input's name, as a text or as a
+/// [`serde_json::Value`].
 ///
 /// In an object an input whose type is an `Option` may be left out, and is `None` then.
 #[derive(Clone, Debug)]

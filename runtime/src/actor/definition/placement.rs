@@ -1,11 +1,12 @@
 //! Which threads may run a process: any worker, or one that it has to itself.
 //!
-//! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return its state and the futures of its
-//! methods need not be `Send`. What the macro generates for a method is the same text for both, since it does not see the
-//! struct's attributes: [`Place`] finds out which of the two it is, by what the struct's half has declared.
+//! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return its state and the
+//! futures of its methods need not be `Send`. What the macro generates for a method is the same text for both, since it
+//! does not see the struct's attributes: [`Place`] finds out which of the two it is, by what the struct's half has
+//! declared.
 //!
-//! All futures are `Send` for the machine that keeps them. Those of a pinned process are made so by being [`Anchored`]: they
-//! are polled and dropped on the thread that made them, or not at all.
+//! All futures are `Send` for the machine that keeps them. Those of a pinned process are made so by being [`Anchored`]:
+//! they are polled and dropped on the thread that made them, or not at all.
 
 use crate::util::thread_bound::Anchored;
 use std::future::Future;
@@ -32,8 +33,8 @@ impl Anywhere for OnWorkers {}
 
 /// State that may go from thread to thread, as that of a process does which the workers run: whatever is `Send`.
 ///
-/// A bound of its own rather than `Send`, so that the compiler's error speaks of processes. [`Mobile`](crate::Mobile) has the
-/// same text: the compiler takes that of the bound which was written where the process is spawned.
+/// A bound of its own rather than `Send`, so that the compiler's error speaks of processes. [`Mobile`](crate::Mobile)
+/// has the same text: the compiler takes that of the bound which was written where the process is spawned.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -98,8 +99,8 @@ impl<P, L> OfAll for &Place<P, L> {
     }
 }
 
-/// Of any other: found last. That its state should be `Send` is told once, where the whole of it is kept, and not again for
-/// each method. For generated code.
+/// Of any other: found last. That its state should be `Send` is told once, where the whole of it is kept, and not again
+/// for each method. For generated code.
 pub trait OfFaulty {
     /// What keeps its futures.
     fn keeper(&self) -> Pinned;
@@ -119,7 +120,8 @@ pub struct Pinned;
 #[derive(Debug)]
 pub struct NotPinned;
 
-/// The methods of the two have one name, which says what is to be done where a future is refused: the compiler shows it.
+/// The methods of the two have one name, which says what is to be done where a future is refused: the compiler shows
+/// it.
 impl Pinned {
     /// Keeps a future that is made, polled and dropped on one thread.
     pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> Kept<'a, F::Output>

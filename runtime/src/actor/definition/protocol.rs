@@ -1,12 +1,12 @@
 //! Protocols: messages that several kinds of process answer, under one type of address.
 //!
-//! `#[protocol]` writes everything about the messages for the type `dyn Storage`; `#[process] impl Storage for Disk` says
-//! how a `Disk` handles them. Neither macro sees the other's text: what the second needs of the first it finds by types,
-//! the messages as a [`Chain`], and the method of a name by [`Named`].
+//! `#[protocol]` writes everything about the messages for the type `dyn Storage`; `#[process] impl Storage for Disk`
+//! says how a `Disk` handles them. Neither macro sees the other's text: what the second needs of the first it finds by
+//! types, the messages as a [`Chain`], and the method of a name by [`Named`].
 //!
-//! These have a parameter `L`, for the process that asks, and are implemented for all of them. It says nothing; but a type
-//! of the asking crate must stand there, or the compiler, when it looks whether two `impl`s for the process overlap, takes
-//! it that the protocol's crate may yet change its mind about the message types.
+//! These have a parameter `L`, for the process that asks, and are implemented for all of them. It says nothing; but a
+//! type of the asking crate must stand there, or the compiler, when it looks whether two `impl`s for the process
+//! overlap, takes it that the protocol's crate may yet change its mind about the message types.
 
 use super::actor::{Dispatched, Handles};
 use super::context::Context;
@@ -113,7 +113,8 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
     type Rest = Rest;
 }
 
-/// What follows the last one: an `impl` with more methods than the protocol is told so by the compiler, and by it alone.
+/// What follows the last one: an `impl` with more methods than the protocol is told so by the compiler, and by it
+/// alone.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
     type Reply = ();

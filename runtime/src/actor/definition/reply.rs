@@ -37,8 +37,8 @@ pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
-/// The same for a message that is larger than a process's room on the stack is for: it is moved once, into `to`. For generated
-/// code.
+/// The same for a message that is larger than a process's room on the stack is for: it is moved once, into `to`. For
+/// generated code.
 #[inline(never)]
 pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> Option<Asked> {
     let caller = mail.open_into(to)?;
@@ -54,8 +54,8 @@ pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> 
     Some(Asked { caller, message: std::any::type_name::<M> })
 }
 
-/// Whether a message is so large that it is handled in a function of its own: all that share one share the room that it takes on
-/// the stack. A guess: one of this size costs more to move than a call does. For generated code.
+/// Whether a message is so large that it is handled in a function of its own: all that share one share the room that it
+/// takes on the stack. A guess: one of this size costs more to move than a call does. For generated code.
 #[inline(always)]
 pub const fn is_large<M>() -> bool {
     size_of::<M>() > 1024
@@ -119,8 +119,8 @@ impl Asked {
         Dispatched::Done
     }
 
-    /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it is
-    /// reported, and ends the process if that is how it was declared.
+    /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it
+    /// is reported, and ends the process if that is how it was declared.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
         self,
         result: Result<T, E>,
@@ -178,8 +178,8 @@ impl Watch {
 /// The right, and the duty, to answer a call later: keep it, hand it on, send it to any thread.
 ///
 /// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with
-/// [`CallError::Died`](crate::CallError::Died) if the process ends with it in hand. A message that was sent, not called, comes with a reply that goes
-/// nowhere.
+/// [`CallError::Died`](crate::CallError::Died) if the process ends with it in hand. A message that was sent, not
+/// called, comes with a reply that goes nowhere.
 #[must_use = "dropping a reply fails its caller"]
 pub struct Reply<T> {
     caller: Option<Caller>,

@@ -26,7 +26,8 @@ pub(crate) enum Source<P> {
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
-/// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is none.
+/// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is
+/// none.
 pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
 /// An entry, to be called once.

@@ -13,14 +13,14 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The address of a process of type `P`, or of one that answers the protocol `P`: its PID, with a method for each of the
-/// messages.
+/// The address of a process of type `P`, or of one that answers the protocol `P`: its PID, with a method for each of
+/// the messages.
 ///
-/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended comes back. The type is checked again at
-/// delivery, so that no address, however it was made, can be wrong about a process in a way that matters.
+/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended comes back. The type is checked again
+/// at delivery, so that no address, however it was made, can be wrong about a process in a way that matters.
 ///
-/// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done with
-/// its [`Pid`].
+/// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done
+/// with its [`Pid`].
 pub struct Address<P: Addressed + ?Sized> {
     handle: P::Handle,
 }

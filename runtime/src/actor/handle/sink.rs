@@ -20,9 +20,9 @@ type Late<M> = Pin<Box<dyn Future<Output = Result<(), SendError<M>>> + Send>>;
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
     /// A sink that sends to it: whoever forwards a stream into it waits while the mailbox is full, as
-    /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own. Putting a
-    /// message in allocates only when the mailbox is full; the sink keeps one message then, which goes with it if it is
-    /// dropped.
+    /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own.
+    /// Putting a message in allocates only when the mailbox is full; the sink keeps one message then, which goes with
+    /// it if it is dropped.
     ///
     /// An error is of the message that it holds: the process has ended. Whatever an answer would be is dropped.
     ///

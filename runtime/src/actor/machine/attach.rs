@@ -1,10 +1,10 @@
 //! Streams whose items come to a process as messages.
 //!
-//! Each is pumped by a future beside the process's methods. It takes one item out of its stream, puts it into the inbox,
-//! where the process looks before it looks into its mailbox, and waits until the process looks for something new to do: so
-//! the stream is polled only when its last item has been handled, however long the method takes. Nothing piles up in
-//! between, and a stream that always has something more alternates with the mailbox: the pump is polled once for each
-//! look there.
+//! Each is pumped by a future beside the process's methods. It takes one item out of its stream, puts it into the
+//! inbox, where the process looks before it looks into its mailbox, and waits until the process looks for something new
+//! to do: so the stream is polled only when its last item has been handled, however long the method takes. Nothing
+//! piles up in between, and a stream that always has something more alternates with the mailbox: the pump is polled
+//! once for each look there.
 
 use crate::actor::definition::actor::{Actor, Handles};
 use crate::actor::definition::context::{Context, Continuation, Finished, add_continuation};
@@ -32,16 +32,16 @@ pub struct Attached<P> {
 }
 
 impl<P> Attached<P> {
-    /// What the process does when the stream has ended, and its last item has been handled. Of two the later. Nothing if that
-    /// has come to pass already.
+    /// What the process does when the stream has ended, and its last item has been handled. Of two the later. Nothing
+    /// if that has come to pass already.
     pub fn then(self, then: impl FnOnce(&mut P, &mut Context<P>) + Send + 'static) -> Self {
         let before = lock(&self.then).replace(Box::new(then));
         drop(before);
         self
     }
 
-    /// Takes the stream away from the process, from any thread: no item comes any more, not even one that is on its way, and
-    /// the stream is dropped by the process. What was said with [`then`](Self::then) is not done.
+    /// Takes the stream away from the process, from any thread: no item comes any more, not even one that is on its
+    /// way, and the stream is dropped by the process. What was said with [`then`](Self::then) is not done.
     pub fn detach(&self) {
         let then = lock(&self.then).take();
         drop(then);
@@ -50,15 +50,16 @@ impl<P> Attached<P> {
 }
 
 impl<P: Actor> Context<P> {
-    /// From here on the items of `stream` come to the process as messages, until the stream ends, the process does, or the
-    /// handle's [`detach`](Attached::detach) is called. The process needs a method for their type, and handles them where it
-    /// handles its messages: between two of them, in a body while that [serves](Self::serve).
+    /// From here on the items of `stream` come to the process as messages, until the stream ends, the process does, or
+    /// the handle's [`detach`](Attached::detach) is called. The process needs a method for their type, and handles them
+    /// where it handles its messages: between two of them, in a body while that [serves](Self::serve).
     ///
-    /// The stream is polled only when its last item has been handled: one that is faster than the process waits. It takes
-    /// turns with the mailbox.
+    /// The stream is polled only when its last item has been handled: one that is faster than the process waits. It
+    /// takes turns with the mailbox.
     ///
-    /// After an [upgrade](crate::Pid::upgrade) the items come to the new definition, and the end as a [`Finished<()>`](Finished)
-    /// instead of the closure. In a machine that is driven by hand, which has no PID, a stream ends at once.
+    /// After an [upgrade](crate::Pid::upgrade) the items come to the new definition, and the end as a
+    /// [`Finished<()>`](Finished) instead of the closure. In a machine that is driven by hand, which has no PID, a
+    /// stream ends at once.
     ///
     /// ```
     /// use futures_util::stream;

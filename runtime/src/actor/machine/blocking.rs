@@ -8,8 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{self, Poll};
 
-/// Something that blocks its thread, and has not begun: await it in an async method, or [`wait`](Self::wait) in a sync one.
-/// Made by [`Context::blocking`].
+/// Something that blocks its thread, and has not begun: await it in an async method, or [`wait`](Self::wait) in a sync
+/// one. Made by [`Context::blocking`].
 #[must_use = "nothing runs until `.await` or `.wait()`"]
 pub struct Blocking<F, R> {
     state: BlockingState<F, R>,
@@ -25,8 +25,8 @@ enum BlockingState<F, R> {
 }
 
 impl<F: FnOnce() -> R, R> Blocking<F, R> {
-    /// Runs it, on this thread, while another thread runs the other processes; and goes on when there is a worker for it. In an
-    /// async method, await it instead.
+    /// Runs it, on this thread, while another thread runs the other processes; and goes on when there is a worker for
+    /// it. In an async method, await it instead.
     ///
     /// # Panics
     /// If what runs does, with its panic.
@@ -80,20 +80,21 @@ impl<F, R> fmt::Debug for Blocking<F, R> {
 }
 
 impl<P> Context<P> {
-    /// Runs `run`, which blocks its thread (a system call, a foreign lock, a long computation), while another thread runs the
-    /// other processes. Nothing runs until the value is awaited, in an async method, or waited for, in a sync one.
+    /// Runs `run`, which blocks its thread (a system call, a foreign lock, a long computation), while another thread
+    /// runs the other processes. Nothing runs until the value is awaited, in an async method, or waited for, in a sync
+    /// one.
     ///
-    /// It runs on this thread's stack, in the step: it may borrow from the method's locals and from `self`, and a panic in it is
-    /// the step's. What it sends counts as sent from outside. Once it has begun it is not cancelled: a process that is killed
-    /// meanwhile ends when it is over.
+    /// It runs on this thread's stack, in the step: it may borrow from the method's locals and from `self`, and a panic
+    /// in it is the step's. What it sends counts as sent from outside. Once it has begun it is not cancelled: a process
+    /// that is killed meanwhile ends when it is over.
     ///
-    /// Afterwards the step goes on if a worker is idle; else an async method's process takes its turn in the queue, and a sync
-    /// one goes on with the first worker that ends a step. At most as many steps block at a time as
-    /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) says: beyond that an async one waits for its turn (dropped
-    /// meanwhile, it does not run), and a sync one blocks its worker, which is counted and logged.
+    /// Afterwards the step goes on if a worker is idle; else an async method's process takes its turn in the queue, and
+    /// a sync one goes on with the first worker that ends a step. At most as many steps block at a time as
+    /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) says: beyond that an async one waits for its
+    /// turn (dropped meanwhile, it does not run), and a sync one blocks its worker, which is counted and logged.
     ///
-    /// Costs a hand-over to another thread, some microseconds; a new thread if none stands by. In a machine that is driven by
-    /// hand it simply runs.
+    /// Costs a hand-over to another thread, some microseconds; a new thread if none stands by. In a machine that is
+    /// driven by hand it simply runs.
     ///
     /// ```
     /// use postroom::prelude::*;

@@ -1,8 +1,8 @@
 //! The state machine that owns a struct, and the future of the method that runs.
 //!
 //! * [`state_machine`]: its steps; [`serving`]: handling messages in place; [`serve`]: the loop of an async entry;
-//! * [`attach`]: streams as messages; [`blocking`]: blocking code in a method; [`upgrade`]: handing the struct to another
-//!   definition.
+//! * [`attach`]: streams as messages; [`blocking`]: blocking code in a method; [`upgrade`]: handing the struct to
+//!   another definition.
 
 pub(crate) mod attach;
 pub(crate) mod blocking;

@@ -34,8 +34,8 @@ enum NextInput {
 }
 
 impl<P: Actor> Context<P> {
-    /// Handles messages, one after the other, until the process ends. Not safe to cancel: a message whose async method is
-    /// pending then is cut short, and its caller told.
+    /// Handles messages, one after the other, until the process ends. Not safe to cancel: a message whose async method
+    /// is pending then is cut short, and its caller told.
     pub async fn serve(&mut self, this: &mut P) -> Infallible {
         loop {
             self.serve_next(this).await;
@@ -53,9 +53,10 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for one message and handles it, unless `future` is ready before one has come: then gives its output. A message
-    /// that has been begun is finished, however long that takes. This is how to wait for messages *or* something else, since
-    /// in a `select!` no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
+    /// Waits for one message and handles it, unless `future` is ready before one has come: then gives its output. A
+    /// message that has been begun is finished, however long that takes. This is how to wait for messages *or*
+    /// something else, since in a `select!` no other branch could use the context while
+    /// [`serve_next`](Self::serve_next) borrows it.
     pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
         let next = {
             let mut future = pin!(future);
@@ -102,8 +103,8 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for one message, and handles it, if one comes within `duration`; gives whether one did. How long its method
-    /// takes does not count. With zero it handles one that is there. Not safe to cancel, as [`Context::serve`].
+    /// Waits for one message, and handles it, if one comes within `duration`; gives whether one did. How long its
+    /// method takes does not count. With zero it handles one that is there. Not safe to cancel, as [`Context::serve`].
     pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
         let next = {
             let limit = pin!(awaits::sleep(duration));
@@ -164,8 +165,8 @@ impl<P: Actor> Context<P> {
         open(package)
     }
 
-    /// The same, if one comes within `duration`. With zero it takes one that is there. What is set aside stays in its order,
-    /// whether or not one came. Safe to cancel.
+    /// The same, if one comes within `duration`. With zero it takes one that is there. What is set aside stays in its
+    /// order, whether or not one came. Safe to cancel.
     pub async fn receive_within<T: Send + 'static>(&mut self, duration: Duration) -> Option<T> {
         let mut looked = 0;
         let limit = pin!(awaits::sleep(duration));

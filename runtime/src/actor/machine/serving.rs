@@ -1,5 +1,5 @@
-//! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to; and
-//! before the next of them answers, signals, and what was set aside.
+//! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to;
+//! and before the next of them answers, signals, and what was set aside.
 
 use crate::actor::definition::actor::{Actor, Dispatched, Errand};
 use crate::actor::definition::context::{Context, run_continuation};
@@ -32,8 +32,8 @@ impl Served {
     }
 }
 
-/// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why it
-/// ends; if not, there are no more.
+/// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why
+/// it ends; if not, there are no more.
 #[inline(always)]
 pub(crate) fn serve_mail_only<P: Actor>(
     process: &mut P,

@@ -1,9 +1,9 @@
 //! The state machine that owns a struct, and whatever future is pending.
 //!
-//! A [`Machine`] is a [`Process`]: the scheduler steps it, and so can a test, without a runtime. It serves messages one by
-//! one; a process whose methods are all sync never leaves that state, and the code for futures is not even compiled for
-//! it. An async entry or method takes the struct and its context into a future and gives them back at its end, so that
-//! dropping the future (a kill) drops the struct with it, the method's locals first.
+//! A [`Machine`] is a [`Process`]: the scheduler steps it, and so can a test, without a runtime. It serves messages one
+//! by one; a process whose methods are all sync never leaves that state, and the code for futures is not even compiled
+//! for it. An async entry or method takes the struct and its context into a future and gives them back at its end, so
+//! that dropping the future (a kill) drops the struct with it, the method's locals first.
 
 use super::serving::{bring, serve, serve_mail_only};
 use crate::actor::definition::actor::{Actor, Errand, names};
@@ -129,8 +129,8 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        // What most often is nothing is not handed on by value: a wide copy of a word that was just written waits for it to
-        // be in the cache, twenty cycles each.
+        // What most often is nothing is not handed on by value: a wide copy of a word that was just written waits for
+        // it to be in the cache, twenty cycles each.
         let (mut failed, mut end) = (None, None);
         current::enter(&mut self.seat, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {

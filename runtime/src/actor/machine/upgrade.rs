@@ -1,17 +1,20 @@
 //! Upgrades: a process hands its state to another definition, under the same PID.
 //!
-//! A wish to upgrade travels in the control lane, ahead of messages. The machine of the old definition acts on it when no
-//! method is at work: it gives its struct to the closure that came with the wish, and what it waits for to a machine of the
-//! new definition, which the scheduler puts in its place. What the slot has stays where it is.
+//! A wish to upgrade travels in the control lane, ahead of messages. The machine of the old definition acts on it when
+//! no method is at work: it gives its struct to the closure that came with the wish, and what it waits for to a machine
+//! of the new definition, which the scheduler puts in its place. What the slot has stays where it is.
 //!
 //! | | after the upgrade |
 //! |---|---|
 //! | PID, name, label, values, links, monitors, joins, bounds | as before |
 //! | messages in the mailbox, set aside, or sent later | handled by the new definition, or unhandled |
 //! | `send_after`, `send_every` | as before: they are messages |
-//! | calls with `then`, futures of `run` | go on; what comes of them is a message, [`Answered`](crate::Answered) or [`Finished`](crate::Finished) |
+//! | calls with `then`, futures of `run` | go on; the outcome comes as a message: [`Answered`], [`Finished`] |
 //! | what their closures hold | dropped: a caller whose `Reply` is among it is told |
 //! | an async method | is finished first, and no message is taken meanwhile |
+//!
+//! [`Answered`]: crate::Answered
+//! [`Finished`]: crate::Finished
 
 use super::state_machine::Machine;
 use crate::actor::definition::actor::{Actor, Declared, Mobile};
@@ -205,8 +208,9 @@ fn successor<P: Actor, N: Mobile, E: Send + 'static>(
 }
 
 impl<P: Actor> Context<P> {
-    /// When the method that runs now is done, another definition takes this one's place, under the same PID: what `make`
-    /// gives for the state, or the end of the process if that is an error. See [`Pid::upgrade`] for what is kept.
+    /// When the method that runs now is done, another definition takes this one's place, under the same PID: what
+    /// `make` gives for the state, or the end of the process if that is an error. See [`Pid::upgrade`] for what is
+    /// kept.
     ///
     /// # Errors
     /// [`UpgradeError::Entry`] in an async entry, which has the state until it ends.
@@ -221,14 +225,14 @@ impl<P: Actor> Context<P> {
 }
 
 impl Pid {
-    /// Asks the process, which is an `Old`, to hand its state to another definition, under the same PID: what `make` gives
-    /// for it, the new state or a `Result` with it. Await the upgrade, or `wait` for it on a plain thread; dropping it
-    /// changes nothing.
+    /// Asks the process, which is an `Old`, to hand its state to another definition, under the same PID: what `make`
+    /// gives for it, the new state or a `Result` with it. Await the upgrade, or `wait` for it on a plain thread;
+    /// dropping it changes nothing.
     ///
-    /// The wish overtakes messages. An async method that is at work is finished first. Kept are the mailbox, the name, links,
-    /// monitors, timers, and what is being waited for: what comes of calls and futures whose closures were of the old
-    /// definition is a message to the new one, [`Answered`](crate::Answered) or [`Finished`](crate::Finished). Old addresses
-    /// stay valid; what the new definition has no method for is a dead letter, and a call fails with
+    /// The wish overtakes messages. An async method that is at work is finished first. Kept are the mailbox, the name,
+    /// links, monitors, timers, and what is being waited for: what comes of calls and futures whose closures were of
+    /// the old definition is a message to the new one, [`Answered`](crate::Answered) or [`Finished`](crate::Finished).
+    /// Old addresses stay valid; what the new definition has no method for is a dead letter, and a call fails with
     /// [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the process that answers for it now.
     ///
     /// Costs one control message, and the allocations of a spawn.

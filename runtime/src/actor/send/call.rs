@@ -26,7 +26,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// How long a call waits if nothing else is said, neither by the call nor by [`Builder::call_timeout`](crate::Builder::call_timeout).
+/// How long a call waits if nothing else is said, neither by the call nor by
+/// [`Builder::call_timeout`](crate::Builder::call_timeout).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message that is ready to go: to be sent, or to be answered. `M` is its type, `T` and `E` what comes back.
@@ -34,8 +35,8 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nothing has happened yet: finish it with `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain
 /// thread).
 ///
-/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than whoever called the method that makes
-/// it. Dropping a call that waits cancels it: its answer will be thrown away.
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than whoever called
+/// the method that makes it. Dropping a call that waits cancels it: its answer will be thrown away.
 #[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
 pub struct Call<M, T = (), E = Infallible> {
     pid: Pid,
@@ -96,8 +97,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
 
-    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is held after its step, until
-    /// there is room: see [`Bound`](crate::Bound).
+    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is held after its
+    /// step, until there is room: see [`Bound`](crate::Bound).
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended; and if its mailbox is full and no process sends.
@@ -106,8 +107,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         send(self.pid, self.message)
     }
 
-    /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs a
-    /// thread: the worker is lent to another one meanwhile, so that the called process can run.
+    /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs
+    /// a thread: the worker is lent to another one meanwhile, so that the called process can run.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -206,16 +207,16 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
     crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point to
-/// another one when the message is sent: see [`as_sent`].
+/// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point
+/// to another one when the message is sent: see [`as_sent`].
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
     (pid.node() == this_node()).then(|| pid.life())
 }
 
-/// A call whose message has been sent to `pid`: not known if that points on to another process than before it was sent. A wait
-/// for the wrong one would be taken for part of a cycle.
+/// A call whose message has been sent to `pid`: not known if that points on to another process than before it was sent.
+/// A wait for the wrong one would be taken for part of a cycle.
 #[inline]
 fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
     called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
@@ -250,8 +251,8 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
 pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
-    /// A future of the call, which has been sent, and whether it has been polled too: that of a process whose own waker this
-    /// is, which looks for the answer anyway when it comes.
+    /// A future of the call, which has been sent, and whether it has been polled too: that of a process whose own waker
+    /// this is, which looks for the answer anyway when it comes.
     pub(crate) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
         begin(call, context).map(|(stage, is_polled)| (Self(stage), is_polled))
     }
@@ -324,8 +325,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 /// A call that has been sent, and whether it has been polled too.
 type SentCall<M, T, E> = (CallStage<M, T, E>, bool);
 
-/// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in). Gives whether the call has been polled: that of a process whose
-/// own waker this is, which looks for the answer anyway when it comes.
+/// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in).
+/// Gives whether the call has been polled: that of a process whose own waker this is, which looks for the answer anyway
+/// when it comes.
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
     context: &Context<'_>,
@@ -359,8 +361,8 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
     post(call.pid, call.message, caller)?;
-    // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that goes
-    // by a time of its own.
+    // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that
+    // goes by a time of its own.
     let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
     let keeper = told.unwrap_or_else(|| timekeeper());
     let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
@@ -455,10 +457,11 @@ mod tests {
         Call::<u8, u8>::new(pid, "call", 1).timeout(Duration::from_secs(3_600)).wait()
     }
 
-    /// `first` has the name and waits for `caller`, which calls by name; before its message is sent, `second` has the name.
+    /// `first` has the name and waits for `caller`, which calls by name; before its message is sent, `second` has the
+    /// name.
     ///
-    /// Catches: a call is taken for one of the process that had the name before, which closes a cycle that is none. (The same is
-    /// asked where a call is awaited, which has no test.)
+    /// Catches: a call is taken for one of the process that had the name before, which closes a cycle that is none.
+    /// (The same is asked where a call is awaited, which has no test.)
     #[test]
     fn a_name_that_moves_while_it_is_called_makes_no_cycle() {
         let runtime = Runtime::builder().workers(2).build().expect("two workers");

@@ -31,8 +31,9 @@ pub enum TopologyError {
 }
 
 impl Pid {
-    /// The calling process will get one [`Down`](crate::Down) when this one ends, however that comes; at once if it has ended
-    /// already. Monitoring it twice gives two. It says nothing to the process that is monitored, which may know nothing of it.
+    /// The calling process will get one [`Down`](crate::Down) when this one ends, however that comes; at once if it has
+    /// ended already. Monitoring it twice gives two. It says nothing to the process that is monitored, which may know
+    /// nothing of it.
     ///
     /// Of a PID that [points on](Pid::is_alias) it is the process that answers for it now which is monitored, and which
     /// the `Down` names.
@@ -55,9 +56,9 @@ impl Pid {
     }
 
     /// Links the calling process with this one: if either fails, so does the other, with
-    /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits: then it gets an [`Exit`](crate::Exit). An end
-    /// as planned ([`ExitReason::Normal`](crate::ExitReason::Normal)) ends the link and nothing else. Linking twice is one link.
-    /// A process that has ended already counts as failed.
+    /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits: then it gets an [`Exit`](crate::Exit).
+    /// An end as planned ([`ExitReason::Normal`](crate::ExitReason::Normal)) ends the link and nothing else. Linking
+    /// twice is one link. A process that has ended already counts as failed.
     ///
     /// # Errors
     /// [`TopologyError`], outside of processes and for the process itself.
@@ -97,16 +98,16 @@ impl Pid {
         Ok(())
     }
 
-    /// The process that a bond is made with: of a PID that points on, the one that answers for it now. If nobody does, the PID
-    /// is as that of a process which has ended.
+    /// The process that a bond is made with: of a PID that points on, the one that answers for it now. If nobody does,
+    /// the PID is as that of a process which has ended.
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)
     }
 }
 
 impl Pid {
-    /// What binds the process to others, as of its next step; `None` if it has ended. Await it, or `wait` on a plain thread.
-    /// Costs one control message to the process.
+    /// What binds the process to others, as of its next step; `None` if it has ended. Await it, or `wait` on a plain
+    /// thread. Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
@@ -144,8 +145,8 @@ impl std::fmt::Debug for Inspection {
 }
 
 impl Monitor {
-    /// Takes the monitor back: its [`Down`](crate::Down) does not come any more, even if it was on its way. Gives whether it
-    /// was still to come; also if another process asks, whose monitor it is not: then it is left alone.
+    /// Takes the monitor back: its [`Down`](crate::Down) does not come any more, even if it was on its way. Gives
+    /// whether it was still to come; also if another process asks, whose monitor it is not: then it is left alone.
     pub fn demonitor(self) -> bool {
         let ended = with_own(|slot, me, cold_state| {
             let links = cold_state.links();
@@ -163,16 +164,16 @@ impl Monitor {
     }
 }
 
-/// Takes signals out that the process has not been given. They hold exit reasons, with drops of users' own, which run when the
-/// process's table is not in use.
+/// Takes signals out that the process has not been given. They hold exit reasons, with drops of users' own, which run
+/// when the process's table is not in use.
 fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -> VecDeque<Signal> {
     let (out, left) = std::mem::take(signals).into_iter().partition(is_such);
     *signals = left;
     out
 }
 
-/// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now. Gives the PID
-/// that the `Down` will name.
+/// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now.
+/// Gives the PID that the `Down` will name.
 pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),

@@ -29,8 +29,8 @@ impl Pid {
         self.slot_of().is_some()
     }
 
-    /// Asks the process to end when it has seen all that was sent before. Never refused by a full mailbox. Gives whether
-    /// it lived.
+    /// Asks the process to end when it has seen all that was sent before. Never refused by a full mailbox. Gives
+    /// whether it lived.
     ///
     /// What arrives later is dead letters. A process in an async entry sees the request when it takes messages.
     pub fn stop(self) -> bool {
@@ -42,16 +42,17 @@ impl Pid {
         slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
     }
 
-    /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`] decides
-    /// itself; any other one ends, with this reason, when its present method is done or awaits. Gives whether it lived.
+    /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`]
+    /// decides itself; any other one ends, with this reason, when its present method is done or awaits. Gives whether
+    /// it lived.
     ///
     /// [`Cancel`]: crate::Cancel
     pub fn cancel(self, reason: impl Into<ExitReason>) -> bool {
         self.control(Control::Cancel(reason.into()))
     }
 
-    /// Ends the process before its next message. Its state is dropped and closed as ever; it is not asked. Gives whether
-    /// it lived.
+    /// Ends the process before its next message. Its state is dropped and closed as ever; it is not asked. Gives
+    /// whether it lived.
     ///
     /// A supervisor kills its children, and a pool its members; they have ended when those have.
     pub fn kill(self) -> bool {
@@ -67,8 +68,8 @@ impl Pid {
         true
     }
 
-    /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on a
-    /// plain thread. The result is why it ended: [`ExitReason::Gone`] if it had ended before it was asked.
+    /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
+    /// a plain thread. The result is why it ended: [`ExitReason::Gone`] if it had ended before it was asked.
     pub fn join(self) -> Ended {
         let ending = Arc::new(ExitWaiter(Oneshot::new()));
         self.join_with(ending.clone());

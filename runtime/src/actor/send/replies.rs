@@ -14,8 +14,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// The answering end of a stream: a message method takes one as `replies: Replies<T>`, and may keep it, clone it and send
-/// it on. The stream ends when the last clone is dropped.
+/// The answering end of a stream: a message method takes one as `replies: Replies<T>`, and may keep it, clone it and
+/// send it on. The stream ends when the last clone is dropped.
 pub struct Replies<T> {
     shared: Arc<StreamShared<T>>,
 }

@@ -22,8 +22,8 @@ use std::task::{Context, Poll, ready};
 pub struct PatientCall<M, T = (), E = Infallible>(Call<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Waits for the successor of a child that is being restarted, as long as the call has time, instead of failing at once as
-    /// [`Restarting`](CallError::Restarting). Of any other process this changes nothing.
+    /// Waits for the successor of a child that is being restarted, as long as the call has time, instead of failing at
+    /// once as [`Restarting`](CallError::Restarting). Of any other process this changes nothing.
     ///
     /// It is for calls that come while nobody serves. One that lies in the mailbox of a child when that ends fails as
     /// [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
@@ -36,8 +36,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, 
     /// As [`Call::wait`].
     ///
     /// # Errors
-    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not come back when the call's time is up: then the message
-    /// was not delivered.
+    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not come back when the call's time is up: then the
+    /// message was not delivered.
     pub fn wait(self) -> Result<T, CallError<E>> {
         let Self(mut call) = self;
         let (pid, method, due) = (call.pid(), call.method(), call.due());

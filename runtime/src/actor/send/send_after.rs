@@ -47,8 +47,8 @@ enum Repetition {
 }
 
 impl Timer {
-    /// Takes the message back, also if it is due. Gives whether it was still to be sent: if so, it never will be. Of one that
-    /// is sent again and again, no copy is sent from here on.
+    /// Takes the message back, also if it is due. Gives whether it was still to be sent: if so, it never will be. Of
+    /// one that is sent again and again, no copy is sent from here on.
     pub fn cancel(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -84,9 +84,9 @@ impl fmt::Debug for Timer {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message later, without an answer: at once for a `delay` of zero, never for `Duration::MAX`. The time is that
-    /// of the runtime whose process gets it. If the process has ended by then, or its mailbox is full, the message is a dead
-    /// letter; until then it is kept, unless it is cancelled, or the runtime shut down.
+    /// Sends the message later, without an answer: at once for a `delay` of zero, never for `Duration::MAX`. The time
+    /// is that of the runtime whose process gets it. If the process has ended by then, or its mailbox is full, the
+    /// message is a dead letter; until then it is kept, unless it is cancelled, or the runtime shut down.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended already.
@@ -118,9 +118,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended. A copy
-    /// that could not be sent when it was due, because all workers were busy, is not made up for, and one that finds the mailbox
-    /// full is a dead letter; the others come when they would have come anyway. A period of less than a millisecond is taken as one.
+    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended. A
+    /// copy that could not be sent when it was due, because all workers were busy, is not made up for, and one that
+    /// finds the mailbox full is a dead letter; the others come when they would have come anyway. A period of less than
+    /// a millisecond is taken as one.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended already.
@@ -312,8 +313,9 @@ mod tests {
         }
     }
 
-    /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for. (Mutations: in
-    /// `Every::send`, the next is due one period from now, or at once, or one period from when this was due.)
+    /// Catches: each copy that comes late puts off all that follow, or those that were missed are made up for.
+    /// (Mutations: in `Every::send`, the next is due one period from now, or at once, or one period from when this was
+    /// due.)
     #[test]
     fn a_copy_that_is_sent_late_leaves_the_others_where_they_were() {
         let mut mailbox = Mailbox::new().unwrap();

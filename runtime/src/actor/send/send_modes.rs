@@ -24,9 +24,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         in_manner(Manner::Try, || send(pid, message))
     }
 
-    /// Sends the message and expects no answer; blocks the thread while the mailbox is full, or while the process is a child
-    /// that is being restarted, until the call's time is up if it was given one with [`timeout`](Call::timeout) or
-    /// [`deadline`](Call::deadline). Inside a process another thread runs the others meanwhile.
+    /// Sends the message and expects no answer; blocks the thread while the mailbox is full, or while the process is a
+    /// child that is being restarted, until the call's time is up if it was given one with [`timeout`](Call::timeout)
+    /// or [`deadline`](Call::deadline). Inside a process another thread runs the others meanwhile.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended or if the time is up.
@@ -45,8 +45,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends the message and expects no answer; waits while the mailbox is full, or while the process is a child that is being
-    /// restarted. Safe to cancel: the message is dropped.
+    /// Sends the message and expects no answer; waits while the mailbox is full, or while the process is a child that
+    /// is being restarted. Safe to cancel: the message is dropped.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended.

@@ -85,18 +85,18 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| options.bound.monitored = true)
     }
 
-    /// The process is told to end, with reason [`Shutdown`](ExitReason::Shutdown), when the one that spawns it has ended, for
-    /// whatever reason. The other way nothing is told.
+    /// The process is told to end, with reason [`Shutdown`](ExitReason::Shutdown), when the one that spawns it has
+    /// ended, for whatever reason. The other way nothing is told.
     pub fn owned(self) -> Self {
         self.option(|options| options.bound.owned = true)
     }
 
-    /// If a process has that name already, takes that one in place of this, which is dropped: of many that do so at the same
-    /// time one spawns. All that is said of the spawn besides, such as `linked`, is of a process that is spawned; one that is
-    /// found may still be in its start.
+    /// If a process has that name already, takes that one in place of this, which is dropped: of many that do so at the
+    /// same time one spawns. All that is said of the spawn besides, such as `linked`, is of a process that is spawned;
+    /// one that is found may still be in its start.
     ///
-    /// For entries that are not async. What an async entry gives belongs to whoever has spawned it, so there the name is
-    /// taken: the error is [`SpawnError::Name`], with the holder in it.
+    /// For entries that are not async. What an async entry gives belongs to whoever has spawned it, so there the name
+    /// is taken: the error is [`SpawnError::Name`], with the holder in it.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -123,8 +123,8 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| options.label = Some(label.into()))
     }
 
-    /// Gives the mailbox a bound of its own: see [`Bound`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`], are
-    /// refused.
+    /// Gives the mailbox a bound of its own: see [`Bound`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`],
+    /// are refused.
     pub fn mailbox(self, bound: Bound) -> Self {
         self.option(|options| options.mailbox = Some(bound))
     }

@@ -85,7 +85,8 @@ impl<P: Process> SpawnProcess<P> {
         self
     }
 
-    /// As [`Spawn::or_existing`](crate::Spawn::or_existing), for [`start`](Self::start) and [`start_at`](Self::start_at).
+    /// As [`Spawn::or_existing`](crate::Spawn::or_existing), for [`start`](Self::start) and
+    /// [`start_at`](Self::start_at).
     pub fn or_existing(mut self) -> Self {
         self.options.get_or_insert_default().or_existing = true;
         self

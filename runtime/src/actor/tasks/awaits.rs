@@ -79,7 +79,8 @@ async fn fired(due: Moment) {
     poll_fn(|context| timer.poll(context)).await;
 }
 
-/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or for whoever else does.
+/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or for whoever else
+/// does.
 pub(crate) struct TimerFuture {
     due: Moment,
     set: Option<Set>,

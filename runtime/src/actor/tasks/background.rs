@@ -1,7 +1,7 @@
 //! Futures that run beside a process's methods, and which of them want to be polled.
 //!
-//! A wake puts the future's row into a queue, so that a poll costs as much as there are futures that want it, however many
-//! there are or have been.
+//! A wake puts the future's row into a queue, so that a poll costs as much as there are futures that want it, however
+//! many there are or have been.
 
 use super::waker::{TableOwner, waker_of};
 use crate::env::clock::Moment;

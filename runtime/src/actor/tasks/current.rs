@@ -1,8 +1,8 @@
-//! What a thread knows of the process that it runs: where the table of what it waits for is, for whom it acts, and whether
-//! it has asked to end.
+//! What a thread knows of the process that it runs: where the table of what it waits for is, for whom it acts, and
+//! whether it has asked to end.
 //!
-//! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the table
-//! of the process that polls it without a lock, a reference or a lifetime.
+//! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the
+//! table of the process that polls it without a lock, a reference or a lifetime.
 
 use super::attachment::Inbound;
 use super::pending::{Waits, host};
@@ -40,8 +40,8 @@ thread_local! {
     static ACTIVE: Cell<Active> = const { Cell::new(Active::NOTHING) };
     /// Whether somebody looks at the table now.
     static LOOKING: Cell<bool> = const { Cell::new(false) };
-    /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a process
-    /// that asks for nothing else does not need.
+    /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a
+    /// process that asks for nothing else does not need.
     static STOP: Cell<bool> = const { Cell::new(false) };
     /// The life whose futures are polled now; zero while none are.
     static POLLED: Cell<u64> = const { Cell::new(0) };
@@ -117,8 +117,8 @@ impl Entered<'_> {
     /// Whether the process has more to see to than the messages in its mailbox.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
-        // SAFETY: what `enter` borrows while this lives, and has left to this pointer and to the same one in ACTIVE. Nobody looks
-        // by that one: this is asked between two messages.
+        // SAFETY: what `enter` borrows while this lives, and has left to this pointer and to the same one in ACTIVE.
+        // Nobody looks by that one: this is asked between two messages.
         STOP.get() || unsafe { &*self.seat }.is_busy()
     }
 }
@@ -137,15 +137,15 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// From here on futures of the process of that life are polled; with zero, none are. After a panic it stays as it was said
-/// last: that life is over then.
+/// From here on futures of the process of that life are polled; with zero, none are. After a panic it stays as it was
+/// said last: that life is over then.
 #[inline]
 pub(crate) fn set_polled(life: u64) -> u64 {
     POLLED.replace(life)
 }
 
-/// Whether a future that is polled with that waker can get what it waits for by way of the process of that life. It cannot if
-/// some other executor polls it, that a method waits in: the process sees nothing before the method is done.
+/// Whether a future that is polled with that waker can get what it waits for by way of the process of that life. It
+/// cannot if some other executor polls it, that a method waits in: the process sees nothing before the method is done.
 #[inline]
 pub(crate) fn is_polled(life: u64, context: &Context<'_>) -> bool {
     is_own(context, life) || POLLED.get() == life
@@ -169,9 +169,9 @@ fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
         return None;
     }
     let _looked = Looked;
-    // SAFETY: not null, so it is what the innermost `enter` borrows and leaves to this pointer until it takes the pointer back.
-    // LOOKING has refused a second look from inside the first, so that there is one reference at a time; this thread is the
-    // only one that has the pointer.
+    // SAFETY: not null, so it is what the innermost `enter` borrows and leaves to this pointer until it takes the
+    // pointer back. LOOKING has refused a second look from inside the first, so that there is one reference at a time;
+    // this thread is the only one that has the pointer.
     look(unsafe { &mut *active.seat })
 }
 
@@ -182,7 +182,8 @@ pub(crate) fn has_table() -> bool {
     unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
 }
 
-/// The process that this thread runs is to end when the method that runs now is done (in async code: at its next await).
+/// The process that this thread runs is to end when the method that runs now is done (in async code: at its next
+/// await).
 pub(crate) fn stop() {
     STOP.set(!ACTIVE.get().seat.is_null());
 }
@@ -202,8 +203,8 @@ pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
-/// Whether there is more to see to than answers and messages before a future is polled: an end, a future that runs beside,
-/// one that has put its own waker there, or that others see the process wait, though it runs.
+/// Whether there is more to see to than answers and messages before a future is polled: an end, a future that runs
+/// beside, one that has put its own waker there, or that others see the process wait, though it runs.
 pub(crate) fn special() -> bool {
     STOP.get() || peek(|waits| waits.is_special() || waits.is_seen_waiting()) == Some(true)
 }
@@ -220,8 +221,9 @@ pub(crate) enum AfterPending {
     Again,
 }
 
-/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and `by_scheduler`
-/// whether it is the scheduler that drives its machine, and lays the process down with it: else it may go on by other means.
+/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and
+/// `by_scheduler` whether it is the scheduler that drives its machine, and lays the process down with it: else it may
+/// go on by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     if STOP.get() && !seen_to {
@@ -241,8 +243,9 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     pending.unwrap_or(AfterPending::Suspended)
 }
 
-/// Whether others come first: the process has used its turn, and what is left for it is not in its mailbox, which would give
-/// nothing more: messages that it has set aside, items of a stream. Not for a machine that is driven by hand, which has no turns. Whoever asks wakes the process.
+/// Whether others come first: the process has used its turn, and what is left for it is not in its mailbox, which would
+/// give nothing more: messages that it has set aside, items of a stream. Not for a machine that is driven by hand,
+/// which has no turns. Whoever asks wakes the process.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_turn_over()
@@ -266,8 +269,8 @@ pub(crate) fn take_end() -> Option<ExitReason> {
     Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
 }
 
-/// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of processes.
-/// `look` must not run foreign code.
+/// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of
+/// processes. `look` must not run foreign code.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|seat| Some(look(seat.table())))
@@ -367,7 +370,8 @@ fn leave_unhandled() {
     leave_to_heir(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
 }
 
-/// The next package that the process has to handle before it looks into its mailbox. What it handled before this is done.
+/// The next package that the process has to handle before it looks into its mailbox. What it handled before this is
+/// done.
 pub(crate) fn next_inbound() -> Option<Package> {
     loop {
         let (inbound, handled) = peek(Waits::next_inbound)?;

@@ -10,8 +10,8 @@ type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableSeat) -> Successo
 
 /// A wish that a process of type `P` hands its state over. Dropped, it was heard by none: its parts tell whoever asked.
 pub(crate) struct Handover<P> {
-    /// Makes the new state of the old one, then the new definition of what the process waits for; or says why the process
-    /// is to end.
+    /// Makes the new state of the old one, then the new definition of what the process waits for; or says why the
+    /// process is to end.
     pub(crate) make: Make<P>,
     pub(crate) refuse: Box<dyn FnOnce(UpgradeRefusal) + Send>,
 }

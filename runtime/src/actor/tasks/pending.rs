@@ -1,10 +1,11 @@
 //! What a process waits for, and how it finds its way back.
 //!
-//! Every call, timer and command that a process awaits is a row of a table of its own, under a tag that its answer brings
-//! back. The table lies in the process's machine; how a future finds it is in [`active`](crate::actor::tasks::current).
+//! Every call, timer and command that a process awaits is a row of a table of its own, under a tag that its answer
+//! brings back. The table lies in the process's machine; how a future finds it is in
+//! [`active`](crate::actor::tasks::current).
 //!
-//! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel for
-//! each call would cost more than the call.
+//! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel
+//! for each call would cost more than the call.
 
 use super::attachment::{Attachment, Inbound};
 use super::background::{Acts, Besides, BoxedFuture};
@@ -194,8 +195,8 @@ impl Waits {
         self.add(RowState::Future(None))
     }
 
-    /// A row for the future of a call that waits until `deadline`; `None` if this is the table of a machine that is driven by
-    /// hand, which nobody could answer.
+    /// A row for the future of a call that waits until `deadline`; `None` if this is the table of a machine that is
+    /// driven by hand, which nobody could answer.
     #[inline]
     pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, CallId)> {
         let (slot, generation) = self.owner?;
@@ -238,8 +239,9 @@ impl Waits {
         Some(caller)
     }
 
-    /// The process is about to be suspended. If the answer to one call is all that can make it go on, others see that from
-    /// here on. Gives whether that call would wait for itself: then it has failed, and there is something to poll for.
+    /// The process is about to be suspended. If the answer to one call is all that can make it go on, others see that
+    /// from here on. Gives whether that call would wait for itself: then it has failed, and there is something to poll
+    /// for.
     #[inline]
     pub(crate) fn suspend(&mut self) -> bool {
         let (Some((row, called)), Some((slot, generation))) = (&self.polled, self.owner) else {
@@ -286,9 +288,9 @@ impl Waits {
         }
     }
 
-    /// At the end of a step: lets others know whether the process has messages in hand, or is in the middle of one, so that a
-    /// drain waits for it. What it was asked to run beside its methods counts as that; the pump of a stream, which is a
-    /// source of messages, and an entry that waits do not.
+    /// At the end of a step: lets others know whether the process has messages in hand, or is in the middle of one, so
+    /// that a drain waits for it. What it was asked to run beside its methods counts as that; the pump of a stream,
+    /// which is a source of messages, and an entry that waits do not.
     #[inline]
     pub(crate) fn note_work(&mut self, in_method: bool) {
         let has_messages = !(self.inbox.is_empty() && self.aside.is_empty());
@@ -389,7 +391,8 @@ impl Waits {
         }
     }
 
-    /// Answers what is over its deadline, and arms the timer for what is not. Gives the wakers that the caller must wake.
+    /// Answers what is over its deadline, and arms the timer for what is not. Gives the wakers that the caller must
+    /// wake.
     #[must_use = "the wakers must be woken"]
     pub(crate) fn expire(&mut self) -> Vec<Waker> {
         self.armed = None;
@@ -419,8 +422,8 @@ impl Waits {
         wakers
     }
 
-    /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes; the one before it is
-    /// given back in its place, to be dropped when the table is not in use.
+    /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes; the one
+    /// before it is given back in its place, to be dropped when the table is not in use.
     pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<CommandResult>> {
         let Some(wait) = self.get(key) else {
             return Poll::Ready(None);
@@ -457,7 +460,8 @@ impl Waits {
         self.polled = called.map(|called| (key.row, called));
     }
 
-    /// The future of a row is gone. Gives what is left of it, an answer or a waker, to be dropped when the table is not in use.
+    /// The future of a row is gone. Gives what is left of it, an answer or a waker, to be dropped when the table is not
+    /// in use.
     pub(crate) fn forget(&mut self, key: WaitKey) -> Option<RowState> {
         self.get(key)?;
         self.polled = None;
@@ -534,7 +538,8 @@ impl Waits {
     /// The next package that is in the mailbox no more, and the stream whose item has been handled by now.
     pub(crate) fn next_inbound(&mut self) -> (Option<Inbound>, Option<Arc<Attachment>>) {
         let handled = self.handling.take();
-        // What was set aside was counted in another turn; what the mailbox gave in this one has been, an item of a stream has not.
+        // What was set aside was counted in another turn; what the mailbox gave in this one has been, an item of a
+        // stream has not.
         let aside = self.aside.pop_front().inspect(|_| node_pool::spend(1));
         let next = aside.or_else(|| {
             let inbound = self.inbox.pop_front();

@@ -1,6 +1,7 @@
 //! The waker of a process.
 //!
-//! Those that others have are counted (see [`lent`](crate::deadlock::foreign_wakers)); the one that a process is polled with is not.
+//! Those that others have are counted (see [`lent`](crate::deadlock::foreign_wakers)); the one that a process is polled
+//! with is not.
 
 use crate::deadlock::foreign_wakers::{give_back, lend};
 use crate::pid::Pid;
@@ -13,8 +14,8 @@ use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 /// The life that a table belongs to; `None` for a machine that is driven by hand.
 pub(crate) type TableOwner = Option<(&'static Slot, u64)>;
 
-/// The waker of a process, to be given away: its slot and generation, in the place of an address. It owns nothing, so it
-/// may be woken long after the process is gone.
+/// The waker of a process, to be given away: its slot and generation, in the place of an address. It owns nothing, so
+/// it may be woken long after the process is gone.
 pub(crate) fn waker_of(owner: TableOwner) -> Waker {
     // The clone is counted.
     own_waker_of(owner).clone()

@@ -1,8 +1,8 @@
 //! Mailboxes with a hard bound: their messages lie in a ring under a lock, and what travels in the lane are
 //! [tickets](crate::engine::backpressure::placeholders), each good for the oldest message that is there then.
 //!
-//! A lane of its own could not do it: to drop the oldest, or to refuse exactly, a sender would have to look into a queue that
-//! only its receiver may take from.
+//! A lane of its own could not do it: to drop the oldest, or to refuse exactly, a sender would have to look into a
+//! queue that only its receiver may take from.
 
 use crate::mailbox::bound::{Bound, Overflow};
 use crate::mailbox::node::Envelope;

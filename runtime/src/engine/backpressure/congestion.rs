@@ -86,8 +86,8 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             if is_over(slot) {
                 press(own, slot);
             } else {
-                // Marked for those who wait for room there. Whether it comes to be over its bound in this turn is seen with
-                // every 128th message, as of any other.
+                // Marked for those who wait for room there. Whether it comes to be over its bound in this turn is seen
+                // with every 128th message, as of any other.
                 node_pool::set_pressing(slot.address());
             }
             false
@@ -107,8 +107,9 @@ pub(crate) fn note(slot: &'static Slot) {
     }
 }
 
-/// The process `own` sends to `slot`, which is over its bound. How much its step has sent since is what the step has spent:
-/// the messages of a batch, which may be anybody's, would make it answer for others, and wait in its step for them.
+/// The process `own` sends to `slot`, which is over its bound. How much its step has sent since is what the step has
+/// spent: the messages of a batch, which may be anybody's, would make it answer for others, and wait in its step for
+/// them.
 fn press(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = PRESS.get();

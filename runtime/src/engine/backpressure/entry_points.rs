@@ -40,7 +40,8 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
     if slot.has_ring() { 0 } else { SIDES.get(slot.index()).map_or(0, |side| side.lock().known) }
 }
 
-/// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead letters.
+/// The process is over: nobody is held at it, and it is held nowhere. What its ring still had is given back, to be dead
+/// letters.
 pub(crate) fn ended(slot: &'static Slot) -> Vec<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
     if slot.is_held() {

@@ -21,7 +21,8 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // An ending process takes its envelopes out under this lock, after its life is closed: that makes room for nothing.
+        // An ending process takes its envelopes out under this lock, after its life is closed: that makes room for
+        // nothing.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
             drop(state);
@@ -32,8 +33,9 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         if !ring.is_full() {
             ring.envelopes.extend(envelope);
             node.put(Envelope { kind: NodeKind::Ticket, generation, word: ptr::null_mut(), payload: None });
-            // Under the lock: the envelopes are in the order of their tickets, so that what the same sender puts into the lane
-            // next, a request to stop or its notice of an end, comes after this envelope and not after another's.
+            // Under the lock: the envelopes are in the order of their tickets, so that what the same sender puts into
+            // the lane next, a request to stop or its notice of an end, comes after this envelope and not after
+            // another's.
             let pushed = slot.push(node);
             drop(state);
             return Admission::Pushed(pushed);

@@ -31,8 +31,8 @@ pub(crate) struct Congestion {
     pub(crate) since: u64,
 }
 
-/// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each be held
-/// once.
+/// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each
+/// be held once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
@@ -74,8 +74,8 @@ pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 
 /// Someone who waits for room in a mailbox.
 pub(crate) enum RoomWaiter {
-    /// A process that is held; the number tells this hold from others of the same process. `sends` is how much is expected of it
-    /// when it goes on: what its last step has spent.
+    /// A process that is held; the number tells this hold from others of the same process. `sends` is how much is
+    /// expected of it when it goes on: what its last step has spent.
     Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
     /// A thread or a task.
     Room(RoomSignal),
@@ -120,20 +120,21 @@ pub(crate) struct MailboxState {
     pub(crate) ring: Option<BoundedQueue>,
     /// Who waits for room in its mailbox, in the order in which they came.
     pub(crate) waiting: VecDeque<RoomWaiter>,
-    /// How many messages are expected still of those that were let go while the process had others, and the number of the message
-    /// that had come last when that was said.
+    /// How many messages are expected still of those that were let go while the process had others, and the number of
+    /// the message that had come last when that was said.
     pub(crate) expected: u64,
     pub(crate) seen: u64,
     /// While the mailbox is too full: the number of a message that came not long ago. A sender that does not learn its
-    /// predecessor's takes it for that, or the mailbox would be forgiven its length each time that the machine puts a sender
-    /// aside as it numbers its message.
+    /// predecessor's takes it for that, or the mailbox would be forgiven its length each time that the machine puts a
+    /// sender aside as it numbers its message.
     pub(crate) known: u64,
     /// Where the process itself is held.
     pub(crate) held: Option<SuspendedAt>,
 }
 
 impl MailboxState {
-    /// The message that came last has that number; zero if it is not known, as while its sender is about to give it one.
+    /// The message that came last has that number; zero if it is not known, as while its sender is about to give it
+    /// one.
     pub(crate) fn note_arrivals(&mut self, last: u64) {
         if last != 0 {
             self.expected = self.expected.saturating_sub(distance(self.seen, last));

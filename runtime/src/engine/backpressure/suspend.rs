@@ -40,8 +40,8 @@ pub(crate) enum ResumeReason {
 }
 
 impl ThreadContext {
-    /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full; `waits`
-    /// says that it waits for its yields. Gives the token back if it is not to be held.
+    /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full;
+    /// `waits` says that it waits for its yields. Gives the token back if it is not to be held.
     #[cold]
     pub(crate) fn hold(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let Congestion { on, generation: life, .. } = press;
@@ -66,8 +66,8 @@ impl ThreadContext {
         let slot = token.slot();
         let waits = slot.debt.load(Ordering::Relaxed) == WAITING_DEBT;
         loop {
-            // In this order. Who lets the process go takes the mark away and then wakes it: a wake that is taken here came after
-            // its mark was taken away, and one that comes after this does not let the token be laid down.
+            // In this order. Who lets the process go takes the mark away and then wakes it: a wake that is taken here
+            // came after its mark was taken away, and one that comes after this does not let the token be laid down.
             let taken = token.hold().take_control();
             let is_told = taken.has_signal();
             keep(&mut token, taken);
@@ -98,8 +98,8 @@ impl ThreadContext {
         }
     }
 
-    /// Lays down the token of a process that waits for its yields. Gives it back if something has come for it. A wake is no such
-    /// thing: it is for whoever waits for room in the mailbox.
+    /// Lays down the token of a process that waits for its yields. Gives it back if something has come for it. A wake
+    /// is no such thing: it is for whoever waits for room in the mailbox.
     #[cold]
     pub(crate) fn lay_waiting(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
@@ -168,8 +168,8 @@ fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, 
     number
 }
 
-/// Lets the process go when that hold has lasted for so long, by its host's clock. Gives whether anything will: not if the host has
-/// stopped, or has too many timers.
+/// Lets the process go when that hold has lasted for so long, by its host's clock. Gives whether anything will: not if
+/// the host has stopped, or has too many timers.
 fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
     let valve = move || lift_that(slot, Some(number), ResumeReason::Valve);
     let Some(key) = host.later(Moment::now().after(VALVE), Box::new(valve)) else { return false };
@@ -184,8 +184,8 @@ fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool
     true
 }
 
-/// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would close a
-/// ring. Whoever closes a ring with it finds the process held, since it is marked by now.
+/// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would
+/// close a ring. Whoever closes a ring with it finds the process held, since it is marked by now.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
     // Of one that is being let go there is nothing to publish.
@@ -219,7 +219,8 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
         state.waiting.retain(RoomWaiter::is_wanted);
     }
     state.waiting.push_back(waiting);
-    // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is seen.
+    // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is
+    // seen.
     at.note_overfull(true);
     if !at.is_living_in_order(generation) {
         let _mine = state.waiting.pop_back();
@@ -238,11 +239,11 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
     true
 }
 
-/// Those who wait for room in a mailbox are let go if there is some. All, if the process `rests` now. If it will look again soon,
-/// one when it is below half of its bound, since some send more at a time than a mailbox may have; and as many as there is
-/// [room](has_room) for. (With the first rule alone a thousand that had one message each for it were let go at one a turn. And
-/// one that gives out work and is told in the same mailbox what is done came to give out a bound of work for each half of a
-/// bound that it was told of: without end, the work grew.)
+/// Those who wait for room in a mailbox are let go if there is some. All, if the process `rests` now. If it will look
+/// again soon, one when it is below half of its bound, since some send more at a time than a mailbox may have; and as
+/// many as there is [room](has_room) for. (With the first rule alone a thousand that had one message each for it were
+/// let go at one a turn. And one that gives out work and is told in the same mailbox what is done came to give out a
+/// bound of work for each half of a bound that it was told of: without end, the work grew.)
 pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
     let mut has_one_gone = false;
@@ -269,9 +270,9 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     }
 }
 
-/// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what those are
-/// expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for a ring, whose room
-/// is each for one.
+/// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what
+/// those are expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for
+/// a ring, whose room is each for one.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
@@ -354,8 +355,8 @@ fn is_told_to_end(own: &'static Slot) -> bool {
     lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
 }
 
-/// The process has been told to end: its step waits no more within itself. Called after that can be seen; the step first is
-/// marked as held, then looks whether it has been told, and waits then: one of the two is seen.
+/// The process has been told to end: its step waits no more within itself. Called after that can be seen; the step
+/// first is marked as held, then looks whether it has been told, and waits then: one of the two is seen.
 pub(crate) fn let_step_end(slot: &'static Slot) {
     let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
     if number.is_some() {
@@ -363,9 +364,9 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
     }
 }
 
-/// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have meanwhile.
-/// Gives whether there may be room now: not if it would wait for itself, or has been told to end, nor without a thread for the
-/// worker.
+/// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have
+/// meanwhile. Gives whether there may be room now: not if it would wait for itself, or has been told to end, nor
+/// without a thread for the worker.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     if !may_be_held(own, at) || is_told_to_end(own) {
         return false;

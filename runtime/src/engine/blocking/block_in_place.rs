@@ -1,7 +1,7 @@
 //! A step blocks: its thread hands its worker to another one meanwhile, so that the others run, and comes back for one.
 //!
-//! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs outside of
-//! the context, so that what it sends counts as sent from outside, whoever runs with that worker by then.
+//! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs
+//! outside of the context, so that what it sends counts as sent from outside, whoever runs with that worker by then.
 
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -30,13 +30,14 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another thread
-/// runs the other processes meanwhile, and the step goes on when it has a worker again. Outside of a process it simply runs.
+/// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another
+/// thread runs the other processes meanwhile, and the step goes on when it has a worker again. Outside of a process it
+/// simply runs.
 ///
 /// For code that has no `ctx`, such as a library that is called from a method. `block` may borrow; a panic in it is the
-/// step's. What it sends counts as sent from outside. Costs a hand-over to another thread, some microseconds; a new thread
-/// if all that there are block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond that the worker
-/// is blocked, which is counted and logged.
+/// step's. What it sends counts as sent from outside. Costs a hand-over to another thread, some microseconds; a new
+/// thread if all that there are block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond
+/// that the worker is blocked, which is counted and logged.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -274,7 +275,8 @@ impl Scheduler {
         }
     }
 
-    /// There may be a thread more to block with: wakes those in line whose turn has come. Not for a thread in its context.
+    /// There may be a thread more to block with: wakes those in line whose turn has come. Not for a thread in its
+    /// context.
     pub(crate) fn serve_line(&self) {
         for waker in self.idle.serve_line() {
             // A waker may be anybody's code.
@@ -284,8 +286,10 @@ impl Scheduler {
         }
     }
 
-    /// M1 to M4: `number` has been in the same step for long, and others wait. Its worker goes to another thread, and its step
-    /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has no worker.
+    /// M1 to M4: `number` has been in the same step for long, and others wait. Its worker goes to another thread, and
+    ///    its step
+    /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has
+    /// no worker.
     ///
     /// For whoever looks again as long as there are strays.
     pub(crate) fn take_over(&'static self, number: usize) -> bool {

@@ -1,6 +1,7 @@
 //! A step of async code blocks: if there is no thread that takes its worker, its process waits for one in line.
 //!
-//! As in `aside` but for that, and that the thread does not wait for a worker when it comes back: the process does, in a queue.
+//! As in `aside` but for that, and that the thread does not wait for a worker when it comes back: the process does, in
+//! a queue.
 
 use super::block_in_place::Passed;
 use crate::engine::context::local::{ThreadContext, with_current};
@@ -56,7 +57,8 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// H1 and H2 in async code. Gives whether somebody else has the worker; if the step would block in its place, it has a place
+    /// H1 and H2 in async code. Gives whether somebody else has the worker; if the step would block in its place, it
+    ///    has a place
     /// in the line instead.
     fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;

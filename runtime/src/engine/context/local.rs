@@ -1,7 +1,8 @@
 //! What is a thread's own, and how a thread finds it again from wherever its processes call.
 //!
-//! It belongs to one thread of the system for that thread's life. Which worker the thread holds changes (`handoff`): it may
-//! lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that worker.
+//! It belongs to one thread of the system for that thread's life. Which worker the thread holds changes (`handoff`): it
+//! may lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that
+//! worker.
 
 use crate::call::caller::Caller;
 use crate::engine::host::gate::TallyLane;
@@ -60,8 +61,8 @@ thread_local! {
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::step_out`, during which the context is borrowed
-    // and this thread is its only user.
+    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::step_out`, during which the
+    // context is borrowed and this thread is its only user.
     body(unsafe { current.as_ref() })
 }
 
@@ -183,7 +184,8 @@ impl Scheduler {
         })
     }
 
-    /// Runs code of others, which may take long, between two steps: so the thread's worker can be taken over as in a step.
+    /// Runs code of others, which may take long, between two steps: so the thread's worker can be taken over as in a
+    /// step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);

@@ -1,6 +1,7 @@
 //! What a thread knows of the process that it runs, from wherever that process calls.
 //!
-//! * [`local`]: a thread's own state; [`starting`]: the process that it starts; [`reactor_scope`]: entering the reactor;
+//! * [`local`]: a thread's own state; [`starting`]: the process that it starts; [`reactor_scope`]: entering the
+//!   reactor;
 //! * [`own`]: access to the process's own slot; [`values`]: values that are inherited by spawned processes.
 
 pub(crate) mod local;

@@ -10,15 +10,15 @@ use crate::pid::{Pid, Resident};
 use crate::slots::{ColdState, Slot, TABLE};
 use std::ptr;
 
-/// Looks at the cold state of the process that the calling thread runs or starts; `None` if there is none, or if it is being taken
-/// apart. `look` must not run foreign code.
+/// Looks at the cold state of the process that the calling thread runs or starts; `None` if there is none, or if it is
+/// being taken apart. `look` must not run foreign code.
 pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) -> R) -> Option<R> {
     if crate::call::caller::is_ending() {
         return None;
     }
     let (slot, pid) = own()?;
-    // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the cold state, and `look`
-    // neither comes back here nor ends the step.
+    // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the cold
+    // state, and `look` neither comes back here nor ends the step.
     Some(look(slot, pid, unsafe { slot.own_extras() }))
 }
 

@@ -1,4 +1,5 @@
-//! What keeps messages for processes outside of their mailboxes: the line of a pool, what waits for a child that is down.
+//! What keeps messages for processes outside of their mailboxes: the line of a pool, what waits for a child that is
+//! down.
 
 use crate::sync::{Arc, Mutex, lock};
 use std::sync::Weak;

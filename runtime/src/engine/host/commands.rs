@@ -1,8 +1,8 @@
 //! Who handles which command.
 //!
-//! Handlers are registered while the runtime is built and frozen at its start. Freezing looks for a multiplier that sends
-//! the `TypeId`s of all commands to different places of a small array, so that finding a handler is one multiplication,
-//! one index and one compare, whatever the number of handlers.
+//! Handlers are registered while the runtime is built and frozen at its start. Freezing looks for a multiplier that
+//! sends the `TypeId`s of all commands to different places of a small array, so that finding a handler is one
+//! multiplication, one index and one compare, whatever the number of handlers.
 
 use crate::call::caller::{self, Caller};
 use crate::call::command::{Command, Completion};
@@ -80,8 +80,8 @@ impl Default for Dispatcher {
 
 impl Dispatcher {
     fn new(handlers: Vec<Handler>) -> Self {
-        // With four places for each handler a random multiplier fits after a few tries; should the types be unlucky, the
-        // array grows.
+        // With four places for each handler a random multiplier fits after a few tries; should the types be unlucky,
+        // the array grows.
         let mut size_bits = (4 * handlers.len().max(1)).next_power_of_two().trailing_zeros().max(1);
         let mut random = crate::env::chance::Random::new(0, 0);
         loop {

@@ -7,18 +7,18 @@
 //! * L1 count oneself as left; L2 look whether the gate is closed: if so, wake whoever waits.
 //! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that nobody is inside.
 //!
-//! Whoever E2 lets in was counted before C2 looks (all are sequentially consistent: E1 comes before E2, that before C1, and
-//! that before C2), so C2 counts it. Adding up `left` first cannot overlook anyone: who leaves between the two sums was
-//! counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes the waiter, or L1 went
-//! before C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake does not fall between the sum
-//! and the wait.
+//! Whoever E2 lets in was counted before C2 looks (all are sequentially consistent: E1 comes before E2, that before C1,
+//! and that before C2), so C2 counts it. Adding up `left` first cannot overlook anyone: who leaves between the two sums
+//! was counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes the waiter,
+//! or L1 went before C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake does not fall
+//! between the sum and the wait.
 //!
-//! Whoever only wants to know how many are inside, while they come and go, must not see more than there were: who comes in
-//! after the sum of those that left, and leaves before the sum of those that entered, is counted by the second alone. So
-//! [`Gate::survey`] sums up the other way round, and looks again until nothing has changed between two looks.
+//! Whoever only wants to know how many are inside, while they come and go, must not see more than there were: who comes
+//! in after the sum of those that left, and leaves before the sum of those that entered, is counted by the second
+//! alone. So [`Gate::survey`] sums up the other way round, and looks again until nothing has changed between two looks.
 //!
-//! Two threads may count in one tally: one that has a worker, and one that had it and is still in its step (`handoff`). So
-//! counting is one addition, which costs no more than the fence that a plain store would need.
+//! Two threads may count in one tally: one that has a worker, and one that had it and is still in its step (`handoff`).
+//! So counting is one addition, which costs no more than the fence that a plain store would need.
 //!
 //! A model is in `tests/models`.
 
@@ -113,12 +113,13 @@ impl Gate {
         (entered, left)
     }
 
-    /// How many had entered and how many of them had left at one moment while this looks. Where the tallies change with each
-    /// of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
+    /// How many had entered and how many of them had left at one moment while this looks. Where the tallies change with
+    /// each of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
     ///
-    /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to its
-    /// place in the second, and all of them stood so between the two looks. A single look reads who entered first: all of
-    /// those had entered when it comes to who left, so the difference is no more than were inside at that moment.
+    /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to
+    /// its place in the second, and all of them stood so between the two looks. A single look reads who entered first:
+    /// all of those had entered when it comes to who left, so the difference is no more than were inside at that
+    /// moment.
     pub(crate) fn survey(&self) -> (u64, u64) {
         let mut last = self.look();
         let mut most = last;
@@ -149,7 +150,8 @@ impl Gate {
         entered.saturating_sub(left)
     }
 
-    /// C2, and for more than none: waits until no more than so many are inside. Gives whether that came before `deadline`; `None` waits for ever.
+    /// C2, and for more than none: waits until no more than so many are inside. Gives whether that came before
+    /// `deadline`; `None` waits for ever.
     pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {

@@ -99,8 +99,8 @@ fn report(outcome: Result<(), crate::exit::Panic>) {
     }
 }
 
-/// Logs a dead letter. That its process has no method for the message is a fault of the program; the other reasons are part of
-/// ordinary operation.
+/// Logs a dead letter. That its process has no method for the message is a fault of the program; the other reasons are
+/// part of ordinary operation.
 pub(crate) fn log_dead_letter(letter: &DeadLetter) {
     let DeadLetter { to, message, reason } = letter;
     let message_type = message.type_name();

@@ -1,4 +1,5 @@
-//! Those who wait until nothing of a host runs or can run. How that is found out is [`settle`](crate::engine::shutdown::quiescence)'s.
+//! Those who wait until nothing of a host runs or can run. How that is found out is
+//! [`settle`](crate::engine::shutdown::quiescence)'s.
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 

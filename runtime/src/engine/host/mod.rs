@@ -1,7 +1,7 @@
 //! One scheduler: its workers, its threads, its queues, and what it was built with.
 //!
-//! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may still
-//! look at who sleeps while that process, and the whole host, comes to its end.
+//! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may
+//! still look at who sleeps while that process, and the whole host, comes to its end.
 
 pub(crate) mod backlog;
 pub(crate) mod commands;
@@ -131,11 +131,12 @@ pub(crate) struct Scheduler {
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many workers have got their first thread.
     pub(crate) launched: Mutex<usize>,
-    /// How often a step has blocked with its worker because there were as many threads as there may be, and of which process
-    /// types that was said.
+    /// How often a step has blocked with its worker because there were as many threads as there may be, and of which
+    /// process types that was said.
     pub(crate) ran_in_place: Counter,
     pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
-    /// How often a thread was started beyond that number, because a process waited for another one and no worker was left.
+    /// How often a thread was started beyond that number, because a process waited for another one and no worker was
+    /// left.
     pub(crate) past_bound: Counter,
 }
 
@@ -210,7 +211,8 @@ impl Scheduler {
         }
     }
 
-    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: workers have their own.
+    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: workers have their
+    /// own.
     pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -249,8 +251,8 @@ impl Scheduler {
         self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
     }
 
-    /// Keeps the handle of a thread that has been started, for the shutdown to join it. Without its handle the system takes the
-    /// thread's stack back when it ends.
+    /// Keeps the handle of a thread that has been started, for the shutdown to join it. Without its handle the system
+    /// takes the thread's stack back when it ends.
     pub(crate) fn keep_thread(&self, thread: StartedThread) {
         let mut threads = lock(&self.running);
         if self.unattended.load(Ordering::SeqCst) {
@@ -275,12 +277,12 @@ impl Scheduler {
         }
     }
 
-    /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global queue if it
-    /// has none. Gives whether there was something.
+    /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global
+    /// queue if it has none. Gives whether there was something.
     ///
-    /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the worker, and by
-    /// all that search. While none can lie down: so it is in a queue again before its thread can, or the host would seem to be
-    /// at rest.
+    /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the
+    /// worker, and by all that search. While none can lie down: so it is in a queue again before its thread can, or the
+    /// host would seem to be at rest.
     pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
         let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
             Some(token) => {
@@ -343,7 +345,8 @@ impl Scheduler {
         }
     }
 
-    /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it again.
+    /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it
+    /// again.
     #[cold]
     pub(crate) fn fire_timers(&self, now: Moment) {
         let worker = self.current_worker();

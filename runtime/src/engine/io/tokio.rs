@@ -1,16 +1,17 @@
 //! Tokio beside the workers: with the feature `tokio`, a host's threads run processes within a Tokio runtime.
 //!
-//! That runtime is the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives itself, or one of
-//! the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see `scheduler::driving`): a
-//! worker that has nothing to do waits for the system there, and busy ones look in. Either way processes run on Postroom's
-//! workers, and what they await is registered with Tokio, which wakes them.
+//! That runtime is the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives itself, or
+//! one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
+//! `scheduler::driving`): a worker that has nothing to do waits for the system there, and busy ones look in. Either way
+//! processes run on Postroom's workers, and what they await is registered with Tokio, which wakes them.
 //!
-//! Tokio's runtime for one thread may be driven by any, one after the other: each turn is a `block_on` of a future that is
-//! ready when the turn is to end. A callback that Tokio calls when it has waited makes it so before any task runs.
+//! Tokio's runtime for one thread may be driven by any, one after the other: each turn is a `block_on` of a future that
+//! is ready when the turn is to end. A callback that Tokio calls when it has waited makes it so before any task runs.
 //!
-//! A thread of the runtime's own drives it while no other does: before the host's threads start, and when they are all in long
-//! steps. It also ends the runtime, when it is told to by whoever shuts the host down, after the last process: clean-up may
-//! still use its sockets. That drops the tasks that are left, and waits a moment for the threads of `spawn_blocking`.
+//! A thread of the runtime's own drives it while no other does: before the host's threads start, and when they are all
+//! in long steps. It also ends the runtime, when it is told to by whoever shuts the host down, after the last process:
+//! clean-up may still use its sockets. That drops the tasks that are left, and waits a moment for the threads of
+//! `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -138,8 +139,8 @@ impl BlockOn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let turn = Arc::new(BlockOn::default());
-        // Weak: the waker that the turn keeps holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
-        // and its file descriptors for ever. Those who drive hold the turn meanwhile, so no wait is missed.
+        // Weak: the waker that the turn keeps holds Tokio's runtime, and with it this callback. A cycle would keep the
+        // reactor and its file descriptors for ever. Those who drive hold the turn meanwhile, so no wait is missed.
         let waited = Arc::downgrade(&turn);
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -248,8 +249,8 @@ impl Driver for Own {
     }
 }
 
-/// Whether it is `until`, or some time before. The timer is seldom set anew: the deadlines of calls, which is what there mostly
-/// is to wait for, move on with the time.
+/// Whether it is `until`, or some time before. The timer is seldom set anew: the deadlines of calls, which is what
+/// there mostly is to wait for, move on with the time.
 fn poll_timer(
     timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
     until: Instant,

@@ -3,26 +3,29 @@
 //! 1. its PID becomes unroutable: what is sent from here on comes back to its sender;
 //! 2. `close`, once, then its state is dropped;
 //! 3. its names are free, and it belongs to no group and no topic any more;
-//! 4. what was left in its mailbox goes to its guardian, if that keeps it for a successor; else it is dead letters, whose
-//!    callers learn why it ended. Then its token is laid down as that of a slot without a process, so that a sender that has
-//!    seen it alive, and comes to push only now, gets its message back: no dead letter follows what is told from here on;
+//! 4. what was left in its mailbox goes to its guardian, if that keeps it for a successor; else it is dead letters,
+//!    whose callers learn why it ended. Then its token is laid down as that of a slot without a process, so that a
+//!    sender that has seen it alive, and comes to push only now, gets its message back: no dead letter follows what is
+//!    told from here on;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
 //! 7. those that it was bound to are told, then those that wait for its end;
 //! 8. the last that is kept of it, its exit reason among it, is dropped;
 //! 9. its slot can carry another process: not before, since the code of those who are told still runs as this one.
 //!
-//! That holds for a sender who is put aside between its look and its push, unless two of them come to push at the same time
-//! (the first has the token of the grave and empties it, and what the second has pushed meanwhile is a dead letter), or another
-//! process has begun in the slot by then (which finds what was not meant for it). Then the dead letter comes a moment after
-//! the end was told. To close that gap a sender would have to look again after its push, and to wait for whoever empties the
-//! mailbox, hooks of users included: each message would pay for it, and two threads could wait for each other.
+//! That holds for a sender who is put aside between its look and its push, unless two of them come to push at the same
+//! time (the first has the token of the grave and empties it, and what the second has pushed meanwhile is a dead
+//! letter), or another process has begun in the slot by then (which finds what was not meant for it). Then the dead
+//! letter comes a moment after the end was told. To close that gap a sender would have to look again after its push,
+//! and to wait for whoever empties the mailbox, hooks of users included: each message would pay for it, and two threads
+//! could wait for each other.
 //!
 //! # Panics
 //!
-//! Much of this calls code of users: `close`, drops, hooks, wakers, and the `Display` of what is logged. Each such call is under
-//! a guard of its own, and all of it under one more: a panic that escapes from anywhere costs the one thing that was being
-//! done, and the end goes on with the next. So an end always comes to its end, and the token is never lost.
+//! Much of this calls code of users: `close`, drops, hooks, wakers, and the `Display` of what is logged. Each such call
+//! is under a guard of its own, and all of it under one more: a panic that escapes from anywhere costs the one thing
+//! that was being done, and the end goes on with the next. So an end always comes to its end, and the token is never
+//! lost.
 
 use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
@@ -280,8 +283,8 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     guardian.quiesce();
     loop {
         match token.hold().pop_data() {
-            // What is in the ring has its place among the others where its ticket is: what was handed over by the one before
-            // has none, and came first.
+            // What is in the ring has its place among the others where its ticket is: what was handed over by the one
+            // before has none, and came first.
             Some(Envelope { kind: NodeKind::Ticket, .. }) => {
                 ring.next().into_iter().for_each(|envelope| bequeath(token, guardian, pid, envelope, reason));
             }

@@ -31,8 +31,8 @@ use std::ptr;
 /// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
 const DEPTH: usize = 64;
 
-/// What a spawn costs of the budget of whoever spawns, in messages sent: about what it takes in time. Without it a process
-/// that spawns in a loop is ahead of its children for ever, and their memory is always new.
+/// What a spawn costs of the budget of whoever spawns, in messages sent: about what it takes in time. Without it a
+/// process that spawns in a loop is ahead of its children for ever, and their memory is always new.
 const COST: u32 = 8;
 
 /// What a process is spawned with.
@@ -99,8 +99,8 @@ pub(crate) struct PendingSpawn {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
 
-/// What a process that has started does first. A whole word, as what is returned beside it is: copied as two words right after
-/// one byte was written, a result waits for the cache.
+/// What a process that has started does first. A whole word, as what is returned beside it is: copied as two words
+/// right after one byte was written, a result waits for the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum First {
@@ -114,8 +114,8 @@ pub(crate) enum First {
 pub(crate) trait Spawnable {
     /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
     fn home(&mut self) -> &'static SlotOwner;
-    /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand on the way
-    /// waits for the cache.)
+    /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand
+    /// on the way waits for the cache.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
     /// What it has said to that.
     fn traps_exits(&self) -> bool;
@@ -237,8 +237,8 @@ impl Scheduler {
             // Before the gate too: whoever has closed it does not tell what is supervised.
             token.describe(guardian.is_some(), *told_to_stop);
         }
-        // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell them,
-        // finds each one that was let in. (The fences of the gate order the two.)
+        // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell
+        // them, finds each one that was let in. (The fences of the gate order the two.)
         if !self.gate.enter(self.lane()) {
             token.close();
             TABLE.take_back(token);

@@ -17,8 +17,8 @@ use std::ptr;
 /// The entry of a process that took another's place.
 const ENTRY: &&str = &"(upgrade)";
 
-/// Puts `successor` in the place of the process. Gives the panic of the old one's close, or of the new one, of which the
-/// process is to end.
+/// Puts `successor` in the place of the process. Gives the panic of the old one's close, or of the new one, of which
+/// the process is to end.
 pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitReason> {
     let Successor { body, kind, done } = successor;
     let new_traps = contain(Site::TrapsExits, || body.traps_exits());

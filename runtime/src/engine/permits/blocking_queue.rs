@@ -1,7 +1,7 @@
 //! The line of processes that wait, in async code, for a thread that takes their worker while they block.
 //!
-//! First come, first served: a thread that comes free is promised to whoever is first in line, and nobody else gets it. What
-//! is promised is a number, not a thread: the promise is that there is one, or may be started.
+//! First come, first served: a thread that comes free is promised to whoever is first in line, and nobody else gets it.
+//! What is promised is a number, not a thread: the promise is that there is one, or may be started.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -67,8 +67,8 @@ impl BlockingQueue {
         Some(waker)
     }
 
-    /// The ticket has been used, or its holder wants nothing any more. Gives whether it had a promise, and the waker that is
-    /// not needed any more.
+    /// The ticket has been used, or its holder wants nothing any more. Gives whether it had a promise, and the waker
+    /// that is not needed any more.
     pub(crate) fn leave(&mut self, ticket: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.promised.iter().position(|other| *other == ticket) {
             self.promised.swap_remove(place);

@@ -2,69 +2,73 @@
 //!
 //! # Words
 //!
-//! A worker is the right to run steps. A thread that is about to block in a step *hands off* its worker, and *comes back*
-//! for one; what it has queued stays with it, and everyone may empty that (`thread`). A thread in *standby* has neither
-//! worker nor work. One that has come back in the middle of a step, which has to go on on its stack, *waits* in line for a
-//! worker. A *stray* is in a step without a worker: it has been *taken over*, or it has come back from blocking in async
-//! code, where its process waits in a queue and the thread has only to leave the step. All this is decided under the lock
-//! of `idle`, and each worker is held by exactly one thread at any time (`permits`).
+//! A worker is the right to run steps. A thread that is about to block in a step *hands off* its worker, and *comes
+//! back* for one; what it has queued stays with it, and everyone may empty that (`thread`). A thread in *standby* has
+//! neither worker nor work. One that has come back in the middle of a step, which has to go on on its stack, *waits* in
+//! line for a worker. A *stray* is in a step without a worker: it has been *taken over*, or it has come back from
+//! blocking in async code, where its process waits in a queue and the thread has only to leave the step. All this is
+//! decided under the lock of `idle`, and each worker is held by exactly one thread at any time (`permits`).
 //!
 //! # Steps
 //!
 //! Thread T, with worker W, is about to block:
-//! * H1 under the lock, W goes to the thread that waits first; else to one in standby, which counts as searching from here
-//!   on and remembers T; else T starts a thread, unless there are as many as there may be, and begins again.
-//! * H2 whoever got W is woken. A standby thread looks first at what T has in its run-next slot and in its deque; if it was
-//!   one that waited, T moves what is in its run-next slot to its deque, and announces that, with the fence.
+//! * H1 under the lock, W goes to the thread that waits first; else to one in standby, which counts as searching from
+//!   here on and remembers T; else T starts a thread, unless there are as many as there may be, and begins again.
+//! * H2 whoever got W is woken. A standby thread looks first at what T has in its run-next slot and in its deque; if it
+//!   was one that waited, T moves what is in its run-next slot to its deque, and announces that, with the fence.
 //! * H3 T runs without the context: what it wakes meanwhile is queued as from outside.
 //!
 //! T comes back:
-//! * B1 under the lock, it takes the worker of the last sleeper, which is in standby from here on; else it joins the line
-//!   (or is a stray); B2 those that have workers are called, T parks until it has one.
+//! * B1 under the lock, it takes the worker of the last sleeper, which is in standby from here on; else it joins the
+//!   line (or is a stray); B2 those that have workers are called, T parks until it has one.
 //!
 //! Whoever has a worker:
-//! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it puts what is in its
-//!   run-next slot into its deque; A3 under the lock: if somebody waits it gives its worker away and is in standby; if it
-//!   is a stray, it is in standby; A4 if so, it announces, with the fence, what it leaves behind.
+//! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it puts what is in
+//!   its run-next slot into its deque; A3 under the lock: if somebody waits it gives its worker away and is in standby;
+//!   if it is a stray, it is in standby; A4 if so, it announces, with the fence, what it leaves behind.
 //! * Whoever lies down looks under the same lock whether somebody waits (S1), and if so gives it its worker instead.
 //!
 //! Thread T is stuck in a step (the monitor's):
-//! * M1 under the lock, if T is in a step, its worker goes to one that waits, or to one in standby as in H1, and T is a stray;
-//!   M2 T is told that it has lost its worker; M3 what is in its run-next slot goes to the inject queue of that worker; M4
+//! * M1 under the lock, if T is in a step, its worker goes to one that waits, or to one in standby as in H1, and T is a
+//!   stray;
+//!   M2 T is told that it has lost its worker; M3 what is in its run-next slot goes to the inject queue of that worker;
+//!      M4
 //!   whoever got the worker is woken.
 //!
 //! # Why
 //!
-//! *No worker is without a thread*: it changes hands in one change of the table. *Nobody waits for ever*: somebody joins the
-//! line only if nobody sleeps, under the lock; so all workers are in the hands of threads that look at the line before they
-//! sleep, under the same lock, and between two steps, since B2 comes after B1: whoever has cleared its flag before B2 set it
-//! looks again, and whoever cleared it later takes the lock after B1. One that gets its worker from the line, while others are
-//! still in it, calls itself: it was not called by them.
+//! *No worker is without a thread*: it changes hands in one change of the table. *Nobody waits for ever*: somebody
+//! joins the line only if nobody sleeps, under the lock; so all workers are in the hands of threads that look at the
+//! line before they sleep, under the same lock, and between two steps, since B2 comes after B1: whoever has cleared its
+//! flag before B2 set it looks again, and whoever cleared it later takes the lock after B1. One that gets its worker
+//! from the line, while others are still in it, calls itself: it was not called by them.
 //!
-//! *No work is missed* (see `idle`): the standby thread of H1 and M1 searches, and has seen nothing of the queues before. A
-//! sleeper that B1 displaces may be between S1 and S3: it still does S3, and as it cannot get up, it announces what it sees,
-//! for others. So does one that gives its worker away where it wanted to sleep. If nobody sleeps then, all workers run, and
-//! each does S1 after P3. What T leaves in its deque was its own work, announced without a fence: so H2 towards one that
-//! waited has the fence, since somebody may lie down between H1 and H2; and A4, for a stray, which may have queued something
-//! before it knew. (Who gives its worker to one that waits has put its work where others look before it took the lock, under
-//! which they lie down after it.) A stray that knows itself to be one puts what it wakes into the global queue; one that does
-//! not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not seen: the monitor,
-//! which looks again as long as there are strays, finds it.
+//! *No work is missed* (see `idle`): the standby thread of H1 and M1 searches, and has seen nothing of the queues
+//! before. A sleeper that B1 displaces may be between S1 and S3: it still does S3, and as it cannot get up, it
+//! announces what it sees, for others. So does one that gives its worker away where it wanted to sleep. If nobody
+//! sleeps then, all workers run, and each does S1 after P3. What T leaves in its deque was its own work, announced
+//! without a fence: so H2 towards one that waited has the fence, since somebody may lie down between H1 and H2; and A4,
+//! for a stray, which may have queued something before it knew. (Who gives its worker to one that waits has put its
+//! work where others look before it took the lock, under which they lie down after it.) A stray that knows itself to be
+//! one puts what it wakes into the global queue; one that does not know yet (M2 is not seen at once) may leave
+//! something in its deque that the searcher of M4 has not seen: the monitor, which looks again as long as there are
+//! strays, finds it.
 //!
-//! *Who leaves something behind is visited*: each thread without a worker whose deque is not empty is in a queue of the host,
-//! which is one of the far ends (`find`).
+//! *Who leaves something behind is visited*: each thread without a worker whose deque is not empty is in a queue of the
+//! host, which is one of the far ends (`find`).
 //!
-//! *Nobody loses a worker that he is about to wake up with*: a sleeper that has been taken off the list has a worker and counts
-//! as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves the rest under the
-//! lock. So M1, which asks whether T is in a step under the lock, passes it by. (Found by the stress of `stalls`: the monitor's
-//! thread had been put aside between its look and M1; the sleeper woke as a stray, and was counted as searching for ever.)
+//! *Nobody loses a worker that he is about to wake up with*: a sleeper that has been taken off the list has a worker
+//! and counts as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves
+//! the rest under the lock. So M1, which asks whether T is in a step under the lock, passes it by. (Found by the stress
+//! of `stalls`: the monitor's thread had been put aside between its look and M1; the sleeper woke as a stray, and was
+//! counted as searching for ever.)
 //!
-//! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once than
-//! there are workers.
+//! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once
+//! than there are workers.
 //!
-//! Source: Go hands its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`); there the P has the queue, here the
-//! thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is in
-//! `tests/models`.
+//! Source: Go hands its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`); there the P has the queue, here
+//! the thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is
+//! in `tests/models`.
 
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, Need, NextHolder};
@@ -134,7 +138,8 @@ impl Idle {
         handed_off
     }
 
-    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a ticket, and
+    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a ticket,
+    ///    and
     /// `waker` is woken when there is a thread for it. Gives the waker that is not needed.
     pub(crate) fn hand_off_or_line_up(
         &self,
@@ -164,7 +169,8 @@ impl Idle {
         }
     }
 
-    /// Whoever had the ticket wants nothing any more. Gives whether a thread was promised, and a waker that is not needed.
+    /// Whoever had the ticket wants nothing any more. Gives whether a thread was promised, and a waker that is not
+    /// needed.
     pub(crate) fn leave_line(&self, ticket: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
         let left = sleepers.permits.line.leave(ticket);
@@ -237,8 +243,8 @@ impl Idle {
         handed_off
     }
 
-    /// A record for a thread that is about to be started for want of a successor; `None` if that is not so any more, or not
-    /// yet.
+    /// A record for a thread that is about to be started for want of a successor; `None` if that is not so any more, or
+    /// not yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.may_start(need) {
@@ -284,8 +290,8 @@ impl Idle {
         self.high.store(sleepers.permits.high(), Ordering::SeqCst);
     }
 
-    /// B1: `thread` has blocked, and takes the worker of a sleeper. If nobody sleeps it joins the line, or with `or_stray`
-    /// goes on without.
+    /// B1: `thread` has blocked, and takes the worker of a sleeper. If nobody sleeps it joins the line, or with
+    /// `or_stray` goes on without.
     pub(crate) fn come_back(&self, thread: usize, or_stray: bool) -> Resumption {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.stopped {

@@ -1,8 +1,8 @@
-//! Which thread holds which worker, and what the threads without one do. Bookkeeping only: `idle` has it under its lock, and
-//! `handoff` says who may change what, and why nothing is lost by it.
+//! Which thread holds which worker, and what the threads without one do. Bookkeeping only: `idle` has it under its
+//! lock, and `handoff` says who may change what, and why nothing is lost by it.
 //!
-//! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change of
-//! this table. There are more threads than workers while steps block.
+//! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change
+//! of this table. There are more threads than workers while steps block.
 
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
@@ -18,8 +18,8 @@ pub(crate) enum At {
     Up(usize),
     /// It sleeps, with that worker.
     Asleep(usize),
-    /// In a step, or at its end, without a worker: what it had has been taken over, or it has come back from blocking and
-    /// its process waits in line.
+    /// In a step, or at its end, without a worker: what it had has been taken over, or it has come back from blocking
+    /// and its process waits in line.
     Stray,
     /// In a step that blocks, without a worker.
     Blocked,
@@ -88,7 +88,8 @@ pub(crate) struct Permits {
     threads: usize,
     starting: usize,
     ending: usize,
-    /// Those that wait for a thread. There are always as many in standby, on their way, or to be started, as are promised.
+    /// Those that wait for a thread. There are always as many in standby, on their way, or to be started, as are
+    /// promised.
     pub(crate) line: BlockingQueue,
     pub(crate) stopped: bool,
 }
@@ -216,8 +217,8 @@ impl Permits {
         !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == NextHolder::New
     }
 
-    /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave one,
-    /// since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
+    /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave
+    /// one, since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
     pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
         let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
         if may { self.line.promise() } else { None }
@@ -268,8 +269,8 @@ impl Permits {
         Some(next)
     }
 
-    /// `back` takes the worker of `sleeper`, which is in standby from here on. Gives the worker, and whether the sleeper must
-    /// be woken: it sleeps for longer than it may live, or it is one too many.
+    /// `back` takes the worker of `sleeper`, which is in standby from here on. Gives the worker, and whether the
+    /// sleeper must be woken: it sleeps for longer than it may live, or it is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(worker) = self.at(sleeper) else { return None };
         self.set(back, At::Up(worker));
@@ -360,8 +361,8 @@ mod tests {
         permits
     }
 
-    /// Catches: more threads than the limit, because a thread that has been started but has not arrived yet is not counted.
-    /// (Faults: `may_start` does without `threads < limit`, or takes it for `<=`.)
+    /// Catches: more threads than the limit, because a thread that has been started but has not arrived yet is not
+    /// counted. (Faults: `may_start` does without `threads < limit`, or takes it for `<=`.)
     #[test]
     fn no_thread_is_started_beyond_the_limit_while_one_is_starting() {
         let mut permits = two(3);
@@ -383,8 +384,8 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
     }
 
-    /// Catches: one thread more than the limit for a promise that a thread which is starting or ending is going to keep.
-    /// (Faults: in `may_start`, a promise does without `starting` or `ending`.)
+    /// Catches: one thread more than the limit for a promise that a thread which is starting or ending is going to
+    /// keep. (Faults: in `may_start`, a promise does without `starting` or `ending`.)
     #[test]
     fn a_promise_exceeds_the_limit_only_if_no_thread_is_starting_or_ending() {
         let mut permits = two(2);

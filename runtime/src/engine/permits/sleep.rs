@@ -3,69 +3,73 @@
 //! # Words
 //!
 //! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
-//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts the
-//! searching and the sleeping; a list under a lock names the sleeping. The list and the count of the sleeping change
-//! together, under the lock; the count of the searching may also change without it.
+//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts
+//! the searching and the sleeping; a list under a lock names the sleeping. The list and the count of the sleeping
+//! change together, under the lock; the count of the searching may also change without it.
 //!
 //! # Steps
 //!
 //! Whoever makes work visible (a push to any queue but a run-next slot):
 //! * P1 pushes; P2 fence; P3 looks at the counts: if nobody sleeps, or somebody searches, it is done.
-//! * P4 under the lock, if still nobody searches, takes the last sleeper off the list and counts it as searching; P5 wakes it.
+//! * P4 under the lock, if still nobody searches, takes the last sleeper off the list and counts it as searching; P5
+//!   wakes it.
 //!
 //! Whoever has found nothing:
-//! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at all
-//!   queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody has) and
-//!   searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
+//! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at
+//!   all queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody
+//!   has) and searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
 //! * S4 parks until somebody has taken it off the list.
-//! * If its worker is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5 for
-//!   what it sees (`handoff`).
+//! * If its worker is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5
+//!   for what it sees (`handoff`).
 //!
 //! Whoever finds work while searching:
-//! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work does
-//!   as P3 to P5.
+//! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work
+//!   does as P3 to P5.
 //!
 //! # No work is missed
 //!
-//! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the pusher
-//! either wakes somebody, who then searches, or it has seen that nobody slept or that somebody searched.
-//! *Nobody slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order P1
-//! before S3, which sees the work. *Somebody, T, searched*: T ends its search by S1 or by F1 after P3, and the same fences
-//! make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this argument. Waking at
-//! most one thread for one push is enough, because each one that finds work at F3 passes the wake on: a batch that was
-//! moved to one deque brings in as many sleepers as it can feed, one after the other.
+//! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the
+//! pusher either wakes somebody, who then searches, or it has seen that nobody slept or that somebody searched. *Nobody
+//! slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order P1
+//! before S3, which sees the work. *Somebody, T, searched*: T ends its search by S1 or by F1 after P3, and the same
+//! fences make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this argument.
+//! Waking at most one thread for one push is enough, because each one that finds work at F3 passes the wake on: a batch
+//! that was moved to one deque brings in as many sleepers as it can feed, one after the other.
 //!
 //! # Own work
 //!
 //! A thread that pushes to its own deque leaves out P2. So it may read counts from before another thread's S1, and that
-//! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake and
-//! runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it announces with
-//! the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps, as long as its deque is not empty. What lies behind
-//! a step that does not end meanwhile is announced by the [`monitor`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20
-//! cycles, on each message that finds the run-next slot taken.)
+//! thread's S3 may not see the push: it sleeps while there is work. Nothing is lost by that, since the pusher is awake
+//! and runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it
+//! announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps, as long as its deque
+//! is not empty. What lies behind a step that does not end meanwhile is announced by the
+//! [`monitor`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20 cycles, on each message that finds
+//! the run-next slot taken.)
 //!
-//! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is in the
-//! run-next slot: there is no other worker; or there is nothing else in its deque or in the global queue, and turns are used
-//! here every [few microseconds](crate::engine::sched::step). A thread that is woken for it comes too late to be of help, and then takes the receiver away
-//! from those who send to it. The same promises hold: its pusher looks at the global queue before it lies down (S3) or stands by
-//! (`handoff`, A3, which announces), and the monitor announces what lies there behind a step that does not end.
+//! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is
+//! in the run-next slot: there is no other worker; or there is nothing else in its deque or in the global queue, and
+//! turns are used here every [few microseconds](crate::engine::sched::step). A thread that is woken for it comes too
+//! late to be of help, and then takes the receiver away from those who send to it. The same promises hold: its pusher
+//! looks at the global queue before it lies down (S3) or stands by (`handoff`, A3, which announces), and the monitor
+//! announces what lies there behind a step that does not end.
 //!
-//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What waits
-//! there behind a step that does not end is the monitor's too. All three are promises of a monitor that is awake: a thread that
-//! got its worker while that rests ends the rest first (G1 of the [`monitor`](crate::engine::sched::watchdog)).
+//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What
+//! waits there behind a step that does not end is the monitor's too. All three are promises of a monitor that is awake:
+//! a thread that got its worker while that rests ends the rest first (G1 of the
+//! [`monitor`](crate::engine::sched::watchdog)).
 //!
 //! # The lookout
 //!
-//! While timers are pending one sleeper, the *lookout*, parks only until the next one is due. There is at most one. It is the
-//! last to be woken for work. A thread that goes to sleep while timers are pending becomes the lookout if there is none; a
-//! thread that sets an earlier timer wakes the lookout, or a sleeper if there is none; a thread that has entered the list and
-//! then finds timers pending and no lookout gets up again (the same two fences as for work). A lookout that gets up leaves the
-//! others without one; so the last searcher to leave the search looks for pending timers without a lookout as it looks for
-//! work (F3), and rouses a sleeper for either.
+//! While timers are pending one sleeper, the *lookout*, parks only until the next one is due. There is at most one. It
+//! is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the lookout if there
+//! is none; a thread that sets an earlier timer wakes the lookout, or a sleeper if there is none; a thread that has
+//! entered the list and then finds timers pending and no lookout gets up again (the same two fences as for work). A
+//! lookout that gets up leaves the others without one; so the last searcher to leave the search looks for pending
+//! timers without a lookout as it looks for work (F3), and rouses a sleeper for either.
 //!
-//! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a thread
-//! for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go tried: it loses
-//! locality, and threads thrash). A model is in `tests/models`.
+//! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a
+//! thread for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go
+//! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
@@ -162,9 +166,9 @@ impl Idle {
         self.rouse(true)
     }
 
-    /// The same for work that the calling thread has pushed to its own deque, without the fence: it looks there again itself
-    /// after its step, so a sleeper that it fails to see costs no work, only help; and it announces with the fence every so
-    /// many steps. See *Own work* above.
+    /// The same for work that the calling thread has pushed to its own deque, without the fence: it looks there again
+    /// itself after its step, so a sleeper that it fails to see costs no work, only help; and it announces with the
+    /// fence every so many steps. See *Own work* above.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
@@ -262,8 +266,8 @@ impl Idle {
         lain
     }
 
-    /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the list.
-    /// Gives whether it is: it may have lost its worker.
+    /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the
+    /// list. Gives whether it is: it may have lost its worker.
     pub(crate) fn get_up(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
@@ -305,8 +309,8 @@ impl Idle {
         rests
     }
 
-    /// Whether the monitor rests. A thread that has got a worker since sees it, by the lock that both took; so does whoever has
-    /// seen that one counted.
+    /// Whether the monitor rests. A thread that has got a worker since sees it, by the lock that both took; so does
+    /// whoever has seen that one counted.
     #[inline]
     pub(crate) fn does_monitor_rest(&self) -> bool {
         self.monitor_rests.load(Ordering::Relaxed)

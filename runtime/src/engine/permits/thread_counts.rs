@@ -1,4 +1,5 @@
-//! What the threads of a host do, and who has which worker: a glance under the lock, which may be over by the time it is read.
+//! What the threads of a host do, and who has which worker: a glance under the lock, which may be over by the time it
+//! is read.
 
 use super::holders::At;
 use super::sleep::Idle;

@@ -1,29 +1,31 @@
 //! How the threads of a host drive its reactor, so that what comes from the system needs no thread in between.
 //!
-//! * D1 The sleeper that keeps the timers, the lookout, parks in the reactor instead of on its own. A host with a reactor
-//!   always has one while anybody sleeps.
-//! * D2 What the reactor, or a task, wakes there is queued where its last worker looks, and nobody is called for it: D3 when
-//!   the reactor has told all that the system had, or would wait though something is queued, the lookout does S3, with the
-//!   fence before it; it finds the work, gets up and runs it, and calls others if there is more than one thread can do (F3).
-//! * D4 A thread that runs processes visits the reactor every so many steps, without waiting; D5 if that has queued any, it
-//!   announces (P2 to P5), once for all.
-//! * D6 Tasks of the reactor are code of others, which may take long. So they run in visits only, where the thread has a
-//!   worker, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that has found
-//!   nothing visits before it lies down, and a lookout that the reactor has let go gets up.
-//! * D7 Who drives is decided by a lock of the reactor's that is only ever tried. A thread that is not let in goes on, or,
-//!   as the lookout, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own drives, called
-//!   by the monitor.
+//! * D1 The sleeper that keeps the timers, the lookout, parks in the reactor instead of on its own. A host with a
+//!   reactor always has one while anybody sleeps.
+//! * D2 What the reactor, or a task, wakes there is queued where its last worker looks, and nobody is called for it: D3
+//!   when the reactor has told all that the system had, or would wait though something is queued, the lookout does S3,
+//!   with the fence before it; it finds the work, gets up and runs it, and calls others if there is more than one
+//!   thread can do (F3).
+//! * D4 A thread that runs processes visits the reactor every so many steps, without waiting; D5 if that has queued
+//!   any, it announces (P2 to P5), once for all.
+//! * D6 Tasks of the reactor are code of others, which may take long. So they run in visits only, where the thread has
+//!   a worker, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that
+//!   has found nothing visits before it lies down, and a lookout that the reactor has let go gets up.
+//! * D7 Who drives is decided by a lock of the reactor's that is only ever tried. A thread that is not let in goes on,
+//!   or, as the lookout, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
+//!   drives, called by the monitor.
 //!
-//! *No work is missed* (see `idle`): D2 leaves out P2 to P5. The lookout does S3 after it, so it is as if what was queued had
-//! been there when the thread lay down: it gets up for it, or somebody searches, who looks after that. If somebody has taken it
-//! off the list meanwhile it searches.
+//! *No work is missed* (see `idle`): D2 leaves out P2 to P5. The lookout does S3 after it, so it is as if what was
+//! queued had been there when the thread lay down: it gets up for it, or somebody searches, who looks after that. If
+//! somebody has taken it off the list meanwhile it searches.
 //!
 //! *No call is missed*: whoever calls the lookout notes that under the lock that also guards the waker of the wait
-//! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait leaves the waker there and then looks for the note under the
-//! same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
+//! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait leaves the waker there and then looks
+//! for the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
 //!
-//! A task that is ready after D6's visit (it has yielded there, or somebody woke it since) runs in the wait, on a thread that
-//! counts as asleep; if it takes long, that is a worker less meanwhile. A call, and D2, are heard after some dozens of tasks.
+//! A task that is ready after D6's visit (it has yielded there, or somebody woke it since) runs in the wait, on a
+//! thread that counts as asleep; if it takes long, that is a worker less meanwhile. A call, and D2, are heard after
+//! some dozens of tasks.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
@@ -35,8 +37,9 @@ use std::ptr;
 use std::task::Waker;
 use std::time::Duration;
 
-/// How exact the waits of a reactor are: Tokio's are whole milliseconds, as are those of the system call beneath. A lookout
-/// that has a timer due sooner rests on its own, so that the timer is exact and what the system has waits for it.
+/// How exact the waits of a reactor are: Tokio's are whole milliseconds, as are those of the system call beneath. A
+/// lookout that has a timer due sooner rests on its own, so that the timer is exact and what the system has waits for
+/// it.
 const EXACT: Duration = Duration::from_millis(2);
 
 /// How long a lookout that was not let in rests before it tries again.
@@ -51,7 +54,8 @@ thread_local! {
     static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// D2: a process of `host` has been queued. Gives whether this thread drives the reactor of that host: then it sees to that.
+/// D2: a process of `host` has been queued. Gives whether this thread drives the reactor of that host: then it sees to
+/// that.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);

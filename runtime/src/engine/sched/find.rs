@@ -1,31 +1,33 @@
 //! Where a thread finds its next process, and how it comes to rest.
 //!
-//! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue (one,
-//! and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
+//! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue
+//! (one, and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
 //! # How long a process waits
 //!
 //! Three exceptions keep anyone from waiting for ever:
-//! * after every [`FAIR`] steps, and at the first turn after each tick of the [`monitor`](crate::engine::sched::watchdog), one of the far ends
-//!   comes first, one after the other: global queue, own inject queue, cold end of the own deque; in every second round what
-//!   threads without a worker have left instead of the inject queue. If nothing is there, it looks at the own inject queue, and
-//!   at that of one worker after the other, whose thread may have no core. At a tick, and at every fourth visit, the time is
-//!   looked at, too;
+//! * after every [`FAIR`] steps, and at the first turn after each tick of the
+//!   [`monitor`](crate::engine::sched::watchdog), one of the far ends comes first, one after the other: global queue,
+//!   own inject queue, cold end of the own deque; in every second round what threads without a worker have left instead
+//!   of the inject queue. If nothing is there, it looks at the own inject queue, and at that of one worker after the
+//!   other, whose thread may have no core. At a tick, and at every fourth visit, the time is looked at, too;
 //! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
 //! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
 //!
-//! And turns are bounded: by [`BUDGET`](crate::process::budget::BUDGET) events, and by time (`turn`): a turn ends with the event that
-//! is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at most. So with e for
-//! the longest that one event takes (one message method, one poll of a future up to where it waits):
+//! And turns are bounded: by [`BUDGET`](crate::process::budget::BUDGET) events, and by time (`turn`): a turn ends with
+//! the event that is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at
+//! most. So with e for the longest that one event takes (one message method, one poll of a future up to where it
+//! waits):
 //! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
-//! * a thread visits a far end after 20 steps, and at least once in a tick and a turn; so each of the four at least once in
-//!   45 ms and 6 e, with turns as long as they may be, the global queue and the deque twice as often, and an inject queue at each
-//!   visit while the others are empty; one process is taken at a visit. So one that stands in line behind n others has a worker's turn at the latest after n + 1
-//!   visits (and after as many turns more as it owes, see `step`); most often long before that, since idle workers take from
-//!   all queues;
-//! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take from the
-//!   deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of them goes to
-//!   another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system takes to wake a thread.
+//! * a thread visits a far end after 20 steps, and at least once in a tick and a turn; so each of the four at least
+//!   once in 45 ms and 6 e, with turns as long as they may be, the global queue and the deque twice as often, and an
+//!   inject queue at each visit while the others are empty; one process is taken at a visit. So one that stands in line
+//!   behind n others has a worker's turn at the latest after n + 1 visits (and after as many turns more as it owes, see
+//!   `step`); most often long before that, since idle workers take from all queues;
+//! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take
+//!   from the deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of
+//!   them goes to another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system
+//!   takes to wake a thread.
 //!
 //! What is not bounded is how many others are ready at the same time: there are as many turns at once as workers.
 //!
@@ -44,9 +46,9 @@ use crate::slots::Token;
 use crate::sync::{Ordering, Steal, fence, spin};
 use crate::util::panics::{Site, contain};
 
-/// After how many steps a far end comes first. (Counted by what was spent, it came so often where each turn takes all its budget
-/// that a receiver was taken away from those who send to it: then their messages cross between the cores, at five times the
-/// price. In time it is bounded by the ticks.)
+/// After how many steps a far end comes first. (Counted by what was spent, it came so often where each turn takes all
+/// its budget that a receiver was taken away from those who send to it: then their messages cross between the cores, at
+/// five times the price. In time it is bounded by the ticks.)
 const FAIR: u64 = 20;
 
 /// Every how many visits to far ends the clock is read, timers are looked at, and the reactor.
@@ -73,7 +75,8 @@ impl ThreadContext {
         let mut scratch = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
             if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost the worker.
+                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost
+                // the worker.
                 crate::util::log::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
@@ -194,8 +197,8 @@ impl ThreadContext {
             .find_map(|worker| worker.inject.pop())
     }
 
-    /// What a thread without a worker has left behind: the next in line is visited, and goes to the end of the line if it has
-    /// more.
+    /// What a thread without a worker has left behind: the next in line is visited, and goes to the end of the line if
+    /// it has more.
     fn take_left(&self) -> Option<Token> {
         let left = self.host.left.pop()?;
         let thread = self.host.threads.get(left)?;
@@ -205,8 +208,9 @@ impl ThreadContext {
         found
     }
 
-    /// One of what was sent from outside. As with the global queue, a look first: the queue's own `pop` has a fence for one that
-    /// is empty, twenty cycles in each turn. What comes right after the look is announced by whoever pushes it.
+    /// One of what was sent from outside. As with the global queue, a look first: the queue's own `pop` has a fence for
+    /// one that is empty, twenty cycles in each turn. What comes right after the look is announced by whoever pushes
+    /// it.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
         let inject = &self.worker.get().inject;
@@ -218,8 +222,8 @@ impl ThreadContext {
         Some(token)
     }
 
-    /// One from the global queue, and a batch that goes to the own deque: newest first, so that its owner, who takes from
-    /// the hot end, runs them in their order.
+    /// One from the global queue, and a batch that goes to the own deque: newest first, so that its owner, who takes
+    /// from the hot end, runs them in their order.
     #[inline]
     fn take_global(&self) -> Option<Token> {
         let global = &self.host.global;
@@ -276,8 +280,8 @@ impl ThreadContext {
                 if self.thread.attention() != 0 {
                     return self.find_when_called();
                 }
-                // T1: what a timer has queued here is told to nobody, as in a turn; so this thread does not lie down before it
-                // has looked, whether or not it may search.
+                // T1: what a timer has queued here is told to nobody, as in a turn; so this thread does not lie down
+                // before it has looked, whether or not it may search.
                 if let Some(token) = self.take_near() {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();
@@ -319,7 +323,8 @@ impl ThreadContext {
         None
     }
 
-    /// L1 of `shutdown`: what is left anywhere when the thread is to end with its host, also in the run-next slots of those
+    /// L1 of `shutdown`: what is left anywhere when the thread is to end with its host, also in the run-next slots of
+    ///    those
     /// that are in a step.
     #[cold]
     fn take_last(&self) -> Option<Token> {

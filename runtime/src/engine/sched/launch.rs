@@ -43,8 +43,8 @@ impl Scheduler {
         *lock(&self.launched) < self.workers.len()
     }
 
-    /// Starts a thread without a worker, if there is still none that could get one from a step with that need. Gives whether
-    /// it has.
+    /// Starts a thread without a worker, if there is still none that could get one from a step with that need. Gives
+    /// whether it has.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
@@ -57,7 +57,8 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Starts one more thread, without a worker, on a host that has been stopped: it runs what is left in the queues, and ends.
+    /// Starts one more thread, without a worker, on a host that has been stopped: it runs what is left in the queues,
+    /// and ends.
     pub(crate) fn start_last_thread(&'static self) {
         let thread = self.idle.begin_last();
         match self.start_thread(thread, None) {
@@ -104,7 +105,8 @@ impl Scheduler {
         self.serve_line();
     }
 
-    /// Whether the calling thread is one of this host's, whatever it does now: it would have to end first in a shutdown.
+    /// Whether the calling thread is one of this host's, whatever it does now: it would have to end first in a
+    /// shutdown.
     pub(crate) fn has_this_thread(&self) -> bool {
         OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
     }

@@ -1,5 +1,5 @@
-//! What a host is to the slots of its processes: it wakes them, bounds their mailboxes, keeps their time, and takes their dead
-//! letters.
+//! What a host is to the slots of its processes: it wakes them, bounds their mailboxes, keeps their time, and takes
+//! their dead letters.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::engine::backpressure;

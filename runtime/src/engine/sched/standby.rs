@@ -1,8 +1,8 @@
 //! How a thread rests: asleep with a worker, or in standby without.
 //!
-//! Both are one loop, since a sleeper may lose its worker without being woken (`handoff`, B1): it finds out when it wakes. A
-//! thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than that either while
-//! there are more threads than workers.
+//! Both are one loop, since a sleeper may lose its worker without being woken (`handoff`, B1): it finds out when it
+//! wakes. A thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than
+//! that either while there are more threads than workers.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::permits::handoff::{Attended, RestOutcome};
@@ -12,7 +12,8 @@ use crate::sync::park;
 use std::time::Duration;
 
 impl ThreadContext {
-    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives `false`.
+    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives
+    ///    `false`.
     pub(crate) fn sleep(&self, searched: bool) -> bool {
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
@@ -27,7 +28,8 @@ impl ThreadContext {
         }
     }
 
-    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a worker anew, and counts as searching;
+    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a worker anew, and counts as
+    ///    searching;
     /// `None` if it is to end.
     pub(crate) fn attend(&self) -> Option<bool> {
         self.thread.heed();
@@ -123,8 +125,8 @@ impl ThreadContext {
         self.host.rouse_monitor();
     }
 
-    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others. Gives whether there
-    /// was something.
+    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others. Gives
+    /// whether there was something.
     fn look_again(&self, lookout: bool) -> bool {
         let host = self.host;
         let unkept = !lookout && host.has_unkept_timers();

@@ -1,19 +1,20 @@
 //! One turn of a process: from the moment that a thread has its token until it is laid down, queued or buried.
 //!
 //! A turn is one step, or several while things keep arriving and the budget lasts. The budget counts events taken and
-//! nodes drawn, so that sending costs as receiving does. A process that has used it goes to the global queue: measured on
-//! the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
+//! nodes drawn, so that sending costs as receiving does. A process that has used it goes to the global queue: measured
+//! on the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
 //!
-//! A single step can spend more than a turn's budget: nothing stops a loop of sends. Then its process lets as many turns
-//! pass as it has used too many, so that those it has sent to keep up: without that, a producer of a thousand messages a
-//! step fills the mailbox of a consumer that takes 128 a turn, on one worker, for ever. (Deficit round robin: Shreedhar and
-//! Varghese, 1995.) Where many send to one, that is not enough: so sending to a process that has used its turn and has a
-//! long mailbox left costs more of the budget, until the mailbox is shorter. Nobody waits for anybody by these two, and
-//! threads outside pay nothing: they level, they do not bound.
+//! A single step can spend more than a turn's budget: nothing stops a loop of sends. Then its process lets as many
+//! turns pass as it has used too many, so that those it has sent to keep up: without that, a producer of a thousand
+//! messages a step fills the mailbox of a consumer that takes 128 a turn, on one worker, for ever. (Deficit round
+//! robin: Shreedhar and Varghese, 1995.) Where many send to one, that is not enough: so sending to a process that has
+//! used its turn and has a long mailbox left costs more of the budget, until the mailbox is shorter. Nobody waits for
+//! anybody by these two, and threads outside pay nothing: they level, they do not bound.
 //!
-//! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each step
-//! costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard; [`ThreadContext::panicked`] ends the
-//! process that the thread runs, wherever in its turn that was, and the thread enters the guard anew.
+//! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each
+//! step costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard;
+//! [`ThreadContext::panicked`] ends the process that the thread runs, wherever in its turn that was, and the thread
+//! enters the guard anew.
 
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
@@ -43,13 +44,14 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is over
-/// after 13 ms for each debtor on the host, however long those turns are.
+/// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is
+/// over after 13 ms for each debtor on the host, however long those turns are.
 const PASS: Duration = Duration::from_micros(50);
 
-/// A thread that comes to the end of a turn's budget more often than that calls nobody for a process that it will come to next
-/// itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two workers: 29 and 32 ns
-/// for a message instead of 67 and 96. Where each message takes a microsecond, a turn takes longer than this, and is shared.)
+/// A thread that comes to the end of a turn's budget more often than that calls nobody for a process that it will come
+/// to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two
+/// workers: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a turn takes
+/// longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
 /// What became of a step.
@@ -75,7 +77,8 @@ enum AfterStep {
     Hold(Congestion, bool),
 }
 
-/// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its own.
+/// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its
+/// own.
 pub(crate) struct StepScratch {
     input: StepInput,
     written: Written,
@@ -92,7 +95,8 @@ impl StepScratch {
     /// For the thread that calls.
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
-            // SAFETY: the thread has the token of these lanes for good, and uses no scratch space but the one that it made last.
+            // SAFETY: the thread has the token of these lanes for good, and uses no scratch space but the one that it
+            // made last.
             input: unsafe { StepInput::new(&thread.turn, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
@@ -132,8 +136,8 @@ impl ThreadContext {
     }
 
     /// Whether a process in debt lets this turn pass. A signal for it does not wait; an answer does, or whoever sends a
-    /// thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the thread saw a
-    /// debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
+    /// thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the thread saw
+    /// a debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
     #[cold]
     fn stand_back(&self, token: Token) -> Option<Token> {
         let mut token = token;
@@ -188,8 +192,8 @@ impl ThreadContext {
         }
     }
 
-    /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it came
-    /// from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
+    /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it
+    /// came from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
     #[cold]
     pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
@@ -253,8 +257,8 @@ impl ThreadContext {
         Some(back)
     }
 
-    /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here, which
-    /// would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
+    /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here,
+    /// which would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
     #[cold]
     fn put_values_down(&self, scratch: &mut StepScratch, after: &AfterStep) {
         if !matches!(after, AfterStep::Again) {
@@ -360,8 +364,8 @@ impl ThreadContext {
         }
     }
 
-    /// A step begins with something in the control lane, or with what few processes have. Gives a panic of the process that
-    /// was asked about it.
+    /// A step begins with something in the control lane, or with what few processes have. Gives a panic of the process
+    /// that was asked about it.
     #[inline(never)]
     fn begin_rare(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let begun = self.begin_special(scratch, token);

@@ -1,43 +1,47 @@
-//! The thread of a host that looks for steps that do not end: it looks, has [`stall`](crate::engine::watchdog::detector) judge, and does what
-//! follows. Without help from the code that is stuck.
+//! The thread of a host that looks for steps that do not end: it looks, has
+//! [`stall`](crate::engine::watchdog::detector) judge, and does what follows. Without help from the code that is stuck.
 //!
 //! # A tick
 //!
-//! * K1 it looks at all threads and queues; K2 what is queued while workers sleep is announced once more, for whoever has
-//!   queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a turn is told that a tick has passed: it
-//!   looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was told before ends
-//!   (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one (`driving`).
+//! * K1 it looks at all threads and queues; K2 what is queued while workers sleep is announced once more, for whoever
+//!   has queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a turn is told that a tick has
+//!   passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was
+//!   told before ends (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one
+//!   (`driving`).
 //!
-//! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned process holds no worker, and
-//! keeps nobody from one: it may take as long as it likes, and is not watched.
+//! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned
+//! process holds no worker, and keeps nobody from one: it may take as long as it likes, and is not watched.
 //!
-//! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it since,
-//! and under the lock of `idle`, so that its process is in a queue again before the thread that had it can lie down (`settle`
-//! takes a host whose threads all sleep, with nothing queued, to be at rest). A step that ended just before its worker is
-//! taken over has its thread notice that before the next one (`handoff`): one thread too many was woken for that.
+//! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it
+//! since, and under the lock of `idle`, so that its process is in a queue again before the thread that had it can lie
+//! down (`settle` takes a host whose threads all sleep, with nothing queued, to be at rest). A step that ended just
+//! before its worker is taken over has its thread notice that before the next one (`handoff`): one thread too many was
+//! woken for that.
 //!
 //! # Rest
 //!
-//! * R1 the monitor has found all workers idle at some ticks: under the lock of `idle` it looks whether they all are; if so,
-//!   it notes that it rests. R2 it parks until the note is gone.
-//! * U1 a thread that has got a worker, under the lock, looks whether the monitor rests. If so it is *unwatched*: it notes
-//!   that, and when its turn began: so it can be told later how long it has been at that.
-//! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in the
-//!   global queue), G2 whoever announces something and finds nobody who sleeps or searches (P3 of `idle`), G3 whoever sets a
-//!   timer and finds nobody to keep it, G4 whoever joins the line for a worker: looks whether the monitor rests, and if so
-//!   takes the note away, and unparks it. G5 where there is a reactor, U1 does so.
+//! * R1 the monitor has found all workers idle at some ticks: under the lock of `idle` it looks whether they all are;
+//!   if so, it notes that it rests. R2 it parks until the note is gone.
+//! * U1 a thread that has got a worker, under the lock, looks whether the monitor rests. If so it is *unwatched*: it
+//!   notes that, and when its turn began: so it can be told later how long it has been at that.
+//! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in
+//!   the global queue), G2 whoever announces something and finds nobody who sleeps or searches (P3 of `idle`), G3
+//!   whoever sets a timer and finds nobody to keep it, G4 whoever joins the line for a worker: looks whether the
+//!   monitor rests, and if so takes the note away, and unparks it. G5 where there is a reactor, U1 does so.
 //!
-//! *Nobody waits unwatched.* Who waits is in a queue, or is a timer that nobody keeps, or in the line. When R1 puts the note
-//! down all workers are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to find (S3) and to
-//! get up for, or what is announced after it. From there on a step is taken only by threads that have done U1 after R1, as the
-//! lock says. What they queue is told of by G1, or announced. Of what is announced, P3 finds a sleeper, who is
-//! called and searches; or a searcher, who comes to it or to F3 or S3, and announces it once more if it is still there (timers
-//! without a lookout among it); or neither: G2. So as long as the note stands, what is queued is about to be looked at by one
-//! who searches. A step that has lost its worker may go on while the monitor rests: it announces what it queues, once it knows
-//! (`handoff`, M2); and as long as the end of such a step is to be told of the monitor rests only for a while at a time.
+//! *Nobody waits unwatched.* Who waits is in a queue, or is a timer that nobody keeps, or in the line. When R1 puts the
+//! note down all workers are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to find
+//! (S3) and to get up for, or what is announced after it. From there on a step is taken only by threads that have done
+//! U1 after R1, as the lock says. What they queue is told of by G1, or announced. Of what is announced, P3 finds a
+//! sleeper, who is called and searches; or a searcher, who comes to it or to F3 or S3, and announces it once more if it
+//! is still there (timers without a lookout among it); or neither: G2. So as long as the note stands, what is queued is
+//! about to be looked at by one who searches. A step that has lost its worker may go on while the monitor rests: it
+//! announces what it queues, once it knows (`handoff`, M2); and as long as the end of such a step is to be told of the
+//! monitor rests only for a while at a time.
 //!
-//! So a message now and then into a host that is at rest wakes one thread, and no ticks. (Each such message was measured to
-//! come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another program.)
+//! So a message now and then into a host that is at rest wakes one thread, and no ticks. (Each such message was
+//! measured to come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another
+//! program.)
 //!
 //! A model is in `tests/models`.
 
@@ -221,7 +225,8 @@ impl Scheduler {
         is_same.then_some(Stall { pid, process, entry, message, lasted, taken_over, is_over: false })
     }
 
-    /// Reports a stall, on a thread of its own: a hook or a subscriber that blocks must not keep this one from its looks.
+    /// Reports a stall, on a thread of its own: a hook or a subscriber that blocks must not keep this one from its
+    /// looks.
     fn tell_of(&self, stall: &Stall) {
         let (user, stall) = (self.user(), stall.clone());
         let label = self.label(stall.pid);

@@ -1,54 +1,59 @@
 //! Draining a host: the first half of a graceful shutdown, before its processes are told to end.
 //!
-//! A drain changes nothing for the processes. It refuses no message and no spawn; it only waits until the host is drained, and
-//! the shutdown follows. It keeps no count of messages either: it looks at what there is, whenever the host has come to rest.
+//! A drain changes nothing for the processes. It refuses no message and no spawn; it only waits until the host is
+//! drained, and the shutdown follows. It keeps no count of messages either: it looks at what there is, whenever the
+//! host has come to rest.
 //!
 //! # Drained
 //!
 //! A host is *drained* if at one moment none of its processes runs or is about to run, and no work is queued. Work is
 //!
-//! * a message in a mailbox, or one that its process has taken and not handled (an async entry that waits for another type of
-//!   message sets it aside);
-//! * a message that is being handled: by an async method that awaits (called by the runtime or by an async entry that serves), by
-//!   a future beside the methods (`ctx.run`), or by a hand-written process that waits for its yields. (A step that blocks its
-//!   thread runs.)
-//! * a message that waits in front of a process: in the queue of a pool, or for a child that is to be started again and keeps
-//!   its messages (see [`backlog`](crate::engine::host::backlog)).
+//! * a message in a mailbox, or one that its process has taken and not handled (an async entry that waits for another
+//!   type of message sets it aside);
+//! * a message that is being handled: by an async method that awaits (called by the runtime or by an async entry that
+//!   serves), by a future beside the methods (`ctx.run`), or by a hand-written process that waits for its yields. (A
+//!   step that blocks its thread runs.)
+//! * a message that waits in front of a process: in the queue of a pool, or for a child that is to be started again and
+//!   keeps its messages (see [`backlog`](crate::engine::host::backlog)).
 //!
-//! Not work, because it may never end or is a source of new work: an async entry that waits for anything; a timer that is not
-//! due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a continuation (`ctx.call`) of the caller that waits
-//! for it; a child that is to be started again and for which no message waits. A call to a process of the same host needs no
-//! look at the caller: its message is work until the called process has handled it.
+//! Not work, because it may never end or is a source of new work: an async entry that waits for anything; a timer that
+//! is not due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a continuation (`ctx.call`) of the
+//! caller that waits for it; a child that is to be started again and for which no message waits. A call to a process of
+//! the same host needs no look at the caller: its message is work until the called process has handled it.
 //!
 //! # One moment
 //!
-//! A look at all processes takes a while. A message would be overlooked if its receiver is looked at before it arrives, and its
-//! sender after it has come to rest. Hence the order:
+//! A look at all processes takes a while. A message would be overlooked if its receiver is looked at before it arrives,
+//! and its sender after it has come to rest. Hence the order:
 //!
-//! * D1 The host is at rest ([`settle`](crate::engine::shutdown::quiescence)), and no timer is due. A look at that gives a number, which grows whenever
-//!   a thread of the host gets up or a pinned process has a turn.
+//! * D1 The host is at rest ([`settle`](crate::engine::shutdown::quiescence)), and no timer is due. A look at that
+//!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a turn.
 //! * D2 All processes are laid down, and neither they nor the backlogs have work.
 //! * D3 The host is at rest, and the number is that of D1.
 //!
-//! Equal numbers show that no process of the host had a turn between D1 and D3, so what D2 saw held throughout, but for what
-//! threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers, under its lock,
-//! after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.) A process whose step blocks has given
-//! its worker away, and its thread may be at rest, but it is not laid down.
+//! Equal numbers show that no process of the host had a turn between D1 and D3, so what D2 saw held throughout, but for
+//! what threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers,
+//! under its lock, after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.) A process
+//! whose step blocks has given its worker away, and its thread may be at rest, but it is not laid down.
 //!
-//! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to queue it:
-//! D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a member: the pool's
-//! backlog counts as empty only when nobody acts for it. If it lets go of one or the other between D1 and D3 a thread gets up.
+//! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to
+//! queue it:
+//! D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a member:
+//!    the pool's
+//! backlog counts as empty only when nobody acts for it. If it lets go of one or the other between D1 and D3 a thread
+//! gets up.
 //!
-//! So the sends that had returned by D1 are finished when D3 succeeds. Later ones may not be: they are accepted as at any time, and
-//! what comes too late is thrown away and counted, as at any shutdown. To exclude that would take a gate in front of every send; a
-//! program stops its sources first.
+//! So the sends that had returned by D1 are finished when D3 succeeds. Later ones may not be: they are accepted as at
+//! any time, and what comes too late is thrown away and counted, as at any shutdown. To exclude that would take a gate
+//! in front of every send; a program stops its sources first.
 //!
 //! # Waiting
 //!
-//! By Q1 and Q2 and T1 to T3 of `settle`, with one difference: D2 is made without the lock, under which threads go to sleep. If it
-//! finds work, a thread of the host has to get up and to go to sleep again before that changes, which tells the condition; unless
-//! it has changed already, which the look under the lock sees by the number. Threads outside change what no thread of the host
-//! tells of, a backlog or the timers of a manual clock, so it looks again after [`AGAIN`] in any case.
+//! By Q1 and Q2 and T1 to T3 of `settle`, with one difference: D2 is made without the lock, under which threads go to
+//! sleep. If it finds work, a thread of the host has to get up and to go to sleep again before that changes, which
+//! tells the condition; unless it has changed already, which the look under the lock sees by the number. Threads
+//! outside change what no thread of the host tells of, a backlog or the timers of a manual clock, so it looks again
+//! after [`AGAIN`] in any case.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
@@ -64,8 +69,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// How many processes are named that had not finished.
 const NAMED: usize = 5;
 
-/// What part of a drain's time is kept for the shutdown after it, so that processes can clean up although the drain has not come
-/// to its end.
+/// What part of a drain's time is kept for the shutdown after it, so that processes can clean up although the drain has
+/// not come to its end.
 const CLEAN_UP: u32 = 10;
 
 /// How long a drain of so much time in all waits for what is queued.
@@ -170,8 +175,9 @@ mod tests {
         }
     }
 
-    /// Catches: D2 without D3, which overlooks a message that was under way between what it looks at first and what it looks at
-    /// last. (That the process has not come so far by itself when the drain returns too early is likely, not certain.)
+    /// Catches: D2 without D3, which overlooks a message that was under way between what it looks at first and what it
+    /// looks at last. (That the process has not come so far by itself when the drain returns too early is likely, not
+    /// certain.)
     #[test]
     fn a_message_that_moves_while_a_drain_looks_is_waited_for() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

@@ -1,22 +1,22 @@
-//! How long a shutdown waits for whom: its judgement. It has no thread and no clock: the shutdown says what is to be seen, and
-//! when.
+//! How long a shutdown waits for whom: its judgement. It has no thread and no clock: the shutdown says what is to be
+//! seen, and when.
 //!
-//! What nothing but time can decide is whether a step will return. So a step that has been going on for [`GRACE`], and whose
-//! process has been killed, counts as *stuck*. The time counts from when the step was first seen, and the shutdown looks for
-//! that [`GRACE`] before its deadline. Hence
+//! What nothing but time can decide is whether a step will return. So a step that has been going on for [`GRACE`], and
+//! whose process has been killed, counts as *stuck*. The time counts from when the step was first seen, and the
+//! shutdown looks for that [`GRACE`] before its deadline. Hence
 //!
 //! * a step that was going on then is stuck at the deadline, and costs the shutdown no time beyond that;
 //! * one that began later costs at most [`GRACE`] beyond the deadline;
-//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that, and
-//!   costs at most [`GRACE`] once more, all together.
+//! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that,
+//!   and costs at most [`GRACE`] once more, all together.
 //!
 //! Processes that are in no step need no time limit but the last: they end as soon as a thread comes to them.
 
 use crate::engine::watchdog::detector::StepId;
 use std::time::{Duration, Instant};
 
-/// How long a step may go on whose process has been killed. A guess: on a machine that does much else besides, a thread may
-/// have to wait for a core for as long.
+/// How long a step may go on whose process has been killed. A guess: on a machine that does much else besides, a thread
+/// may have to wait for a core for as long.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
 /// See the module.
@@ -96,7 +96,8 @@ mod tests {
     }
 
     /// A shutdown with that deadline, which begins at zero, of one process in a step that begins at `begins` and never
-    /// returns, and of others that end when they are killed. Gives when it ends the threads, and when it has given up on them.
+    /// returns, and of others that end when they are killed. Gives when it ends the threads, and when it has given up
+    /// on them.
     fn shutdown(deadline: Duration, begins: Duration, others: u64) -> (Duration, Duration) {
         let (start, tick) = (Instant::now(), Duration::from_millis(1));
         let mut grace = Grace::until(start.checked_add(deadline));

@@ -1,40 +1,44 @@
 //! How all processes of a host go.
 //!
 //! 1. The gate closes: new spawns are refused.
-//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those that
-//!    somebody looks after do not: their supervisor gets one, and stops them in order.
-//! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls finishes.
+//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those
+//!    that somebody looks after do not: their supervisor gets one, and stops them in order.
+//! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls
+//!    finishes.
 //! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
-//! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and reported:
-//!    no code of another can end it.
+//! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
+//!    reported: no code of another can end it.
 //!
-//! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty look
-//! would leave the clean-up of step 3 without anyone to run it.
+//! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty
+//! look would leave the clean-up of step 3 without anyone to run it.
 //!
 //! # Every process ends
 //!
-//! Whoever joins, monitors, is linked to or has called a process is told when its state has been dropped, after the shutdown as
-//! well as before. No time limit decides that; limits decide what the report says, and which threads are left behind.
+//! Whoever joins, monitors, is linked to or has called a process is told when its state has been dropped, after the
+//! shutdown as well as before. No time limit decides that; limits decide what the report says, and which threads are
+//! left behind.
 //!
-//! After step 4 each process that is left has a kill in its control lane, so its token is not laid down: it is in a queue, or
-//! in the hands of a thread. (No other one comes: the gate is closed.)
+//! After step 4 each process that is left has a kill in its control lane, so its token is not laid down: it is in a
+//! queue, or in the hands of a thread. (No other one comes: the gate is closed.)
 //!
-//! * In the hands of a thread of the host, in a step: when the step returns the same thread lays the token down, cannot, and
-//!   ends the process, or it queues the token and then looks there itself.
+//! * In the hands of a thread of the host, in a step: when the step returns the same thread lays the token down,
+//!   cannot, and ends the process, or it queues the token and then looks there itself.
 //! * In a queue:
 //!   * L1 a thread that is to end looks at all queues once more, and runs what it finds;
-//!   * L2 when the threads have been told to end and processes are left, one more thread is started that is in no step: so
+//!   * L2 when the threads have been told to end and processes are left, one more thread is started that is in no step:
+//!     so
 //!     somebody does L1 though all others may be stuck.
-//! * In the hands of another thread: one that spawns it and is in its start, or one that has woken it and was put aside before
-//!   it queued it. It queues it sooner or later, and
-//!   * L3 whoever has pushed to a queue looks, after its fence, whether the threads have been told to end, and does L2 if so.
+//! * In the hands of another thread: one that spawns it and is in its start, or one that has woken it and was put aside
+//!   before it queued it. It queues it sooner or later, and
+//!   * L3 whoever has pushed to a queue looks, after its fence, whether the threads have been told to end, and does L2
+//!     if so.
 //!
-//! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its look, and the push
-//! comes before the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
+//! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its look, and the
+//! push comes before the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
 //!
-//! So a step that returns years later is the end of its process, as it would have been before, and is told as such. It is not
-//! told before: a file or a lock that the process holds is not free while its step runs. Whoever cannot wait that long joins
-//! with a time limit; the report names those that are stuck.
+//! So a step that returns years later is the end of its process, as it would have been before, and is told as such. It
+//! is not told before: a file or a lock that the process holds is not free while its step runs. Whoever cannot wait
+//! that long joins with a time limit; the report names those that are stuck.
 
 pub(crate) mod drain;
 pub(crate) mod grace;
@@ -92,8 +96,8 @@ impl Scheduler {
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
         if alive > 0 {
-            // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest of
-            // this is as if they were all stuck.
+            // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest
+            // of this is as if they were all stuck.
             let _started = self.start();
         }
         let mut grace = Grace::until(began.checked_add(deadline));
@@ -105,8 +109,8 @@ impl Scheduler {
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
         self.drop_user();
-        // Last: from here on the process that leaves last, which returns from a stuck step, does what is above. Before, it would
-        // do it while this waits for the reactor. Threads that it starts are not joined.
+        // Last: from here on the process that leaves last, which returns from a stuck step, does what is above. Before,
+        // it would do it while this waits for the reactor. Threads that it starts are not joined.
         self.leave_unattended();
         ShutdownReport {
             alive,
@@ -148,7 +152,8 @@ impl Scheduler {
         self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
     }
 
-    /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not ended.
+    /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not
+    /// ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
@@ -196,7 +201,8 @@ impl Scheduler {
         self.end_if_left();
     }
 
-    /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do so.
+    /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do
+    /// so.
     pub(crate) fn leave(&'static self, lane: TallyLane) {
         self.gate.leave(lane);
         self.end_if_left();
@@ -211,8 +217,8 @@ impl Scheduler {
         }
     }
 
-    /// Tells all that nobody looks after to end. What is supervised has a supervisor that lives: one that ends without having
-    /// stopped its children kills them.
+    /// Tells all that nobody looks after to end. What is supervised has a supervisor that lives: one that ends without
+    /// having stopped its children kills them.
     fn tell_those_of_age(&'static self, reason: &ExitReason) {
         for slot in self.slots() {
             if let Some(generation) = slot.living()
@@ -266,8 +272,8 @@ mod tests {
     use super::*;
     use crate::Runtime;
 
-    /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for ever, and
-    /// with it the thread's stack.
+    /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for
+    /// ever, and with it the thread's stack.
     #[test]
     fn a_thread_that_is_started_after_the_shutdown_is_not_kept() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

@@ -2,12 +2,13 @@
 //!
 //! # At rest
 //!
-//! A host is at rest if all its threads sleep, no queue or run-next slot holds a process, and each process that waits on a
-//! thread's stack (`.wait()`) has looked for what it waits for, and has not been woken since. A process is in one place at a time: laid down in its mailbox, queued, or in the hands of a thread. A
-//! thread of the host that has one in hand is off the list of sleepers: it leaves the list before it takes one (`find`;
-//! also the lookout, before it takes over what waits behind a long step), and it enters the list when it has found none.
-//! So while all are on the list, only the hands of other threads are left: somebody who sends from outside has
-//! queued the process when its `send` returns, so that whatever was sent before the question is seen.
+//! A host is at rest if all its threads sleep, no queue or run-next slot holds a process, and each process that waits
+//! on a thread's stack (`.wait()`) has looked for what it waits for, and has not been woken since. A process is in one
+//! place at a time: laid down in its mailbox, queued, or in the hands of a thread. A thread of the host that has one in
+//! hand is off the list of sleepers: it leaves the list before it takes one (`find`; also the lookout, before it takes
+//! over what waits behind a long step), and it enters the list when it has found none. So while all are on the list,
+//! only the hands of other threads are left: somebody who sends from outside has queued the process when its `send`
+//! returns, so that whatever was sent before the question is seen.
 //!
 //! A look takes the number of risings while all sleep, then looks at the queues. The same number again shows that all
 //! slept from before the queues were looked at until after, so that no thread of the host filled one behind the look.

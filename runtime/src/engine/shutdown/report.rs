@@ -16,8 +16,9 @@ pub struct ShutdownReport {
     pub killed: u64,
     /// Those that were in a step that did not return, with their types. Their threads are left behind.
     pub stuck: Vec<(Pid, &'static str)>,
-    /// How many messages were thrown away: they had been accepted, and their processes ended before they came to them. Those
-    /// that were to be sent later (`send_after`, `send_every`) are counted only if they come due while it goes on.
+    /// How many messages were thrown away: they had been accepted, and their processes ended before they came to them.
+    /// Those that were to be sent later (`send_after`, `send_every`) are counted only if they come due while it goes
+    /// on.
     pub thrown_away: u64,
     /// Whether all that was queued was finished first; `None` if that was not asked for: see
     /// [`Runtime::drain`](crate::Runtime::drain).
@@ -29,8 +30,8 @@ pub struct ShutdownReport {
 }
 
 impl ShutdownReport {
-    /// Whether no work was lost: every process ended by itself before the deadline, no message was thrown away, no call was
-    /// left unanswered, and a drain, if one was asked for, came to its end.
+    /// Whether no work was lost: every process ended by itself before the deadline, no message was thrown away, no call
+    /// was left unanswered, and a drain, if one was asked for, came to its end.
     pub fn is_clean(&self) -> bool {
         !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)
     }

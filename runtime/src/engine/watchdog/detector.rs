@@ -1,39 +1,41 @@
-//! When a step is stalled, and what is done about it: the monitor's judgement. It has no thread and no clock: whoever asks
-//! gives it what is to be seen, and when.
+//! When a step is stalled, and what is done about it: the monitor's judgement. It has no thread and no clock: whoever
+//! asks gives it what is to be seen, and when.
 //!
 //! # What is seen, and what follows
 //!
-//! At each *tick*, a quarter of the limit apart, the monitor looks at every thread: which step it is in (the process's slot,
-//! and how many steps the thread has done before), whether it holds a worker, whether a process waits in its run-next slot;
-//! and at the host: how many processes are queued (a due timer counts as one, and a step that has blocked and waits for a
-//! worker to go on with), how many workers are idle.
+//! At each *tick*, a quarter of the limit apart, the monitor looks at every thread: which step it is in (the process's
+//! slot, and how many steps the thread has done before), whether it holds a worker, whether a process waits in its
+//! run-next slot; and at the host: how many processes are queued (a due timer counts as one, and a step that has
+//! blocked and waits for a worker to go on with), how many workers are idle.
 //!
-//! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the inject queue of its
-//!   worker, where everybody looks. So a process woken by a step that does not end waits for two ticks at most. Sooner it is not worth it:
-//!   the slot is there so that the process runs on the same core, in less time than a thread takes to wake.
-//! * J2 A step that was seen for the limit, while others wait, loses its worker to another thread; the longest first, and not
-//!   more of them than others wait.
+//! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the inject queue
+//!   of its worker, where everybody looks. So a process woken by a step that does not end waits for two ticks at most.
+//!   Sooner it is not worth it: the slot is there so that the process runs on the same core, in less time than a thread
+//!   takes to wake.
+//! * J2 A step that was seen for the limit, while others wait, loses its worker to another thread; the longest first,
+//!   and not more of them than others wait.
 //! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found
 //!   somebody there. It is reported once, and once more when it has ended.
 //!
-//! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no worker is idle
-//! and
-//! * W1 more processes were queued at the tick before than steps have been taken since: so one of them has waited for a tick; or
-//! * W2 something was queued, with no worker idle, at each tick for the limit: what the stuck worker does not do is missing.
-//!   (W1 alone would be blind where turns have many steps. What waits is taken to be one then.)
+//! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no worker is
+//! idle and
+//! * W1 more processes were queued at the tick before than steps have been taken since: so one of them has waited for a
+//!   tick; or
+//! * W2 something was queued, with no worker idle, at each tick for the limit: what the stuck worker does not do is
+//!   missing. (W1 alone would be blind where turns have many steps. What waits is taken to be one then.)
 //!
 //! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
-//! quarters of it after it began, and as much later as the monitor's thread gets the processor late. One that ends within a
-//! tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its turn began; if
-//! others in the same turn came before it, it is taken to begin when it is seen.
+//! quarters of it after it began, and as much later as the monitor's thread gets the processor late. One that ends
+//! within a tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its turn
+//! began; if others in the same turn came before it, it is taken to begin when it is seen.
 //!
 //! A step that computes for a second while nobody waits is nobody's trouble: it is not reported.
 //!
 //! # When there is nothing to be seen
 //!
-//! When all workers were idle at [`CALM`] ticks one after the other, whatever they did in between, the monitor sleeps until
-//! somebody waits. With a stalled step left, which has lost its worker, it looks for its end less and less often, down to once
-//! in [`SELDOM`].
+//! When all workers were idle at [`CALM`] ticks one after the other, whatever they did in between, the monitor sleeps
+//! until somebody waits. With a stalled step left, which has lost its worker, it looks for its end less and less often,
+//! down to once in [`SELDOM`].
 
 use crate::env::clock::Moment;
 use std::time::Duration;
@@ -44,12 +46,12 @@ pub(crate) const LIMIT: Duration = Duration::from_millis(10);
 /// How far ticks are apart at most: they bound the time of turns, too, which a long limit is not to stretch.
 const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 
-/// How far ticks are apart at least. A look costs about a microsecond and the thread's waking about five, so this is some 2 %
-/// of one core, for those who ask for it.
+/// How far ticks are apart at least. A look costs about a microsecond and the thread's waking about five, so this is
+/// some 2 % of one core, for those who ask for it.
 const SHORTEST_TICK: Duration = Duration::from_micros(250);
 
-/// How many ticks the monitor looks on when it finds all workers idle: 20 ms by default. So a host that has more to do than
-/// there are threads awake, every few milliseconds, does not wake its monitor each time.
+/// How many ticks the monitor looks on when it finds all workers idle: 20 ms by default. So a host that has more to do
+/// than there are threads awake, every few milliseconds, does not wake its monitor each time.
 const CALM: u32 = 8;
 
 /// How seldom the monitor looks for the end of a stalled step while all workers are idle.
@@ -60,8 +62,8 @@ pub(crate) fn tick_of(limit: Duration) -> Duration {
     (limit / 4).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
 
-/// Which step it is: the address of the process's slot, and how many steps its thread had done. (Of two that look the same,
-/// the first has been counted and is in its last breath; so the second is taken to have begun that much earlier.)
+/// Which step it is: the address of the process's slot, and how many steps its thread had done. (Of two that look the
+/// same, the first has been counted and is in its last breath; so the second is taken to have begun that much earlier.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
     pub(crate) slot: usize,

@@ -4,11 +4,13 @@ use crate::pid::Pid;
 use std::fmt;
 use std::time::Duration;
 
-/// A step that has run for longer than the [limit](crate::Builder::stall_limit) while other processes waited for a worker, as
-/// the [hook](crate::Builder::on_stall) and the log tell of it: once when it is noticed, and once when it has ended.
+/// A step that has run for longer than the [limit](crate::Builder::stall_limit) while other processes waited for a
+/// worker, as the [hook](crate::Builder::on_stall) and the log tell of it: once when it is noticed, and once when it
+/// has ended.
 ///
-/// What waited has been moved to where other threads find it by then, and if no worker was idle, the worker of the stalled
-/// step has been given to another thread. The step itself goes on where it is: no code can be stopped from outside.
+/// What waited has been moved to where other threads find it by then, and if no worker was idle, the worker of the
+/// stalled step has been given to another thread. The step itself goes on where it is: no code can be stopped from
+/// outside.
 ///
 /// The cure is `ctx.blocking(|| …)` around what blocks or computes for long, or steps that end sooner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +22,12 @@ pub struct Stall {
     pub process: &'static str,
     /// The entry that it was started at.
     pub entry: &'static str,
-    /// The type of the message that the turn was given last: that which is being handled, unless it has been set aside. `None`
-    /// in a step that is about something else: an answer, a timer, a signal, the end.
+    /// The type of the message that the turn was given last: that which is being handled, unless it has been set aside.
+    /// `None` in a step that is about something else: an answer, a timer, a signal, the end.
     pub message: Option<&'static str>,
-    /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Or more, if nobody
-    /// waited for anything when it began, and it is not the first in its turn: such a one is watched from when somebody waits.
+    /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Or more,
+    /// if nobody waited for anything when it began, and it is not the first in its turn: such a one is watched from
+    /// when somebody waits.
     pub lasted: Duration,
     /// Whether its worker was given to another thread.
     pub taken_over: bool,

@@ -1,18 +1,18 @@
 //! Which process a thread runs.
 //!
-//! Code of a process that is called back on its thread (a link, a monitor, a send) finds its slot here, and touches what
-//! belongs to the holder of the slot's token. So:
+//! Code of a process that is called back on its thread (a link, a monitor, a send) finds its slot here, and touches
+//! what belongs to the holder of the slot's token. So:
 //!
 //! * *running:begin* the thread, which has the token, says so before it touches anything of the process;
-//! * *running:end* it takes that back **before** it lays the token down or queues it, and not after: from then on another
-//!   thread may run the process, and the drop of a value on this one, or whatever else a user's code does here, must not
-//!   find a slot that is somebody else's by now.
+//! * *running:end* it takes that back **before** it lays the token down or queues it, and not after: from then on
+//!   another thread may run the process, and the drop of a value on this one, or whatever else a user's code does here,
+//!   must not find a slot that is somebody else's by now.
 //!
-//! Hence: *while a slot is named here and the life in it is open, this thread has its token*. Two things rest on that: what
-//! the code of a process reaches of its own slot (`own`), and that a panic, wherever it comes from, ends the process that is
-//! named here (`Context::panicked`). At the end of a process its life is closed first, and its slot stays named until all
-//! that hear of the end have been told, which is later than its token goes: that code is still the process's own, and finds
-//! nothing to touch.
+//! Hence: *while a slot is named here and the life in it is open, this thread has its token*. Two things rest on that:
+//! what the code of a process reaches of its own slot (`own`), and that a panic, wherever it comes from, ends the
+//! process that is named here (`Context::panicked`). At the end of a process its life is closed first, and its slot
+//! stays named until all that hear of the end have been told, which is later than its token goes: that code is still
+//! the process's own, and finds nothing to touch.
 //!
 //! A model is in `tests/models`.
 

@@ -1,23 +1,23 @@
 //! A thread runs the steps of processes while it holds a worker.
 //!
-//! Here is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs. What is
-//! its own is in `local`.
+//! Here is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs. What
+//! is its own is in `local`.
 //!
 //! # The deque
 //!
 //! `crossbeam-deque`'s Chase-Lev deque, last in first out for its owner. Thieves take up to half of it, oldest first:
-//! `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a fence for
-//! each, and gives up where it meets another thief or the owner; so an item is taken once whatever the owner does, and
-//! half a long deque is not had for one operation. (Taking half with one compare-and-swap from a deque whose owner pops
-//! without one runs items twice: this is what the first-in-first-out flavour's owner pays its own compare-and-swap for.)
-//! The plain `steal_batch_and_pop` never takes more than 32.
+//! `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a fence
+//! for each, and gives up where it meets another thief or the owner; so an item is taken once whatever the owner does,
+//! and half a long deque is not had for one operation. (Taking half with one compare-and-swap from a deque whose owner
+//! pops without one runs items twice: this is what the first-in-first-out flavour's owner pays its own compare-and-swap
+//! for.) The plain `steal_batch_and_pop` never takes more than 32.
 //!
 //! The deque is unbounded, where Go's local queue holds 256 and spills half to the global queue: a worker that wakes
-//! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. What bounds it is the
-//! number of processes: each is queued at most once.
+//! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. What bounds it is
+//! the number of processes: each is queued at most once.
 //!
-//! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower where
-//! many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
+//! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower
+//! where many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
 
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
@@ -56,8 +56,8 @@ pub(crate) struct Worker {
     pub(crate) turn: TimeSlice,
     /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
     pub(crate) nowhere: Lanes,
-    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time has
-    /// gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
+    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time
+    /// has gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
     attention: AtomicU8,
     /// When its turn began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
     begun: AtomicU64,
@@ -159,8 +159,8 @@ impl Worker {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on the thread
-    /// of a pinned process its start, and the clean-up of one that has failed.
+    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on
+    /// the thread of a pinned process its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
     }

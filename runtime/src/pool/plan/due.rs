@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::hash::Hash;
 
 impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
-    /// Advances the time to `now`: expires messages, retires idle members, has lanes looked at again, and kills members that
-    /// outlive a pool that gave up.
+    /// Advances the time to `now`: expires messages, retires idle members, has lanes looked at again, and kills members
+    /// that outlive a pool that gave up.
     pub(crate) fn tick(&mut self, now: Moment) {
         while let Some((until, key, serial)) = self.patience.front().cloned()
             && until <= now

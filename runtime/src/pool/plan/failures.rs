@@ -1,15 +1,15 @@
 //! What a pool does when members fail: the lane concerned waits before it starts another, longer after each round of
 //! failures, and a pool whose members fail too often gives up. Both by the rules of supervisors.
 //!
-//! 1. A member fails that ends for another reason than a normal one, ends before it was done with any message, or cannot be
-//!    started. One that the pool has let go does not fail, and neither does any once the pool is ending.
-//! 2. Each failure counts against the pool's intensity; one that is too many, and the pool gives up. (Not a start for which
-//!    the host had no room: that is no fault of the member's.)
+//! 1. A member fails that ends for another reason than a normal one, ends before it was done with any message, or
+//!    cannot be started. One that the pool has let go does not fail, and neither does any once the pool is ending.
+//! 2. Each failure counts against the pool's intensity; one that is too many, and the pool gives up. (Not a start for
+//!    which the host had no room: that is no fault of the member's.)
 //! 3. A failure has its lane *back off*: nothing is started there until the delay has passed, whatever waits. Failures
-//!    during the delay lengthen it no further: members that fail together are one round. A member that ran for long enough
-//!    begins the rounds anew.
-//! 4. A pool that gives up takes nothing new, fails what waits with the reason, tells its members to end, kills those that
-//!    have not after [`ENDS_WITHIN`], and is over when the last has ended.
+//!    during the delay lengthen it no further: members that fail together are one round. A member that ran for long
+//!    enough begins the rounds anew.
+//! 4. A pool that gives up takes nothing new, fails what waits with the reason, tells its members to end, kills those
+//!    that have not after [`ENDS_WITHIN`], and is over when the last has ended.
 
 use super::lanes::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};

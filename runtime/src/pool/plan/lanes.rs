@@ -248,8 +248,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.actions.extend(line.into_iter().map(|waiting| PoolAction::Fail(waiting.message, why.clone())));
     }
 
-    /// Forgets a lane that is there for its messages only, and has none. One that backs off is remembered: a message for it
-    /// is not to start another member before that is over.
+    /// Forgets a lane that is there for its messages only, and has none. One that backs off is remembered: a message
+    /// for it is not to start another member before that is over.
     pub(super) fn tidy(&mut self, now: Moment, key: &K) {
         let is_over =
             |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.line.is_empty() && !lane.backs_off(now);

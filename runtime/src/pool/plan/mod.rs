@@ -1,18 +1,19 @@
-//! Which member of a pool gets which message, and when members come and go: decided here, without a clock, a thread or a
-//! process. What happens is told to the [`PoolPlan`], with the time, and what is to be done comes out as [`PoolAction`]s, in order.
+//! Which member of a pool gets which message, and when members come and go: decided here, without a clock, a thread or
+//! a process. What happens is told to the [`PoolPlan`], with the time, and what is to be done comes out as
+//! [`PoolAction`]s, in order.
 //!
-//! A pool is one or more *lanes*: members that share one line of waiting messages. Where any member will do there is one
-//! lane; where the message decides, there is one for each key, with one member at most.
+//! A pool is one or more *lanes*: members that share one line of waiting messages. Where any member will do there is
+//! one lane; where the message decides, there is one for each key, with one member at most.
 //!
-//! 1. A message goes to a member of its lane that has room, if none waits before it. Else it waits, if the pool's lines have
-//!    room, and if its lane may grow a member is started for it.
+//! 1. A message goes to a member of its lane that has room, if none waits before it. Else it waits, if the pool's lines
+//!    have room, and if its lane may grow a member is started for it.
 //! 2. A member that is done with a message gets the next of its lane.
 //! 3. A member that ends is replaced if its lane is to have it, or if messages wait. Where nobody is left after a start
-//!    that failed, or after a member that ended before it was done with any message, those that wait are told why. A lane
-//!    whose members fail backs off before it starts another, and a pool whose members fail too often gives up: see
+//!    that failed, or after a member that ended before it was done with any message, those that wait are told why. A
+//!    lane whose members fail backs off before it starts another, and a pool whose members fail too often gives up: see
 //!    [`failures`].
-//! 4. A member that has been idle for long enough is let go, if its lane has more than it is to have. It counts until it has
-//!    ended, so that there are never two for one key.
+//! 4. A member that has been idle for long enough is let go, if its lane has more than it is to have. It counts until
+//!    it has ended, so that there are never two for one key.
 //! 5. A pool that drains takes nothing new, and lets each member go that is done when nothing waits in its lane.
 
 pub(crate) mod due;
@@ -68,7 +69,8 @@ pub(crate) struct PoolRules {
 /// What is to be done, in this order.
 #[derive(Debug)]
 pub(crate) enum PoolAction<K, T> {
-    /// Give the message to the member; tell [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`] if it is gone.
+    /// Give the message to the member; tell [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`] if it
+    /// is gone.
     Give(MemberId, QueuedMessage<K, T>),
     /// Give the message to the member, past those that wait; nobody asks what becomes of it.
     Copy(Pid, T),
@@ -203,8 +205,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
             let is_short = lane.line.len() >= lane.starting.saturating_mul(at_once);
             lane.count() < most && is_short && !lane.backs_off(now)
         });
-        // Those that are being started will take some at once, and so will one that follows when all there are have been let
-        // go, or when the lane has backed off.
+        // Those that are being started will take some at once, and so will one that follows when all there are have
+        // been let go, or when the lane has backed off.
         let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
         let coming = (self.starting + usize::from(comes)).saturating_mul(at_once);
@@ -241,8 +243,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// A member was gone when it was to get a message, or `lives` and others have filled its mailbox: the message takes its place
-    /// in line again.
+    /// A member was gone when it was to get a message, or `lives` and others have filled its mailbox: the message takes
+    /// its place in line again.
     pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: QueuedMessage<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
             (member.lost, member.crowded) = (!lives, lives);

@@ -18,8 +18,8 @@ impl Process for Idle {
     }
 }
 
-/// At its first message it begins to watch another process, and waits until that has ended. At its second it takes the notice of
-/// that end, before it hears of it, and cancels itself. It reports what it hears, step by step.
+/// At its first message it begins to watch another process, and waits until that has ended. At its second it takes the
+/// notice of that end, before it hears of it, and cancels itself. It reports what it hears, step by step.
 struct Hears {
     own: Option<Pid>,
     watched: Pid,
@@ -47,8 +47,8 @@ impl Process for Hears {
                 }
                 Event::Message(_) => {
                     let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    // (The watchdog may have taken the rest of this slice, on a machine that is busy: then the lane is not looked
-                    // at. There is no notice then, and the order below holds all the same.)
+                    // (The watchdog may have taken the rest of this slice, on a machine that is busy: then the lane is
+                    // not looked at. There is no notice then, and the order below holds all the same.)
                     assert!(input.mail().is_none());
                     assert!(self.own.is_some_and(|own| own.cancel(ExitReason::error("why not"))));
                     "second"
@@ -68,8 +68,8 @@ impl Process for Hears {
     }
 }
 
-/// Catches: a step that hears of an end before a signal that reached it earlier. (Fault: `has_notice` does not ask whether the
-/// control lane is empty.)
+/// Catches: a step that hears of an end before a signal that reached it earlier. (Fault: `has_notice` does not ask
+/// whether the control lane is empty.)
 #[test]
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();

@@ -41,8 +41,8 @@ impl Process for Asks {
     }
 }
 
-/// Points on to the first of `targets` that it has not named yet, then to the last of them for ever. Keeps what it takes
-/// unless it `refuses`.
+/// Points on to the first of `targets` that it has not named yet, then to the last of them for ever. Keeps what it
+/// takes unless it `refuses`.
 #[derive(Default)]
 struct Signpost {
     targets: Mutex<Vec<Pid>>,

@@ -5,7 +5,8 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
-/// Why something sent was refused; the envelope is whole. In a box, so that the result of what is not refused is one word.
+/// Why something sent was refused; the envelope is whole. In a box, so that the result of what is not refused is one
+/// word.
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 

@@ -34,8 +34,9 @@ impl Slot {
         }
     }
 
-    /// Wakes the process as [`wake`](Self::wake) does, for whoever gives a waker up by that: `give_back` counts it out, and says
-    /// whether it was the last one. It is counted out when the wake can be seen, and before the process runs for it.
+    /// Wakes the process as [`wake`](Self::wake) does, for whoever gives a waker up by that: `give_back` counts it out,
+    /// and says whether it was the last one. It is counted out when the wake can be seen, and before the process runs
+    /// for it.
     pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
         if !self.is_living(generation) {
             give_back();
@@ -63,8 +64,8 @@ impl Slot {
         }
     }
 
-    /// Has the process, which lives, make another step before it rests. Gives whether it waits for control only, and was left
-    /// alone.
+    /// Has the process, which lives, make another step before it rests. Gives whether it waits for control only, and
+    /// was left alone.
     pub(crate) fn rouse(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");
         match self.lanes.rouse() {

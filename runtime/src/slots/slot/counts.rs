@@ -13,8 +13,8 @@ const WORKS: u64 = 1 << 63;
 impl Slot {
     /// Counts a step that has taken so many messages. Only the token's holder calls it.
     ///
-    /// What is counted is on the first line, so that a message does not touch the second: twelve bits for steps, twenty for
-    /// messages, which go over to the second line when the first are full. A step takes fewer than 256 messages.
+    /// What is counted is on the first line, so that a message does not touch the second: twelve bits for steps, twenty
+    /// for messages, which go over to the second line when the first are full. A step takes fewer than 256 messages.
     #[inline]
     pub(crate) fn count(&self, messages: u32) {
         let mut counts = self.counts.load(Ordering::Relaxed);
@@ -35,16 +35,17 @@ impl Slot {
         messages.store(taken, Ordering::Relaxed);
     }
 
-    /// Notes whether the process, between two of its steps, works on a message or has some in hand. Only the token's holder
-    /// calls it.
+    /// Notes whether the process, between two of its steps, works on a message or has some in hand. Only the token's
+    /// holder calls it.
     #[cold]
     pub(crate) fn note_work(&self, works: bool) {
         let messages = self.metadata.messages.load(Ordering::Relaxed) & !WORKS;
         self.metadata.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
-    /// Whether the process runs or is about to, or something is left for it to do that it has been sent: in its mailbox, in its
-    /// hands, or something that it waits for in the middle of a message. A glance from anywhere, stale at once.
+    /// Whether the process runs or is about to, or something is left for it to do that it has been sent: in its
+    /// mailbox, in its hands, or something that it waits for in the middle of a message. A glance from anywhere, stale
+    /// at once.
     pub(crate) fn has_work_left(&self) -> bool {
         let (is_idle, waits) = self.lanes.glance();
         let is_laid_down = is_idle || waits;

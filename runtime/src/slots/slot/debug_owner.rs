@@ -1,9 +1,10 @@
-//! Which thread uses a slot's token: an assertion, in debug builds and so in all tests. In release builds it is nothing.
+//! Which thread uses a slot's token: an assertion, in debug builds and so in all tests. In release builds it is
+//! nothing.
 //!
-//! A token is used from the moment that its thread is about to touch what it stands for until right before it is laid down,
-//! queued, or put where another thread takes it. Whatever belongs to the token's holder (body, cold state, the taking end of the
-//! lanes, the process's edge in the wait graph) is touched in between and by that thread only: a second token, or code that
-//! still goes by one that is gone, meets the assertion at its first touch.
+//! A token is used from the moment that its thread is about to touch what it stands for until right before it is laid
+//! down, queued, or put where another thread takes it. Whatever belongs to the token's holder (body, cold state, the
+//! taking end of the lanes, the process's edge in the wait graph) is touched in between and by that thread only: a
+//! second token, or code that still goes by one that is gone, meets the assertion at its first touch.
 
 /// See the module.
 pub(crate) struct DebugOwner {
@@ -32,8 +33,8 @@ impl DebugOwner {
         self.thread.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The calling thread uses the token in place of the one that began to, and waits for this one. Gives who that was, for
-    /// [`give_back`](Self::give_back).
+    /// The calling thread uses the token in place of the one that began to, and waits for this one. Gives who that was,
+    /// for [`give_back`](Self::give_back).
     pub(crate) fn take_over(&self) -> usize {
         self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed)
     }

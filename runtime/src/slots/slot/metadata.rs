@@ -47,7 +47,8 @@ impl Metadata {
         }
     }
 
-    /// Says nothing of whoever has the slot next: what has no type does not write its own, and must not have that of another.
+    /// Says nothing of whoever has the slot next: what has no type does not write its own, and must not have that of
+    /// another.
     pub(crate) fn wipe(&self) {
         self.kind.store(ptr::null_mut(), Ordering::Release);
         self.entry.store(ptr::null_mut(), Ordering::Release);

@@ -6,9 +6,10 @@
 //! written by the token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through
 //! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
 //!
-//! Here is what the four types are that name each other: a slot knows its home, that its keeper, who is given tokens, and a
-//! token is a slot's. What is done with them:
-//! * [`flags`] and [`counts`]: two of the slot's words; [`metadata`]: its second line; [`cold_state`]: what only its process uses;
+//! Here is what the four types are that name each other: a slot knows its home, that its keeper, who is given tokens,
+//! and a token is a slot's. What is done with them:
+//! * [`flags`] and [`counts`]: two of the slot's words; [`metadata`]: its second line; [`cold_state`]: what only its
+//!   process uses;
 //! * [`send`]: the way of a message, whose outcome is an [`admission`]; [`control`]: the way of all else;
 //! * [`token`]: what the token's holder may do; [`release`]: how it idles or vacates the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time does that.
@@ -120,8 +121,8 @@ pub(crate) struct Slot {
     counts: AtomicU32,
     /// The worker that ran the process last.
     pub(crate) worker: AtomicU16,
-    /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too few or
-    /// too many. RING and LIMITED are set before the process begins.
+    /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too
+    /// few or too many. RING and LIMITED are set before the process begins.
     flags: AtomicU8,
     /// How many turns the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
@@ -195,18 +196,18 @@ impl Slot {
         generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
     }
 
-    /// Whether the process of that generation, which waits for another one, lives here and, unless it `blocks`, has nothing in
-    /// its control lane to see to. A model is in `tests/models`.
+    /// Whether the process of that generation, which waits for another one, lives here and, unless it `blocks`, has
+    /// nothing in its control lane to see to. A model is in `tests/models`.
     pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
         self.is_living(generation) && (blocks || self.lanes.is_quiet())
     }
 
-    /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has. Whatever
-    /// comes with a PID is let in by this; a slot and a generation that belong together, as this has found, name one process
-    /// for ever.
+    /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has.
+    /// Whatever comes with a PID is let in by this; a slot and a generation that belong together, as this has found,
+    /// name one process for ever.
     ///
-    /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later one:
-    /// either way no living process is reached by the PID of another.
+    /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later
+    /// one: either way no living process is reached by the PID of another.
     #[inline]
     pub(crate) fn carries(&self, pid: Pid) -> bool {
         self.is_living(pid.generation()) && self.is_at(pid)
@@ -245,8 +246,8 @@ impl Slot {
     }
 }
 
-/// The right to run, end, bury or re-use one slot. There is one for each slot, and it is either such a value or one of the
-/// marks of [`Lanes`].
+/// The right to run, end, bury or re-use one slot. There is one for each slot, and it is either such a value or one of
+/// the marks of [`Lanes`].
 ///
 /// Dropping it would leave the slot unusable for ever: it is laid down, queued or used.
 #[derive(Debug)]

@@ -50,8 +50,8 @@ impl Token {
         None
     }
 
-    /// Lays down the token of a slot that carries no process, until one begins there or a late sender passes by. Gives it back
-    /// if something has arrived.
+    /// Lays down the token of a slot that carries no process, until one begins there or a late sender passes by. Gives
+    /// it back if something has arrived.
     pub(crate) fn lay_dead(self) -> Option<Self> {
         self.0.owner.end();
         // SAFETY: this is the token.
@@ -63,8 +63,8 @@ impl Token {
         }
     }
 
-    /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the envelope that was in the
-    /// node `mine`, if it is among them; the others are dead letters.
+    /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the envelope that was in
+    /// the node `mine`, if it is among them; the others are dead letters.
     pub(crate) fn bury(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
         self.0.owner.check();
         debug_assert!(self.0.living().is_none(), "the living are not buried");
@@ -84,8 +84,8 @@ impl Token {
                     }
                     continue;
                 }
-                // The sender of the next envelope was preempted before it linked it. It believes its envelope accepted, and
-                // there is no process to put back in line, so this waits for it.
+                // The sender of the next envelope was preempted before it linked it. It believes its envelope accepted,
+                // and there is no process to put back in line, so this waits for it.
                 Pop::Busy => {
                     yield_now();
                     continue;
@@ -111,7 +111,8 @@ impl Token {
         NonNull::new(unsafe { self.0.lanes.first() })
     }
 
-    /// Disposes of an envelope that nobody will handle: its caller learns `why`, a message goes to the dead-letter hook.
+    /// Disposes of an envelope that nobody will handle: its caller learns `why`, a message goes to the dead-letter
+    /// hook.
     pub(crate) fn dead_letter(&self, envelope: Envelope, reason: DeadLetterReason, why: &ExitReason) {
         let Some(home) = self.0.home() else { return };
         match (envelope.kind, envelope.payload) {

@@ -47,9 +47,10 @@ impl Slot {
         })
     }
 
-    /// Sends a message however full the mailbox is, and does nothing else yet, for whoever holds a lock. What is to follow
-    /// when the lock is free: the process is to be woken, with [`Token::wake`], if its token is given, and
-    /// [`crowded`](Self::crowded) is to be called if that is said. Neither is ours alone: it may wait, or run code of others.
+    /// Sends a message however full the mailbox is, and does nothing else yet, for whoever holds a lock. What is to
+    /// follow when the lock is free: the process is to be woken, with [`Token::wake`], if its token is given, and
+    /// [`crowded`](Self::crowded) is to be called if that is said. Neither is ours alone: it may wait, or run code of
+    /// others.
     ///
     /// # Errors
     /// The message, if no such process lives here.
@@ -119,8 +120,8 @@ impl Slot {
         self.queue_anyway(node)
     }
 
-    /// Whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of its call, where
-    /// its look would be made for each message.
+    /// Whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of its call,
+    /// where its look would be made for each message.
     #[inline(never)]
     fn must_ask(&self) -> bool {
         node_pool::pressing() != self.address() || self.has_ring()
@@ -150,7 +151,8 @@ impl Slot {
         }
     }
 
-    /// Puts a node into the data lane and does nothing else yet, for whoever holds a lock. [`follow`](Self::follow) comes next.
+    /// Puts a node into the data lane and does nothing else yet, for whoever holds a lock. [`follow`](Self::follow)
+    /// comes next.
     pub(crate) fn push(&self, node: NodeBox) -> Pushed {
         let mine = node.as_ptr();
         let mut crowded = false;

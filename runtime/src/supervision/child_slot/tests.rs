@@ -1,4 +1,5 @@
-//! The races of a hand-over, one by one. Stand-alone mailboxes are the processes here: they live as long as the test wants.
+//! The races of a hand-over, one by one. Stand-alone mailboxes are the processes here: they live as long as the test
+//! wants.
 
 use super::*;
 use crate::api::builder::Builder;
@@ -97,8 +98,8 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
 }
 
-/// The same, but what it leaves comes in while the rest is on its way to it. Taken for part of what waits, it would be put
-/// behind itself.
+/// The same, but what it leaves comes in while the rest is on its way to it. Taken for part of what waits, it would be
+/// put behind itself.
 #[test]
 fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let bench = Bench::new(Some(9));

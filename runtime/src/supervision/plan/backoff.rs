@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// How long a supervisor waits before it starts a child again: longer with each failure in a row, up to a cap.
 ///
-/// The delays are `min`, 2 × `min`, 4 × `min` and so on, never more than `max`. Each is shortened by chance, by up to half
-/// unless [`jitter`](Self::jitter) says otherwise, so that children that failed together do not come back together. A child
-/// that has run for [`reset_after`](Self::reset_after) begins anew with `min`.
+/// The delays are `min`, 2 × `min`, 4 × `min` and so on, never more than `max`. Each is shortened by chance, by up to
+/// half unless [`jitter`](Self::jitter) says otherwise, so that children that failed together do not come back
+/// together. A child that has run for [`reset_after`](Self::reset_after) begins anew with `min`.
 ///
 /// ```
 /// use postroom::supervision::Backoff;
@@ -31,8 +31,8 @@ const WHOLE: u16 = 1_024;
 impl Backoff {
     /// Delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` is taken for `min`.
     ///
-    /// A run that lasts as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the child
-    /// then stays down until it is restarted by hand.
+    /// A run that lasts as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the
+    /// child then stays down until it is restarted by hand.
     pub fn exponential(min: Duration, max: Duration) -> Self {
         let max = max.max(min);
         Self { min, max, jitter: WHOLE / 2, reset_after: max }
@@ -48,8 +48,8 @@ impl Backoff {
         Self::constant(Duration::ZERO)
     }
 
-    /// How much of a delay chance may take away: nothing for 0.0, up to all of it for 1.0. What is beyond those counts as
-    /// the nearest of them, and what is no number as 0.0.
+    /// How much of a delay chance may take away: nothing for 0.0, up to all of it for 1.0. What is beyond those counts
+    /// as the nearest of them, and what is no number as 0.0.
     pub fn jitter(mut self, share: f64) -> Self {
         // A float that is no number becomes zero here.
         self.jitter = (share.clamp(0.0, 1.0) * f64::from(WHOLE)) as u16;
@@ -67,8 +67,8 @@ impl Backoff {
         run >= self.reset_after
     }
 
-    /// The delay after failure number `failures` in a row, the first being number one. `chance` is any number, each as likely
-    /// as all others.
+    /// The delay after failure number `failures` in a row, the first being number one. `chance` is any number, each as
+    /// likely as all others.
     pub(crate) fn delay(&self, failures: u32, chance: u64) -> Duration {
         let doublings = failures.saturating_sub(1).min(64);
         let full = (self.min.as_nanos() << doublings).min(self.max.as_nanos());

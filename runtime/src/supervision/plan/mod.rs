@@ -1,24 +1,28 @@
-//! What a supervisor does, as a pure state machine: what has happened goes in, what is to be done comes out. No clock (moments
-//! are passed in), no threads, no chance (the jitter is drawn from a number that is passed in).
+//! What a supervisor does, as a pure state machine: what has happened goes in, what is to be done comes out. No clock
+//! (moments are passed in), no threads, no chance (the jitter is drawn from a number that is passed in).
 //!
 //! * this file: what goes in and comes out, and what becomes of a child that fails;
-//! * [`child`]: what is known of one child, and the phases of its life; [`settle`]: what is to be done next, whatever has
-//!   happened: stopping in reverse order, starting in order; [`wishes`]: what someone wants of one child.
+//! * [`child`]: what is known of one child, and the phases of its life; [`settle`]: what is to be done next, whatever
+//!   has happened: stopping in reverse order, starting in order; [`wishes`]: what someone wants of one child.
 //!
 //! The rules:
 //!
 //! 1. *Starting.* Children start in the order in which they were added. One is started for the first time only when all
-//!    before it run or are over; so is each child of a group that starts anew. (Dynamic children do not wait for each other.)
-//! 2. *Failing.* A child that ends, or cannot start, is a failure if its kind says that it must not ([`Restart`]): a first
-//!    start as any other. Each failure counts against the intensity; one that is too many, and the supervisor gives up. Else
-//!    the child is started again after a delay that grows with its failures in a row.
-//! 3. *Groups.* With one-for-all a failure stops all others, with rest-for-one those after it, in reverse order; what was
-//!    stopped so is no failure. When all of them are down and the delay has passed, they start again, in order. A transient
-//!    child of the group that had finished starts too; a temporary one, or one that was stopped by request, does not.
-//! 4. *Stopping.* A child is asked, then killed at its deadline, and counts as down only when it has ended: two lives of a
-//!    child never overlap. Each is asked when the one after it is down. (Dynamic children are asked all at once.) One that
-//!    does not end of the kill, because its step does not return, holds the others up no longer than [`PATIENCE`].
-//! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children; it has finished when the last is down.
+//!    before it run or are over; so is each child of a group that starts anew. (Dynamic children do not wait for each
+//!    other.)
+//! 2. *Failing.* A child that ends, or cannot start, is a failure if its kind says that it must not ([`Restart`]): a
+//!    first start as any other. Each failure counts against the intensity; one that is too many, and the supervisor
+//!    gives up. Else the child is started again after a delay that grows with its failures in a row.
+//! 3. *Groups.* With one-for-all a failure stops all others, with rest-for-one those after it, in reverse order; what
+//!    was stopped so is no failure. When all of them are down and the delay has passed, they start again, in order. A
+//!    transient child of the group that had finished starts too; a temporary one, or one that was stopped by request,
+//!    does not.
+//! 4. *Stopping.* A child is asked, then killed at its deadline, and counts as down only when it has ended: two lives
+//!    of a child never overlap. Each is asked when the one after it is down. (Dynamic children are asked all at once.)
+//!    One that does not end of the kill, because its step does not return, holds the others up no longer than
+//!    [`PATIENCE`].
+//! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children; it has finished when the last is
+//!    down.
 
 pub(crate) mod backoff;
 pub(crate) mod child;
@@ -230,8 +234,8 @@ impl SupervisorPlan {
         self.end.is_some()
     }
 
-    /// Takes an event that happened `now`, and gives what is to be done, in this order. `chance` is any number, each as likely
-    /// as all others.
+    /// Takes an event that happened `now`, and gives what is to be done, in this order. `chance` is any number, each as
+    /// likely as all others.
     pub(crate) fn on(&mut self, now: Moment, event: SupervisorEvent, chance: u64) -> Vec<SupervisorAction> {
         match event {
             SupervisorEvent::Begin => {}

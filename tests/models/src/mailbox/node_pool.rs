@@ -1,7 +1,7 @@
-//! A stand-in for the pool of nodes: each thread of the model keeps those that it gave back, and draws the last one first,
-//! as the shelves of the real one do. Chains that go from thread to thread are left out: they only hide the quick re-use
-//! of one node, which is what a model wants to see. A model that wants to see nodes change threads has [one shelf](share)
-//! for all.
+//! A stand-in for the pool of nodes: each thread of the model keeps those that it gave back, and draws the last one
+//! first, as the shelves of the real one do. Chains that go from thread to thread are left out: they only hide the
+//! quick re-use of one node, which is what a model wants to see. A model that wants to see nodes change threads has
+//! [one shelf](share) for all.
 //!
 //! A free node is watched as the real shelves would suffer from it: its first word is theirs, so nobody else may write
 //! there, and it is given back once.

@@ -1,5 +1,5 @@
-//! The lookout that parks in the reactor (`engine/sched/driving.rs`, D2 and D3): what it queues there is announced to nobody, since it
-//! looks at the queues afterwards, as if it had just lain down.
+//! The lookout that parks in the reactor (`engine/sched/driving.rs`, D2 and D3): what it queues there is announced to
+//! nobody, since it looks at the queues afterwards, as if it had just lain down.
 //!
 //! Covered: its look against a thread that searches and ends its search, and against somebody who announces other work.
 //! Not covered: Tokio, and who drives it (a lock that is only tried); calls, which go by a lock.
@@ -157,8 +157,8 @@ impl World {
     }
 }
 
-/// The first thread lies in the reactor, as the lookout, and the system has something for it; the other looks for work. Jobs
-/// besides that one come from outside.
+/// The first thread lies in the reactor, as the lookout, and the system has something for it; the other looks for work.
+/// Jobs besides that one come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
     assert_eq!(world.idle.lie_down(0, false, true), Lain::Asleep(true));

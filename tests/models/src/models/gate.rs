@@ -62,8 +62,8 @@ fn threads_from_outside() {
     check(4, &["came in", "turned back"], || model([TallyLane::Shared, TallyLane::Shared], 1));
 }
 
-/// How many are inside is asked while one comes in by one tally after the other, never by two at a time. Catches: who left is
-/// counted before who entered, as for the waiter; then two are seen.
+/// How many are inside is asked while one comes in by one tally after the other, never by two at a time. Catches: who
+/// left is counted before who entered, as for the waiter; then two are seen.
 #[test]
 fn a_survey_never_sees_more_than_there_were() {
     check(4, &["nobody was inside", "one was inside"], || {

@@ -1,12 +1,13 @@
-//! Holds (`engine/backpressure/suspend.rs`): a process that is put on the list of a full mailbox is let go when there is room there,
-//! whatever else happens meanwhile; and what came for it while it was held is there once, when it goes on.
+//! Holds (`engine/backpressure/suspend.rs`): a process that is put on the list of a full mailbox is let go when there
+//! is room there, whatever else happens meanwhile; and what came for it while it was held is there once, when it goes
+//! on.
 //!
-//! The lanes of both processes are the production ones. What is above them is a driver, which takes the steps of `hold.rs`
-//! and those of `step.rs` that look at OVERFULL and HELD: the sides (a lock each), the two flags, the list, the life. A change
-//! there must be repeated here. "Full" is a mailbox with an envelope in it.
+//! The lanes of both processes are the production ones. What is above them is a driver, which takes the steps of
+//! `hold.rs` and those of `step.rs` that look at OVERFULL and HELD: the sides (a lock each), the two flags, the list,
+//! the life. A change there must be repeated here. "Full" is a mailbox with an envelope in it.
 //!
-//! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), steps that wait within
-//! themselves (`told.rs` has how these end).
+//! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), steps that
+//! wait within themselves (`told.rs` has how these end).
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};

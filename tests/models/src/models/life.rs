@@ -1,14 +1,15 @@
 //! The re-use of slots (`table/slot` over `mailbox/lanes.rs`): a process ends, late senders come, another one begins.
 //!
-//! Every envelope is accounted for once: handled by the life that it was sent to, refused to its sender, or a dead letter;
-//! every control is handled by its life or counted as late. Nothing reaches another life, and one thread at a time is in
-//! the process or at its grave.
+//! Every envelope is accounted for once: handled by the life that it was sent to, refused to its sender, or a dead
+//! letter; every control is handled by its life or counted as late. Nothing reaches another life, and one thread at a
+//! time is in the process or at its grave.
 //!
 //! The slot and its token are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`),
-//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`; whoever takes a token runs it at once, on its own thread, where production
-//! puts it into a queue, which orders more.
+//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`; whoever takes a token runs it at once, on its own
+//! thread, where production puts it into a queue, which orders more.
 //!
-//! Not covered: the directory's lists (there is one slot, which everyone knows), callers in envelopes, more than two lives.
+//! Not covered: the directory's lists (there is one slot, which everyone knows), callers in envelopes, more than two
+//! lives.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
@@ -262,8 +263,8 @@ impl World {
         );
     }
 
-    /// All are done, the second life is idle: checks that `envelopes` and `controls`, each with the life that it was sent to,
-    /// are accounted for.
+    /// All are done, the second life is idle: checks that `envelopes` and `controls`, each with the life that it was
+    /// sent to, are accounted for.
     fn close(&self, envelopes: &[(u64, u32)], controls: &[(u64, u32)]) {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is laid down");
         // SAFETY: this is the token.
@@ -291,7 +292,8 @@ impl World {
     }
 }
 
-/// A process ends and another one begins in its slot while `late` senders send to the first; the second gets an envelope.
+/// A process ends and another one begins in its slot while `late` senders send to the first; the second gets an
+/// envelope.
 fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     let first = world.open();
     let late: Vec<_> = late.into_iter().map(|late| thread::spawn(late)).collect();
@@ -315,8 +317,8 @@ fn a_late_letter() {
     });
 }
 
-/// A message comes late: it is refused, or a dead letter before the end is told. (Where two come late, or another process has
-/// begun in the slot by then, it may be a dead letter after that: see `engine/lifecycle/exit.rs`.)
+/// A message comes late: it is refused, or a dead letter before the end is told. (Where two come late, or another
+/// process has begun in the slot by then, it may be a dead letter after that: see `engine/lifecycle/exit.rs`.)
 #[test]
 fn a_dead_letter_is_not_late() {
     check(6, &["refused", "dead letter", "refused at the end"], || {
@@ -382,8 +384,8 @@ fn two_late_letters() {
     });
 }
 
-/// Three late senders, the nodes of which go from thread to thread: one that has its envelope back, and still buries, may
-/// meet its node with another's envelope in it.
+/// Three late senders, the nodes of which go from thread to thread: one that has its envelope back, and still buries,
+/// may meet its node with another's envelope in it.
 #[test]
 fn three_late_messages() {
     check(2, &["had its own back", "dead letter"], || {
@@ -433,7 +435,8 @@ fn killed() {
     check(6, &["took the token", "begun again"], || killed_while_laid_down(false));
 }
 
-/// With four preemptions a burial that goes on with a fresh token (`bury-keeps-a-fresh-token`) is not found, with five it is.
+/// With four preemptions a burial that goes on with a fresh token (`bury-keeps-a-fresh-token`) is not found, with five
+/// it is.
 #[test]
 fn killed_with_a_late_control() {
     check(5, &["took the token", "begun again", "a late sender was at the grave"], || killed_while_laid_down(true));

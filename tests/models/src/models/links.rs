@@ -1,11 +1,11 @@
 //! What is said about links on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `table/slot`).
 //!
-//! A question to a process that is on its way out is answered once: by the process, which hears it before it tells everyone
-//! of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And a notice is not
-//! heard before what its sender said ahead of it, though that went by the other lane.
+//! A question to a process that is on its way out is answered once: by the process, which hears it before it tells
+//! everyone of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And
+//! a notice is not heard before what its sender said ahead of it, though that went by the other lane.
 //!
-//! The slot, its endpoint and what is said are production code. The driver takes the steps of `process/event.rs` (`step`) and
-//! `engine/lifecycle/exit.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
+//! The slot, its endpoint and what is said are production code. The driver takes the steps of `process/event.rs`
+//! (`step`) and `engine/lifecycle/exit.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
@@ -110,8 +110,8 @@ fn turn(other: &'static Other, mut token: Token) {
     }
 }
 
-/// `Feed`: what is in the control lane is heard, then the notices of the data lane as long as that lane stays empty. Gives
-/// whether the process ends.
+/// `Feed`: what is in the control lane is heard, then the notices of the data lane as long as that lane stays empty.
+/// Gives whether the process ends.
 fn step(token: &mut Token) -> bool {
     let generation = token.generation();
     let mut notices = VecDeque::new();

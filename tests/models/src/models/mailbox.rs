@@ -1,6 +1,7 @@
 //! The data lane (`mailbox/lanes.rs`): the envelopes of each sender arrive once, in their order, and whole.
 //!
-//! Its nodes: each is given back once, and whoever is late writes to none that was given back (the stand-in pool looks).
+//! Its nodes: each is given back once, and whoever is late writes to none that was given back (the stand-in pool
+//! looks).
 //!
 //! Not covered: that `Lanes::depth` is right while others push or take (it is only near); nodes that go from thread to
 //! thread through the real pool.
@@ -48,8 +49,8 @@ fn two_senders_of_two() {
     check(2, &PLACES, || model(2));
 }
 
-/// The same, and each node goes to whichever thread draws first, so that a sender that is late meets its predecessor, or
-/// its own node, in another use.
+/// The same, and each node goes to whichever thread draws first, so that a sender that is late meets its predecessor,
+/// or its own node, in another use.
 #[test]
 fn two_senders_with_one_shelf() {
     check(2, &PLACES, || {
@@ -89,7 +90,8 @@ fn a_count_of_two_senders() {
     });
 }
 
-/// The same where the number of the first envelope is known from elsewhere: both are counted, and none that is not there.
+/// The same where the number of the first envelope is known from elsewhere: both are counted, and none that is not
+/// there.
 #[test]
 fn a_count_of_two_senders_with_a_number_that_is_known() {
     check(4, &[], || {

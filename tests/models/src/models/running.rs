@@ -1,8 +1,8 @@
-//! Which process a thread runs (`engine/workers/running.rs`): code of a user that runs on a thread reaches the process that the thread
-//! has the token of, and no other.
+//! Which process a thread runs (`engine/workers/running.rs`): code of a user that runs on a thread reaches the process
+//! that the thread has the token of, and no other.
 //!
-//! The slot, its token and the word are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`, `conclude`)
-//! and of `engine/context/own.rs` (`with_own`).
+//! The slot, its token and the word are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`,
+//! `conclude`) and of `engine/context/own.rs` (`with_own`).
 //!
 //! Not covered: the end of a process, after whose life is closed nothing is reached (`life` has that); starts.
 

@@ -1,9 +1,9 @@
-//! Who counts as stuck in a ring of calls (`table/slot`, `is_stuck`, over `wait_graph.rs` and `ticket.rs`): not one that has
-//! something in its control lane, unless it blocks, and not one that has ended, whoever is in its slot now.
+//! Who counts as stuck in a ring of calls (`table/slot`, `is_stuck`, over `wait_graph.rs` and `ticket.rs`): not one
+//! that has something in its control lane, unless it blocks, and not one that has ended, whoever is in its slot now.
 //!
 //! The slots, the edges and the tickets are production code. The driver takes the steps of `engine/sched/step.rs`,
-//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there a process takes its edge away when it has taken its controls up: a call
-//! that closes the ring in between fails. Its message is withdrawn then, as that of any.
+//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there a process takes its edge away when it has taken
+//! its controls up: a call that closes the ring in between fails. Its message is withdrawn then, as that of any.
 //!
 //! Not covered: holds, foreign wakers.
 
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    /// The second process has been woken, since it waits no more: it takes its edge away, gives its call up and comes to the
-    /// message of the first one. Gives whether it handles that.
+    /// The second process has been woken, since it waits no more: it takes its edge away, gives its call up and comes
+    /// to the message of the first one. Gives whether it handles that.
     fn goes_on(&self, mut token: Token, own: CallId, message: CallId) -> bool {
         self.take_up(&mut token);
         self.edges[1].withdraw();
@@ -201,8 +201,8 @@ fn one_that_blocks_is_stuck_whatever_it_is_told() {
     });
 }
 
-/// The second process waits for the first, and is killed; another one in its slot calls the first. Meanwhile the first calls the
-/// one that is killed. It may be found in a ring with that one, not with the next.
+/// The second process waits for the first, and is killed; another one in its slot calls the first. Meanwhile the first
+/// calls the one that is killed. It may be found in a ring with that one, not with the next.
 #[test]
 fn the_next_in_a_slot_is_another_one() {
     check(2, &["with the one before", "waits"], || {

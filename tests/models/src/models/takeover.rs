@@ -1,9 +1,9 @@
-//! A worker is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, M1 to M4): what it has
-//! queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
+//! A worker is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, M1 to M4): what it
+//! has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
 //!
-//! One worker, one thread that has it and one in standby. The driver takes the steps of `find.rs`, `standby.rs`, `aside.rs` and
-//! `monitor.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the monitor: what it has seen of
-//! a thread and what it does then are apart.
+//! One worker, one thread that has it and one in standby. The driver takes the steps of `find.rs`, `standby.rs`,
+//! `aside.rs` and `monitor.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the
+//! monitor: what it has seen of a thread and what it does then are apart.
 //!
 //! Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
 
@@ -301,8 +301,8 @@ fn what_a_stuck_step_pushes_runs() {
     });
 }
 
-/// A step pushes and ends while its worker is taken; something comes from outside afterwards, and is run: nobody counts as
-/// searching who is not.
+/// A step pushes and ends while its worker is taken; something comes from outside afterwards, and is run: nobody counts
+/// as searching who is not.
 #[test]
 fn a_step_that_ends_while_its_worker_is_taken() {
     check(3, &["took the worker", "came too late", "stood by after its step"], || {
@@ -328,8 +328,8 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
     });
 }
 
-/// A thread loses its worker as it pushes a process that has used its turn, without telling anyone: whoever has the worker by
-/// then finds it, or is told of it when the thread stands by.
+/// A thread loses its worker as it pushes a process that has used its turn, without telling anyone: whoever has the
+/// worker by then finds it, or is told of it when the thread stands by.
 #[test]
 fn a_used_turn_is_left_by_one_that_loses_its_worker() {
     check(3, &["took the worker", "came too late", "stood by after its step"], || {

@@ -1,6 +1,6 @@
-//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being laid down is handled, once, by one holder. And the
-//! first node, which an idle process does without: whoever finds null in its place puts its own there, whether a mark
-//! lay beside it or somebody holds the token; a holder that cannot lay its mark has its first node back.
+//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being laid down is handled, once, by one holder. And
+//! the first node, which an idle process does without: whoever finds null in its place puts its own there, whether a
+//! mark lay beside it or somebody holds the token; a holder that cannot lay its mark has its first node back.
 //!
 //! Not covered: the end of a process (see `life`).
 

@@ -1,7 +1,8 @@
-//! A step that waits for room within itself (`wait_in_step` of `engine/backpressure/suspend.rs`) is let go when its process is told to
-//! end (`tell` of `engine/shutdown/mod.rs`, `let_step_end`), or does not wait at all.
+//! A step that waits for room within itself (`wait_in_step` of `engine/backpressure/suspend.rs`) is let go when its
+//! process is told to end (`tell` of `engine/shutdown/mod.rs`, `let_step_end`), or does not wait at all.
 //!
-//! The lanes are the production ones; the side with its lock, the mark and the room are a driver's. Nobody else makes room.
+//! The lanes are the production ones; the side with its lock, the mark and the room are a driver's. Nobody else makes
+//! room.
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};

@@ -1,5 +1,5 @@
-//! The wait graph (`wait_graph.rs`) and the tickets of calls (`ticket.rs`): of those that close a ring at the same moment
-//! exactly one is told, and nobody is told of a ring that was open.
+//! The wait graph (`wait_graph.rs`) and the tickets of calls (`ticket.rs`): of those that close a ring at the same
+//! moment exactly one is told, and nobody is told of a ring that was open.
 //!
 //! Not covered: the side table (stress tests), a walk through stale edges of many, wakers that are lent.
 
@@ -145,7 +145,8 @@ fn a_wake_for_nothing() {
     });
 }
 
-/// The first is woken, gives its call up, and answers the second from its own hands: it takes its edge away before it does.
+/// The first is woken, gives its call up, and answers the second from its own hands: it takes its edge away before it
+/// does.
 #[test]
 fn a_wake_for_something_else() {
     check(4, &["waits"], || {
@@ -162,7 +163,8 @@ fn a_wake_for_something_else() {
     });
 }
 
-/// An edge is written anew while somebody reads it, over one that was left behind: it is read as one of the two, or not at all.
+/// An edge is written anew while somebody reads it, over one that was left behind: it is read as one of the two, or not
+/// at all.
 #[test]
 fn an_edge_is_read_whole() {
     check(4, &["the first", "the second", "none"], || {
@@ -186,8 +188,8 @@ fn an_edge_is_read_whole() {
     });
 }
 
-/// Two machines of one process, on two threads, wait for two calls at once; one of the threads runs the process. The edge is read
-/// as that one's.
+/// Two machines of one process, on two threads, wait for two calls at once; one of the threads runs the process. The
+/// edge is read as that one's.
 #[test]
 fn only_who_runs_the_process_publishes() {
     check(4, &["the first", "none"], || {
@@ -224,8 +226,8 @@ fn fault_two_writers() {
     fault::with(TWO_WRITERS, only_who_runs_the_process_publishes);
 }
 
-/// The second is woken as the first closes the ring, gives its call up, and comes to the first one's message: that is handled, or
-/// its call fails, and not both.
+/// The second is woken as the first closes the ring, gives its call up, and comes to the first one's message: that is
+/// handled, or its call fails, and not both.
 #[test]
 fn a_message_is_handled_or_its_call_fails() {
     check(5, &["closed", "waits", "handled", "thrown away"], || {
@@ -252,8 +254,8 @@ fn fault_takes_blindly() {
     fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
 }
 
-/// The second handles the first one's message, and calls the first from there, before the first has come to say that it waits:
-/// it is the second's call that fails, whichever of them closes the ring.
+/// The second handles the first one's message, and calls the first from there, before the first has come to say that it
+/// waits: it is the second's call that fails, whichever of them closes the ring.
 #[test]
 fn a_call_from_within_the_method_of_another() {
     check(5, &["closed", "waits"], || {

@@ -1,8 +1,8 @@
 //! Bare Tokio: a process is a task, its mailbox an `mpsc` channel, a reply comes by `oneshot`. No actor layer between.
 //!
 //! One worker is the current-thread runtime, more are the multi-thread runtime; neither has a driver for time or
-//! sockets, which no workload but the probes needs. The first process of a workload is a task too, so that nothing is measured from
-//! outside.
+//! sockets, which no workload but the probes needs. The first process of a workload is a task too, so that nothing is
+//! measured from outside.
 
 mod big;
 mod births;

@@ -189,7 +189,8 @@ fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     assert_eq!((pauses, world.given_up.len()), (vec![Duration::ZERO, FIRST, FIRST * 2], 0));
 }
 
-/// Catches: a key is forgotten with its process, so that its next message starts another at once; or is never forgotten.
+/// Catches: a key is forgotten with its process, so that its next message starts another at once; or is never
+/// forgotten.
 #[test]
 fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     let mut world = World::new(rules(0, 1), 0);

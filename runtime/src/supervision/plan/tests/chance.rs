@@ -1,8 +1,9 @@
-//! Worlds made by chance: children that start, fail, ignore their stop and get stuck, requests at any time, timers that come
-//! when they like. What must hold is asked after each event, by a count of its own that shares nothing with the plan.
+//! Worlds made by chance: children that start, fail, ignore their stop and get stuck, requests at any time, timers that
+//! come when they like. What must hold is asked after each event, by a count of its own that shares nothing with the
+//! plan.
 //!
-//! What this does not see: whether delays are as long as they should be (`restarts.rs` does), and threads, of which the plan
-//! knows nothing.
+//! What this does not see: whether delays are as long as they should be (`restarts.rs` does), and threads, of which the
+//! plan knows nothing.
 
 use super::*;
 use crate::env::chance::Random;
@@ -132,8 +133,8 @@ impl World {
         assert!(recent <= self.most as usize, "{recent} restarts within {:?}, {} allowed", self.within, self.most);
     }
 
-    /// Of those that depend on each other, whoever is stopped has none after it that runs, or is on its way down and not yet
-    /// given up on.
+    /// Of those that depend on each other, whoever is stopped has none after it that runs, or is on its way down and
+    /// not yet given up on.
     fn stops_in_order(&self, id: Id) {
         if self.strategy == Strategy::Dynamic || self.seen[&id].wished {
             return;

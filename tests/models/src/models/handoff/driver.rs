@@ -48,8 +48,8 @@ pub(super) enum Job {
     Tells(usize, usize),
     /// The same in async code: its thread does not wait for a worker, and the last one is what is left of it.
     Awaits(usize, usize),
-    /// Puts the job into its thread's run-next slot and waits until it has run; it is taken over before it does the first if
-    /// that says so, or at any time.
+    /// Puts the job into its thread's run-next slot and waits until it has run; it is taken over before it does the
+    /// first if that says so, or at any time.
     Hogs { job: usize, late: bool },
     /// Runs again and again, until the job with that number has run.
     Restless(usize),

@@ -1,13 +1,14 @@
-//! The hand-off of workers (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a worker at a time,
-//! nobody waits for ever for one, and no work is left.
+//! The hand-off of workers (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a worker at a
+//! time, nobody waits for ever for one, and no work is left.
 //!
-//! The driver takes the steps of `scheduler/{aside,standby,find}.rs`. Whoever has a worker touches a cell of that worker: two
-//! that have it at a time, or one after the other without order, are a race. Work that is left, and a thread that is left
-//! waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have run. Threads sleep until
-//! they are woken: there is no watching lookout here, and no monitor that looks again, but where a model says so.
+//! The driver takes the steps of `scheduler/{aside,standby,find}.rs`. Whoever has a worker touches a cell of that
+//! worker: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
+//! thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
+//! run. Threads sleep until they are woken: there is no watching lookout here, and no monitor that looks again, but
+//! where a model says so.
 //!
-//! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end (`permits`
-//! and `line` have unit tests), more than three threads and two workers.
+//! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end
+//! (`permits` and `line` have unit tests), more than three threads and two workers.
 
 mod driver;
 
@@ -72,8 +73,8 @@ fn one_that_comes_back_among_others_that_never_rest() {
     });
 }
 
-/// A second step blocks while the first may wait for the worker: it passes to that one, and what the second was to run next
-/// does not stay behind.
+/// A second step blocks while the first may wait for the worker: it passes to that one, and what the second was to run
+/// next does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
     check(2, &["handed off to one that waited", "handed off to one in standby", "waited in line"], || {
@@ -90,8 +91,8 @@ fn two_that_block_in_turn() {
     });
 }
 
-/// Two workers: one sleeps, the other is about to, and loses its worker to one that comes back before it has looked again. A
-/// job comes from outside, on which the one that came back waits in its step: the sleeper must run it.
+/// Two workers: one sleeps, the other is about to, and loses its worker to one that comes back before it has looked
+/// again. A job comes from outside, on which the one that came back waits in its step: the sleeper must run it.
 #[test]
 fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
@@ -112,8 +113,8 @@ fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     });
 }
 
-/// Two workers: a step that blocks gives its worker to one that waits, in whose step it is waited for what the first has woken;
-/// the other thread goes to sleep meanwhile, and must run it.
+/// Two workers: a step that blocks gives its worker to one that waits, in whose step it is waited for what the first
+/// has woken; the other thread goes to sleep meanwhile, and must run it.
 #[test]
 fn what_a_thread_that_blocks_leaves_behind_is_announced() {
     check(2, &["handed off to one that waited"], || {

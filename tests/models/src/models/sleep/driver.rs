@@ -1,4 +1,5 @@
-//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, named beside each.
+//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, named
+//! beside each.
 
 use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -123,8 +124,8 @@ pub(super) enum Job {
     Leaves(usize),
     /// Puts a job into the run-next slot of its thread, and then another one, which the first one leaves for the deque.
     Spills(usize, usize),
-    /// Has used its turn, and comes to the global queue as another job, behind another step: the one that waits until that job has
-    /// run, if there is such a step.
+    /// Has used its turn, and comes to the global queue as another job, behind another step: the one that waits until
+    /// that job has run, if there is such a step.
     UsesItsTurn(usize, Step),
 }
 
@@ -532,8 +533,8 @@ impl World {
         }
     }
 
-    /// `Host::look_on`, without its clock: whatever a tick may be there for is done at each look, and it rests as soon as all
-    /// workers are idle. What a thread would run that it gives a stuck one's worker to, it runs itself.
+    /// `Host::look_on`, without its clock: whatever a tick may be there for is done at each look, and it rests as soon
+    /// as all workers are idle. What a thread would run that it gives a stuck one's worker to, it runs itself.
     pub(super) fn look_on(&self) {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {

@@ -1,17 +1,18 @@
 //! Sleep and wake (`engine/permits/sleep.rs`): no work is left, and no timer, while all threads sleep.
 //!
-//! The driver takes the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. Queues are stand-ins whose
-//! emptiness is two plain atomic indices, read relaxed: the real ones read more strictly, so the fences of the protocol
-//! are all that the models rest on. Work that is left shows as a deadlock: jobs wait for each other, and threads end only
-//! when all jobs have run.
+//! The driver takes the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. Queues are stand-ins whose emptiness
+//! is two plain atomic indices, read relaxed: the real ones read more strictly, so the fences of the protocol are all
+//! that the models rest on. Work that is left shows as a deadlock: jobs wait for each other, and threads end only when
+//! all jobs have run.
 //!
-//! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may be
-//! due); a timer is due as soon as it is set. Where somebody plays the monitor (`Habits::monitor`), it does at each look what
-//! it does after some ticks in production.
+//! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may
+//! be due); a timer is due as soon as it is set. Where somebody plays the monitor (`Habits::monitor`), it does at each
+//! look what it does after some ticks in production.
 //!
-//! Own work, which is announced without a fence, and what has used its turn, which may be announced to nobody, are all that may
-//! lie while a thread sleeps that could help. Their promises have a model each: the pusher runs it, a fenced announcement (every
-//! `FAIR` steps, here before each step of `Habits::fair`) finds the sleeper, and so does the monitor's.
+//! Own work, which is announced without a fence, and what has used its turn, which may be announced to nobody, are all
+//! that may lie while a thread sleeps that could help. Their promises have a model each: the pusher runs it, a fenced
+//! announcement (every `FAIR` steps, here before each step of `Habits::fair`) finds the sleeper, and so does the
+//! monitor's.
 //!
 //! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
 
@@ -69,8 +70,8 @@ fn a_batch_after_a_step() {
     });
 }
 
-/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep: it is run, by its
-/// pusher at the latest.
+/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep: it is run, by
+/// its pusher at the latest.
 #[test]
 fn own_work_is_not_lost() {
     check(3, &["overlooked a sleeper", "woke a sleeper for own work", "stole", "parked"], || {
@@ -98,8 +99,8 @@ fn own_work_behind_a_long_step() {
     });
 }
 
-/// A process that has used its turn is announced to nobody, while the other thread goes to sleep: it is run, by its pusher at
-/// the latest.
+/// A process that has used its turn is announced to nobody, while the other thread goes to sleep: it is run, by its
+/// pusher at the latest.
 #[test]
 fn a_used_turn_is_not_lost() {
     check(3, &["let a sleeper lie", "parked"], || {
@@ -108,8 +109,8 @@ fn a_used_turn_is_not_lost() {
     });
 }
 
-/// The same, and the pusher's next step, from the run-next slot, ends only when another thread has run that process: the
-/// monitor announces it.
+/// The same, and the pusher's next step, from the run-next slot, ends only when another thread has run that process:
+/// the monitor announces it.
 #[test]
 fn a_used_turn_behind_a_long_step() {
     check(2, &["let a sleeper lie", "parked"], || {
@@ -136,8 +137,8 @@ fn a_timer_for_two_threads() {
     });
 }
 
-/// A timer is set while the thread that was the lookout is in a step that ends only when the timer has fired: the other one,
-/// which lies down, keeps it.
+/// A timer is set while the thread that was the lookout is in a step that ends only when the timer has fired: the other
+/// one, which lies down, keeps it.
 #[test]
 fn a_timer_when_the_lookout_is_in_a_long_step() {
     check(2, &["woke a sleeper", "fired a timer", "parked"], || {
@@ -158,8 +159,8 @@ fn a_job_behind_a_long_step() {
     });
 }
 
-/// The same with threads that have lain down, and find what was pushed before when they look again, while the monitor comes
-/// to rest: it sees that one has got up, or is told. (G1)
+/// The same with threads that have lain down, and find what was pushed before when they look again, while the monitor
+/// comes to rest: it sees that one has got up, or is told. (G1)
 #[test]
 fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(1, &["moved what was to run next", "the monitor rested", "woke the monitor", "parked"], || {
@@ -186,8 +187,8 @@ fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the monitor comes
-/// to rest. (G2, in P3 or in F3)
+/// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the monitor
+/// comes to rest. (G2, in P3 or in F3)
 #[test]
 fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the monitor rested", "woke the monitor", "woke a sleeper", "parked"], || {
@@ -217,8 +218,8 @@ fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// A timer is set while the only thread is in a step that ends only when it has fired, or gets up for that step, and the
-/// monitor comes to rest. (G3, or G2 in F3)
+/// A timer is set while the only thread is in a step that ends only when it has fired, or gets up for that step, and
+/// the monitor comes to rest. (G3, or G2 in F3)
 #[test]
 fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
@@ -233,8 +234,8 @@ fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// A job in the run-next slot of a thread whose step ends is moved, while somebody looks whether all is at rest: it is not
-/// before that job has run.
+/// A job in the run-next slot of a thread whose step ends is moved, while somebody looks whether all is at rest: it is
+/// not before that job has run.
 #[test]
 fn what_is_moved_is_not_at_rest() {
     check(3, &["moved what was to run next", "at rest"], || {
@@ -295,8 +296,8 @@ fn fault_no_look_at_timers() {
     fault::with(NO_LOOK_AT_TIMERS, a_timer_for_one_thread);
 }
 
-/// Was there once: a thread that had fired a timer, and might not search since another one did, lay down with what the timer
-/// had queued.
+/// Was there once: a thread that had fired a timer, and might not search since another one did, lay down with what the
+/// timer had queued.
 #[test]
 #[should_panic]
 fn fault_fired_and_left() {
