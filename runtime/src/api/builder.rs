@@ -340,7 +340,7 @@ impl Builder {
             name: self.name,
             node: this_node(),
             number: new_host(),
-            workers,
+            permits: workers,
             seed: self.seed.unwrap_or_else(crate::env::chance::entropy),
             limit: self.limit,
             call_timeout: self.call_timeout,

@@ -119,7 +119,7 @@ impl Host {
 
     /// How many steps it runs at once at most.
     pub fn workers(self) -> usize {
-        self.0.scheduler.workers.len()
+        self.0.scheduler.permits.len()
     }
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].

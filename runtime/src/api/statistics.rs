@@ -303,7 +303,7 @@ impl Host {
             ptr::from_ref(self.topics()).addr(),
         ];
         Statistics {
-            workers: (0..host.workers.len()).map(|worker| worker_statistics(host, worker)).collect(),
+            workers: (0..host.permits.len()).map(|worker| worker_statistics(host, worker)).collect(),
             threads: host
                 .threads
                 .first(usize::MAX)
@@ -329,10 +329,10 @@ impl Host {
             dead_withdrawn: host.dead_withdrawn.get(),
             late: host.home().late.load(Ordering::Relaxed)
                 + pinned.iter().map(|pinned_thread| pinned_thread.late()).sum::<u64>(),
-            ticks: host.monitor.ticks.get(),
-            stalls: host.monitor.stalls.get(),
-            taken_over: host.monitor.taken_over.get(),
-            moved: host.monitor.moved.get(),
+            ticks: host.watchdog.ticks.get(),
+            stalls: host.watchdog.stalls.get(),
+            taken_over: host.watchdog.taken_over.get(),
+            moved: host.watchdog.moved.get(),
             global_queue: host.global.len(),
             timers: host.timers.len(),
             names,
@@ -363,7 +363,7 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
     WorkerStatistics {
         thread: holder,
         running: thread.is_some_and(|thread| thread.running().is_some()),
-        inject_queue: host.workers[worker].inject.len(),
+        inject_queue: host.permits[worker].inject.len(),
         queue: thread.map_or(0, queue),
     }
 }
@@ -434,7 +434,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         (_, _, _, true) => ProcessState::Waiting { outstanding: slot.metadata.outstanding.load(Ordering::Relaxed) },
         _ => ProcessState::Ready,
     };
-    let worker = usize::from(slot.worker.load(Ordering::Relaxed));
+    let worker = usize::from(slot.permit.load(Ordering::Relaxed));
     let (steps, messages) = slot.counted();
     let info = ProcessInfo {
         pid,
@@ -445,7 +445,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         names: REGISTRATIONS.names(pid),
         parent: slot.metadata.parent(pid.node()),
         place: slot.metadata.place(),
-        worker: Some(worker).filter(|&worker| worker < host.workers.len() && !is_pinned),
+        worker: Some(worker).filter(|&worker| worker < host.permits.len() && !is_pinned),
         steps,
         messages,
         mailbox: slot.lanes.depth(),

@@ -1,19 +1,19 @@
-//! What a turn may still spend, and what it is at, in a place that the monitor looks into.
+//! What a turn may still spend, and what it is at, in a place that the watchdog looks into.
 //!
 //! A turn ends when it has spent its budget of events, and it ends when it has taken too long. No clock is read for
-//! that: whenever the monitor looks at what the threads do (a *tick*, see `scheduler/stall`) it marks the turns that
+//! that: whenever the watchdog looks at what the threads do (a *tick*, see `engine/watchdog`) it marks the turns that
 //! are at work, and takes the budget of one that it has marked before.
 //!
 //! What is compared is the thread's count of what was spent, which only grows, with a word that says where it ends. The
-//! thread writes the word when a turn begins, and the monitor changes it:
+//! thread writes the word when a turn begins, and the watchdog changes it:
 //!
 //! * B1 the thread begins a turn: it stores the end, an odd number.
-//! * M1 the monitor, at a tick, exchanges an odd end for the even one before it: one tick has passed in this turn.
-//! * M2 the monitor, at a tick, exchanges an even one for zero: a second tick has passed, and the turn ends with the
+//! * M1 the watchdog, at a tick, exchanges an odd end for the even one before it: one tick has passed in this turn.
+//! * M2 the watchdog, at a tick, exchanges an even one for zero: a second tick has passed, and the turn ends with the
 //!   event that is at work. So a turn ends between one tick and two after it began, and that event's rest.
 //! * B2 the thread sees in the comparison that it makes before each event that nothing is left.
 //!
-//! The monitor exchanges only what it has seen, and no two turns of a thread have the same end unless the one before
+//! The watchdog exchanges only what it has seen, and no two turns of a thread have the same end unless the one before
 //! has spent nothing: so what M1 marks and M2 takes is the turn that was seen, and a mark that is lost to B1 belonged
 //! to the turn before. (A turn that spends nothing calls no code of a process but one step's.) The one or two events of
 //! the budget that the marks take are of no account.
@@ -72,7 +72,7 @@ impl TimeSlice {
         self.message.clear();
     }
 
-    /// The type of the message that the process was given last in this turn. For the monitor: it may be out of date at
+    /// The type of the message that the process was given last in this turn. For the watchdog: it may be out of date at
     /// once.
     pub(crate) fn message(&self) -> Option<&'static str> {
         self.message.name()

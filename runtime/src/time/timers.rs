@@ -1,6 +1,6 @@
 //! What is to happen later: several wheels, each under a lock of its own, and when the first of all is due.
 //!
-//! A thread of the host sets timers in the wheel of its worker, any other thread in the last one, so that workers do
+//! A thread of the host sets timers in the wheel of its permit, any other thread in the last one, so that workers do
 //! not meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is
 //! due: workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
 //!
@@ -113,8 +113,8 @@ impl Timers {
 
     /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due
     /// before all others, so that somebody must be told. `None` if there are too many.
-    pub(crate) fn set(&self, worker: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
-        let number = self.number(worker);
+    pub(crate) fn set(&self, permit: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
+        let number = self.number(permit);
         let shared = &self.wheels[number];
         let mut wheel = lock(&shared.wheel);
         let WheelKey { index, serial } = wheel.insert(due.nanoseconds(), action).ok()?;
@@ -157,14 +157,14 @@ impl Timers {
         }
     }
 
-    /// The same for one of several threads, which holds this worker: where another thread is it takes nothing, and its
+    /// The same for one of several threads, which holds this permit: where another thread is it takes nothing, and its
     /// own wheel comes first, if it is late by [`SLACK`] at most.
-    pub(crate) fn due_beside_others(&self, worker: Option<usize>, now: Moment) -> Due {
+    pub(crate) fn due_beside_others(&self, permit: Option<usize>, now: Moment) -> Due {
         let mut taken = 0_u32;
         while let Some((first, until)) = self.first_due(now, taken) {
             let slack =
                 Moment::of_nanoseconds(self.wheels[first].next.load().nanoseconds().saturating_add(SLACK)).min(now);
-            let own = self.number(worker);
+            let own = self.number(permit);
             let (number, until) = match own {
                 own if taken & 1 << own == 0 && self.wheels[own].next.load() <= slack => (own, slack),
                 _ => (first, until),
@@ -184,11 +184,11 @@ impl Timers {
         action.map_or(Due::Sought, Due::Fire)
     }
 
-    /// The wheel of a worker, or of those who have none.
+    /// The wheel of a permit, or of those who have none.
     #[inline]
-    fn number(&self, worker: Option<usize>) -> usize {
+    fn number(&self, permit: Option<usize>) -> usize {
         let last = self.wheels.len() - 1;
-        worker.map_or(last, |worker| if last == 0 { 0 } else { worker % last })
+        permit.map_or(last, |permit| if last == 0 { 0 } else { permit % last })
     }
 
     /// The wheel that is due first, if one is, and when another is; without those that are `taken`.
@@ -241,11 +241,11 @@ mod tests {
         let timers = Timers::new(3);
         let fired = Arc::new(Mutex::new(Vec::new()));
         let start = Moment::now();
-        let set = |worker: Option<usize>, microseconds: u64| {
+        let set = |permit: Option<usize>, microseconds: u64| {
             let fired = fired.clone();
             let due = start.after(Duration::from_micros(microseconds));
             timers
-                .set(worker, due, TimerAction::Run(Box::new(move || lock(&fired).push(microseconds))))
+                .set(permit, due, TimerAction::Run(Box::new(move || lock(&fired).push(microseconds))))
                 .expect("there is room")
         };
         let (_, first) = set(Some(0), 30_000);
@@ -284,10 +284,10 @@ mod tests {
     fn beside_others_the_own_wheel_comes_first_unless_it_is_a_millisecond_ahead_and_none_is_waited_for() {
         let (start, timers) = (Moment::now(), Timers::new(2));
         let fired = Arc::new(Mutex::new(Vec::new()));
-        let set = |worker: usize, microseconds: u64| {
+        let set = |permit: usize, microseconds: u64| {
             let fired = fired.clone();
             let action = TimerAction::Run(Box::new(move || lock(&fired).push(microseconds)));
-            timers.set(Some(worker), start.after(Duration::from_micros(microseconds)), action).expect("there is room");
+            timers.set(Some(permit), start.after(Duration::from_micros(microseconds)), action).expect("there is room");
         };
         for microseconds in [0, 100, 4_000, 4_100] {
             set(0, microseconds);
@@ -296,14 +296,14 @@ mod tests {
             set(1, microseconds);
         }
         let now = start.after(Duration::from_millis(100));
-        let fire = |worker: usize| loop {
-            match timers.due_beside_others(Some(worker), now) {
+        let fire = |permit: usize| loop {
+            match timers.due_beside_others(Some(permit), now) {
                 Due::Fire(action) => return action.perform(),
                 Due::Sought => {}
                 other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
             }
         };
-        // Of the second worker: its own, though two are due before; but not the one that is due milliseconds after.
+        // Of the second permit: its own, though two are due before; but not the one that is due milliseconds after.
         (0..3).for_each(|_| fire(1));
         assert_eq!(*lock(&fired), [900, 0, 100]);
         let elsewhere = lock(&timers.wheels[0].wheel);
@@ -322,7 +322,7 @@ mod tests {
         let fired = Arc::new(AtomicU64::new(0));
         let setters_left = AtomicU64::new(3);
         std::thread::scope(|scope| {
-            for worker in [Some(0), Some(1), None] {
+            for permit in [Some(0), Some(1), None] {
                 let (timers, fired, setters_left) = (&timers, &fired, &setters_left);
                 scope.spawn(move || {
                     for number in 0..EACH {
@@ -331,7 +331,7 @@ mod tests {
                             fired.fetch_add(1, Ordering::Relaxed);
                         }));
                         let due = Moment::now().after(Duration::from_nanos(number % 50 * 1_000));
-                        timers.set(worker, due, action).expect("there is room");
+                        timers.set(permit, due, action).expect("there is room");
                     }
                     setters_left.fetch_sub(1, Ordering::SeqCst);
                 });

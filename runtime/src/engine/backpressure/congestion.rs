@@ -53,7 +53,7 @@ pub(crate) enum Sender {
     Process(&'static Slot),
     /// A process on its way out, which waits for nobody.
     Ending,
-    /// A worker between two steps, which must not wait.
+    /// A permit between two steps, which must not wait.
     Between,
     /// Whoever is no process.
     Outside,

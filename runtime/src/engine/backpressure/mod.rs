@@ -26,7 +26,7 @@
 //! 6. An ending receiver is unroutable first and looks for OVERFULL then, where (3b) raises it first and looks whether
 //!    it lives then: one of the two is seen, and nobody is left on the list of the dead.
 //! 7. A step that sends on and on does not end: after one more bound of messages `send` itself waits, and lends its
-//!    worker. Not if its process has been told to end: the step marks its process as held and then looks for that,
+//!    permit. Not if its process has been told to end: the step marks its process as held and then looks for that,
 //!    where whoever says so says it first and looks for the mark then.
 //!
 //! Locks: nobody has two sides locked at a time, nor runs code of others (a waker, a drop) while one is.

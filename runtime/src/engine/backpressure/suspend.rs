@@ -364,9 +364,9 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
     }
 }
 
-/// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose worker others have
+/// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose permit others have
 /// meanwhile. Gives whether there may be room now: not if it would wait for itself, or has been told to end, nor
-/// without a thread for the worker.
+/// without a thread for the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     if !may_be_held(own, at) || is_told_to_end(own) {
         return false;

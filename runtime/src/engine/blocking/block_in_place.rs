@@ -1,7 +1,7 @@
-//! A step blocks: its thread hands its worker to another one meanwhile, so that the others run, and comes back for one.
+//! A step blocks: its thread hands its permit to another one meanwhile, so that the others run, and comes back for one.
 //!
 //! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs
-//! outside of the context, so that what it sends counts as sent from outside, whoever runs with that worker by then.
+//! outside of the context, so that what it sends counts as sent from outside, whoever runs with that permit by then.
 
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -31,7 +31,7 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another
-/// thread runs the other processes meanwhile, and the step goes on when it has a worker again. Outside of a process it
+/// thread runs the other processes meanwhile, and the step goes on when a worker may run again. Outside of a process it
 /// simply runs.
 ///
 /// For code that has no `ctx`, such as a library that is called from a method. `block` may borrow; a panic in it is the
@@ -88,7 +88,7 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
 /// How a hand-off goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// Somebody else has the worker.
+    /// Somebody else has the permit.
     Gone,
     /// The step blocks in its place.
     Stays,
@@ -99,7 +99,7 @@ pub(crate) enum Passed {
 }
 
 impl ThreadContext {
-    /// H1 and H2. Gives whether somebody else has the worker; if not, the step blocks in its place.
+    /// H1 and H2. Gives whether somebody else has the permit; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;
         loop {
@@ -134,7 +134,7 @@ impl ThreadContext {
         }
     }
 
-    /// H3, and back; in async code the thread does not wait for a worker.
+    /// H3, and back; in async code the thread does not wait for a permit.
     pub(crate) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         self.aside(|| {
             let _comes_back = defer(|| self.come_back(is_async));
@@ -142,7 +142,7 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks the thread of a pinned process, which has no worker.
+    /// Blocks the thread of a pinned process, which has no permit.
     pub(crate) fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
         self.step_out(|| {
             let output = block();
@@ -151,7 +151,7 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks with the worker.
+    /// Blocks with the permit.
     pub(crate) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
         self.host.ran_in_place.add_shared(1);
         self.tell_in_place();
@@ -215,15 +215,15 @@ impl ThreadContext {
         }
     }
 
-    /// B1 and B2: for a worker to go on with the step, or to leave it.
+    /// B1 and B2: for a permit to go on with the step, or to leave it.
     fn come_back(&self, is_async: bool) {
         let host = self.host;
-        // What it was called for before is over: if it gets a worker, whoever waits then calls it anew.
+        // What it was called for before is over: if it gets a permit, whoever waits then calls it anew.
         self.thread.heed();
         let mut back = host.idle.come_back(self.index, is_async);
         if let Resumption::Waits(others) = &back {
             // G4.
-            host.rouse_monitor();
+            host.rouse_watchdog();
             for &other in others {
                 if let Some(thread) = host.threads.get(other) {
                     thread.call(CALLED);
@@ -241,8 +241,8 @@ impl ThreadContext {
             }
         }
         match back {
-            Resumption::With(worker, displaced) => {
-                self.take_up(worker);
+            Resumption::With(permit, displaced) => {
+                self.take_up(permit);
                 self.see_to_watch();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
@@ -251,15 +251,15 @@ impl ThreadContext {
         }
     }
 
-    /// From here on it has that worker.
-    pub(crate) fn take_up(&self, worker: usize) {
-        self.worker_index.set(worker);
-        self.worker.set(&self.host.workers[worker]);
+    /// From here on it has that permit.
+    pub(crate) fn take_up(&self, permit: usize) {
+        self.permit_index.set(permit);
+        self.permit.set(&self.host.permits[permit]);
     }
 }
 
 impl Scheduler {
-    /// Starts a thread that the worker of a step can be handed to.
+    /// Starts a thread that the permit of a step can be handed to.
     fn try_to_grow(&'static self, need: Need) -> Passed {
         match self.grow(need) {
             Ok(true) => Passed::Grown,
@@ -286,10 +286,10 @@ impl Scheduler {
         }
     }
 
-    /// M1 to M4: `number` has been in the same step for long, and others wait. Its worker goes to another thread, and
+    /// M1 to M4: `number` has been in the same step for long, and others wait. Its permit goes to another thread, and
     ///    its step
     /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has
-    /// no worker.
+    /// no permit.
     ///
     /// For whoever looks again as long as there are strays.
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
@@ -355,7 +355,7 @@ mod tests {
             host.send(counter, ()).expect("it lives");
             is_inside.store(true, Ordering::SeqCst);
             until(|| wakes.load(Ordering::SeqCst));
-            // By now it has no worker.
+            // By now it has no permit.
             host.send(counter, ()).expect("it lives");
             until(|| is_over.load(Ordering::SeqCst));
         });
@@ -364,7 +364,7 @@ mod tests {
         let scheduler = runtime.host().scheduler();
         assert!(counted.load(Ordering::SeqCst) == 0, "it waits behind the step");
         assert!(scheduler.take_over(0));
-        assert!(!scheduler.take_over(0), "it has no worker any more");
+        assert!(!scheduler.take_over(0), "it has no permit any more");
         until(|| counted.load(Ordering::SeqCst) == 1);
         wake.store(true, Ordering::SeqCst);
         until(|| counted.load(Ordering::SeqCst) == 2);

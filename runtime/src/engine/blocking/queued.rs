@@ -1,6 +1,6 @@
-//! A step of async code blocks: if there is no thread that takes its worker, its process waits for one in line.
+//! A step of async code blocks: if there is no thread that takes its permit, its process waits for one in line.
 //!
-//! As in `aside` but for that, and that the thread does not wait for a worker when it comes back: the process does, in
+//! As in `aside` but for that, and that the thread does not wait for a permit when it comes back: the process does, in
 //! a queue.
 
 use super::block_in_place::Passed;
@@ -14,7 +14,7 @@ use std::task::Waker;
 
 /// What became of something that blocks in async code.
 pub(crate) enum BlockOutcome<F, R> {
-    /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no worker.
+    /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no permit.
     Ran(R, bool),
     /// It has not: the process is woken when there is a thread.
     Waits(F, QueuedPlace),
@@ -57,7 +57,7 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// H1 and H2 in async code. Gives whether somebody else has the worker; if the step would block in its place, it
+    /// H1 and H2 in async code. Gives whether somebody else has the permit; if the step would block in its place, it
     ///    has a place
     /// in the line instead.
     fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {

@@ -1,8 +1,8 @@
 //! What is a thread's own, and how a thread finds it again from wherever its processes call.
 //!
-//! It belongs to one thread of the system for that thread's life. Which worker the thread holds changes (`handoff`): it
+//! It belongs to one thread of the system for that thread's life. Which permit the thread holds changes (`handoff`): it
 //! may lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that
-//! worker.
+//! permit.
 
 use crate::call::caller::Caller;
 use crate::engine::host::gate::TallyLane;
@@ -30,14 +30,14 @@ pub(crate) struct ThreadContext {
     pub(crate) index: usize,
     /// What all may see of it.
     pub(crate) thread: &'static Worker,
-    /// Which of the host's workers it holds, or held last.
-    pub(crate) worker_index: Cell<usize>,
-    pub(crate) worker: Cell<&'static Permit>,
-    /// The thread that it got its worker from, which may have left something behind.
+    /// Which of the host's permits it holds, or held last.
+    pub(crate) permit_index: Cell<usize>,
+    pub(crate) permit: Cell<&'static Permit>,
+    /// The thread that it got its permit from, which may have left something behind.
     pub(crate) behind: Cell<Option<usize>>,
-    /// Whether it has not had a worker yet.
+    /// Whether it has not had a permit yet.
     pub(crate) is_new: Cell<bool>,
-    /// That of the pinned process, if the thread is one's own: it has no worker then, and no number.
+    /// That of the pinned process, if the thread is one's own: it has no permit then, and no number.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
     /// How many steps the thread had run when a far end came first for the last time.
@@ -72,12 +72,12 @@ pub(crate) fn current_pid() -> Option<Pid> {
 }
 
 impl ThreadContext {
-    /// That of a thread with this number and record, which begins with that worker or without one.
+    /// That of a thread with this number and record, which begins with that permit or without one.
     pub(crate) fn new(
         host: &'static Scheduler,
         user: Arc<UserCode>,
         (index, thread): (usize, &'static Worker),
-        worker: Option<usize>,
+        permit: Option<usize>,
         deque: Deque<Token>,
     ) -> Self {
         Self {
@@ -85,10 +85,10 @@ impl ThreadContext {
             user,
             index,
             thread,
-            worker_index: Cell::new(worker.unwrap_or(0)),
-            worker: Cell::new(&host.workers[worker.unwrap_or(0)]),
+            permit_index: Cell::new(permit.unwrap_or(0)),
+            permit: Cell::new(&host.permits[permit.unwrap_or(0)]),
             behind: Cell::new(None),
-            is_new: Cell::new(worker.is_none()),
+            is_new: Cell::new(permit.is_none()),
             pinned_thread: None,
             deque,
             fair: Cell::new(0),
@@ -129,11 +129,11 @@ impl ThreadContext {
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
         let displaced = self.thread.swap_run_next(token);
-        // What waits in the slot behind a step that does not end is the monitor's.
+        // What waits in the slot behind a step that does not end is the watchdog's.
         let attention = self.thread.attention();
         if attention & (LOST | UNWATCHED) != 0 {
             if attention & LOST != 0 {
-                return self.push_without_worker(displaced);
+                return self.push_without_permit(displaced);
             }
             self.be_watched();
         }
@@ -145,9 +145,9 @@ impl ThreadContext {
         }
     }
 
-    /// The same, when the thread has no worker to run it with: others do.
+    /// The same, when the thread has no permit to run it with: others do.
     #[cold]
-    fn push_without_worker(&self, displaced: Option<Token>) {
+    fn push_without_permit(&self, displaced: Option<Token>) {
         displaced.into_iter().chain(self.thread.take_run_next()).for_each(|token| self.host.push_global(token));
     }
 }
@@ -176,15 +176,15 @@ impl Scheduler {
         Some(key)
     }
 
-    /// The worker that the calling thread holds, if it is a thread of this host.
+    /// The permit that the calling thread holds, if it is a thread of this host.
     #[inline]
     pub(crate) fn current_worker(&self) -> Option<usize> {
         with_current(|context| {
-            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.worker_index.get())
+            context.filter(|context| ptr::eq(context.host, self)).map(|context| context.permit_index.get())
         })
     }
 
-    /// Runs code of others, which may take long, between two steps: so the thread's worker can be taken over as in a
+    /// Runs code of others, which may take long, between two steps: so the thread's permit can be taken over as in a
     /// step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
@@ -199,7 +199,7 @@ impl Scheduler {
     /// Where the calling thread counts who comes and goes.
     pub(crate) fn lane(&self) -> TallyLane {
         with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => TallyLane::Worker(context.worker_index.get()),
+            Some(context) if ptr::eq(context.host, self) => TallyLane::Permit(context.permit_index.get()),
             _ => TallyLane::Shared,
         })
     }

@@ -1,6 +1,6 @@
 //! Who may still come in, and who waits until all have left.
 //!
-//! Processes enter and leave at the rate of spawns, so no line is shared for it: each worker, and all other threads
+//! Processes enter and leave at the rate of spawns, so no line is shared for it: each permit, and all other threads
 //! together, have a tally of their own. Closing works without a lock on the way in:
 //!
 //! * E1 count oneself as entered; E2 look whether the gate is closed: if so, count oneself as left and turn back.
@@ -17,7 +17,7 @@
 //! in after the sum of those that left, and leaves before the sum of those that entered, is counted by the second
 //! alone. So [`Gate::survey`] sums up the other way round, and looks again until nothing has changed between two looks.
 //!
-//! Two threads may count in one tally: one that has a worker, and one that had it and is still in its step (`handoff`).
+//! Two threads may count in one tally: one that has a permit, and one that had it and is still in its step (`handoff`).
 //! So counting is one addition, which costs no more than the fence that a plain store would need.
 //!
 //! A model is in `tests/models`.
@@ -44,19 +44,19 @@ struct Tally {
     left: AtomicU64,
 }
 
-/// Who counts: a thread with a worker, in whose tally few others count, or any other thread.
+/// Who counts: a thread with a permit, in whose tally few others count, or any other thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TallyLane {
-    Worker(usize),
+    Permit(usize),
     Shared,
 }
 
 impl Gate {
-    pub(crate) fn new(workers: usize) -> Self {
+    pub(crate) fn new(permits: usize) -> Self {
         let tally = || CachePadded::new(Tally { entered: AtomicU64::new(0), left: AtomicU64::new(0) });
         Self {
             closed: AtomicBool::new(false),
-            tallies: (0..=workers).map(|_| tally()).collect(),
+            tallies: (0..=permits).map(|_| tally()).collect(),
             waiting: Mutex::new(()),
             left: Condvar::new(),
         }
@@ -64,7 +64,7 @@ impl Gate {
 
     fn count(&self, lane: TallyLane, which: impl Fn(&Tally) -> &AtomicU64) {
         let tally = match lane {
-            TallyLane::Worker(worker) => worker,
+            TallyLane::Permit(permit) => permit,
             TallyLane::Shared => self.tallies.len() - 1,
         };
         which(&self.tallies[tally]).fetch_add(1, Ordering::SeqCst);

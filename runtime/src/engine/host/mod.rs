@@ -1,4 +1,4 @@
-//! One scheduler: its workers, its threads, its queues, and what it was built with.
+//! One scheduler: its permits, its threads, its queues, and what it was built with.
 //!
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may
 //! still look at who sleeps while that process, and the whole host, comes to its end.
@@ -11,7 +11,7 @@ pub(crate) mod idle_waiters;
 
 use super::io::reactor::Reactor;
 use super::permits::sleep::Idle;
-use super::watchdog::counts::Monitored;
+use super::watchdog::counts::WatchdogCounts;
 use super::workers::permit::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
@@ -42,7 +42,7 @@ pub(crate) struct Config {
     pub(crate) name: Arc<str>,
     pub(crate) node: NodeId,
     pub(crate) number: u16,
-    pub(crate) workers: usize,
+    pub(crate) permits: usize,
     pub(crate) seed: u64,
     pub(crate) limit: Option<usize>,
     /// How long calls of its processes wait if nothing else is said.
@@ -53,7 +53,7 @@ pub(crate) struct Config {
     pub(crate) clock: Clock,
     /// For how long a step may run while others wait.
     pub(crate) stall_limit: Duration,
-    /// How many threads it may have besides one for each worker, while steps block.
+    /// How many threads it may have besides one for each permit, while steps block.
     pub(crate) blocking_threads: usize,
     /// How many bytes of stack its threads have, if that was said.
     pub(crate) stack: Option<usize>,
@@ -89,19 +89,19 @@ pub(crate) struct Scheduler {
     home: OnceLock<&'static SlotOwner>,
     /// What users know it by, set by whoever built it.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
-    /// First in, first out, for all workers: what came from outside for the first time, and what has used its budget.
+    /// First in, first out, for all permits: what came from outside for the first time, and what has used its budget.
     pub(crate) global: SegQueue<Token>,
-    pub(crate) workers: Box<[CachePadded<Permit>]>,
+    pub(crate) permits: Box<[CachePadded<Permit>]>,
     /// Their numbers are those of `idle`.
     pub(crate) threads: Workers,
-    /// Threads without a worker whose deque has something, by their numbers: each once.
+    /// Threads without a permit whose deque has something, by their numbers: each once.
     pub(crate) left: SegQueue<usize>,
     /// Those of the pinned processes.
     pub(crate) pinned_threads: PinnedThreads,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
-    pub(crate) monitor: Monitored,
+    pub(crate) watchdog: WatchdogCounts,
     /// The time that it goes by, if it is not the system's.
     pub(crate) told: ClockOverride,
     pub(crate) gate: Gate,
@@ -129,13 +129,13 @@ pub(crate) struct Scheduler {
     pub(crate) growing: Mutex<()>,
     /// The threads that have been started.
     pub(crate) running: Mutex<Vec<StartedThread>>,
-    /// How many workers have got their first thread.
+    /// How many permits have got their first thread.
     pub(crate) launched: Mutex<usize>,
-    /// How often a step has blocked with its worker because there were as many threads as there may be, and of which
+    /// How often a step has blocked with its permit because there were as many threads as there may be, and of which
     /// process types that was said.
     pub(crate) ran_in_place: Counter,
     pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
-    /// How often a thread was started beyond that number, because a process waited for another one and no worker was
+    /// How often a thread was started beyond that number, because a process waited for another one and no permit was
     /// left.
     pub(crate) past_bound: Counter,
 }
@@ -143,7 +143,7 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// A host whose threads have not been started.
     pub(crate) fn new(config: Config, user: UserCode) -> &'static Self {
-        let count = config.workers;
+        let count = config.permits;
         let threads = Workers::new();
         (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
@@ -154,7 +154,7 @@ impl Scheduler {
             home: OnceLock::new(),
             handle: OnceLock::new(),
             global: SegQueue::new(),
-            workers: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
+            permits: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
             threads,
             left: SegQueue::new(),
             pinned_threads: PinnedThreads::default(),
@@ -162,7 +162,7 @@ impl Scheduler {
             // One order for all that is due, if a test is to see it.
             timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
             quiet: Quiet::default(),
-            monitor: Monitored::default(),
+            watchdog: WatchdogCounts::default(),
             told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
@@ -203,7 +203,7 @@ impl Scheduler {
         match self.idle.announce() {
             Some(thread) => self.unpark(thread),
             // G2. Who searches announces it anew if that is of no avail.
-            None if self.idle.does_monitor_rest() && !self.idle.is_anyone_searching() => self.wake_monitor(),
+            None if self.idle.does_watchdog_rest() && !self.idle.is_anyone_searching() => self.wake_watchdog(),
             None => {}
         }
         if self.is_stopped() {
@@ -211,7 +211,7 @@ impl Scheduler {
         }
     }
 
-    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: workers have their
+    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: permits have their
     /// own.
     pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -225,7 +225,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts a process at the end of the line that all workers share.
+    /// Puts a process at the end of the line that all permits share.
     pub(crate) fn push_global(&'static self, token: Token) {
         self.global.push(token);
         self.announce();
@@ -235,7 +235,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty()
-            || self.workers.iter().any(|worker| !worker.inject.is_empty())
+            || self.permits.iter().any(|permit| !permit.inject.is_empty())
             || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
     }
 
@@ -277,16 +277,16 @@ impl Scheduler {
         }
     }
 
-    /// Moves what a thread was to run next to the inject queue of the worker that `holder` holds, or to the global
+    /// Moves what a thread was to run next to the inject queue of the permit that `holder` holds, or to the global
     /// queue if it has none. Gives whether there was something.
     ///
     /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the
-    /// worker, and by all that search. While none can lie down: so it is in a queue again before its thread can, or the
+    /// permit, and by all that search. While none can lie down: so it is in a queue again before its thread can, or the
     /// host would seem to be at rest.
     pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
-        let moved = self.idle.while_none_lies_down(holder, |worker| match thread.take_run_next() {
+        let moved = self.idle.while_none_lies_down(holder, |permit| match thread.take_run_next() {
             Some(token) => {
-                worker.map_or(&self.global, |worker| &self.workers[worker].inject).push(token);
+                permit.map_or(&self.global, |permit| &self.permits[permit].inject).push(token);
                 true
             }
             None => false,
@@ -299,7 +299,7 @@ impl Scheduler {
 
     /// How many processes are in queues that anyone may take from at any time.
     pub(crate) fn count_queued(&self) -> usize {
-        let injected: usize = self.workers.iter().map(|worker| worker.inject.len()).sum();
+        let injected: usize = self.permits.iter().map(|permit| permit.inject.len()).sum();
         let own: usize = self.threads_in_use().map(|(_, thread)| thread.stealer.len()).sum();
         self.global.len() + injected + own
     }
@@ -349,10 +349,10 @@ impl Scheduler {
     /// again.
     #[cold]
     pub(crate) fn fire_timers(&self, now: Moment) {
-        let worker = self.current_worker();
+        let permit = self.current_worker();
         let mut left = FIRED;
         while left > 0 && self.timers.next() <= now {
-            left = left.saturating_sub(self.fire(self.timers.due_beside_others(worker, now)));
+            left = left.saturating_sub(self.fire(self.timers.due_beside_others(permit, now)));
         }
     }
 
@@ -390,7 +390,7 @@ impl Scheduler {
         match self.idle.timer_set() {
             Some(thread) => self.unpark(thread),
             // G3.
-            None => self.rouse_monitor(),
+            None => self.rouse_watchdog(),
         }
     }
 
@@ -416,7 +416,7 @@ impl Scheduler {
                 thread.unpark();
             }
         }
-        self.wake_monitor();
+        self.wake_watchdog();
         self.config.clock.let_go(self);
         self.quiet.tell();
     }

@@ -1,4 +1,4 @@
-//! The reactor of another library, driven by the workers.
+//! The reactor of another library, driven by the permits.
 //!
 //! * [`reactor`]: what the engine needs of one;
 //! * [`tokio`](self): Tokio's, with the feature `tokio`.

@@ -1,9 +1,9 @@
-//! Tokio beside the workers: with the feature `tokio`, a host's threads run processes within a Tokio runtime.
+//! Tokio beside the permits: with the feature `tokio`, a host's threads run processes within a Tokio runtime.
 //!
 //! That runtime is the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives itself, or
 //! one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
-//! `scheduler::driving`): a worker that has nothing to do waits for the system there, and busy ones look in. Either way
-//! processes run on Postroom's workers, and what they await is registered with Tokio, which wakes them.
+//! `scheduler::driving`): a permit that has nothing to do waits for the system there, and busy ones look in. Either way
+//! processes run on Postroom's permits, and what they await is registered with Tokio, which wakes them.
 //!
 //! Tokio's runtime for one thread may be driven by any, one after the other: each turn is a `block_on` of a future that
 //! is ready when the turn is to end. A callback that Tokio calls when it has waited makes it so before any task runs.

@@ -139,7 +139,7 @@ pub(crate) struct Environment {
     pub(crate) depth: usize,
 }
 
-/// A process that any worker may run: it starts on the thread that spawns it.
+/// A process that any permit may run: it starts on the thread that spawns it.
 struct OnAnyWorker<P, F> {
     host: &'static Scheduler,
     process: P,
@@ -290,8 +290,8 @@ impl Scheduler {
         metadata.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
         metadata.set_parent(parent);
         metadata.outstanding.store(0, Ordering::Relaxed);
-        // No worker has run it: the first wake from outside goes to the global queue.
-        slot.worker.store(u16::MAX, Ordering::Relaxed);
+        // No permit has run it: the first wake from outside goes to the global queue.
+        slot.permit.store(u16::MAX, Ordering::Relaxed);
     }
 
     /// What may refuse a process before its own code runs: its name, and the hooks.

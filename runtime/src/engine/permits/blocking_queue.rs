@@ -1,4 +1,4 @@
-//! The line of processes that wait, in async code, for a thread that takes their worker while they block.
+//! The line of processes that wait, in async code, for a thread that takes their permit while they block.
 //!
 //! First come, first served: a thread that comes free is promised to whoever is first in line, and nobody else gets it.
 //! What is promised is a number, not a thread: the promise is that there is one, or may be started.

@@ -1,17 +1,17 @@
-//! How a worker passes from one thread to another: the hand-off protocol.
+//! How a permit passes from one thread to another: the hand-off protocol.
 //!
 //! # Words
 //!
-//! A worker is the right to run steps. A thread that is about to block in a step *hands off* its worker, and *comes
+//! A permit is the right to run steps. A thread that is about to block in a step *hands off* its permit, and *comes
 //! back* for one; what it has queued stays with it, and everyone may empty that (`thread`). A thread in *standby* has
-//! neither worker nor work. One that has come back in the middle of a step, which has to go on on its stack, *waits* in
-//! line for a worker. A *stray* is in a step without a worker: it has been *taken over*, or it has come back from
+//! neither permit nor work. One that has come back in the middle of a step, which has to go on on its stack, *waits* in
+//! line for a permit. A *stray* is in a step without a permit: it has been *taken over*, or it has come back from
 //! blocking in async code, where its process waits in a queue and the thread has only to leave the step. All this is
-//! decided under the lock of `idle`, and each worker is held by exactly one thread at any time (`permits`).
+//! decided under the lock of `idle`, and each permit is held by exactly one thread at any time (`permits`).
 //!
 //! # Steps
 //!
-//! Thread T, with worker W, is about to block:
+//! Thread T, with permit W, is about to block:
 //! * H1 under the lock, W goes to the thread that waits first; else to one in standby, which counts as searching from
 //!   here on and remembers T; else T starts a thread, unless there are as many as there may be, and begins again.
 //! * H2 whoever got W is woken. A standby thread looks first at what T has in its run-next slot and in its deque; if it
@@ -19,52 +19,52 @@
 //! * H3 T runs without the context: what it wakes meanwhile is queued as from outside.
 //!
 //! T comes back:
-//! * B1 under the lock, it takes the worker of the last sleeper, which is in standby from here on; else it joins the
-//!   line (or is a stray); B2 those that have workers are called, T parks until it has one.
+//! * B1 under the lock, it takes the permit of the last sleeper, which is in standby from here on; else it joins the
+//!   line (or is a stray); B2 those that have permits are called, T parks until it has one.
 //!
-//! Whoever has a worker:
+//! Whoever has a permit:
 //! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it puts what is in
-//!   its run-next slot into its deque; A3 under the lock: if somebody waits it gives its worker away and is in standby;
+//!   its run-next slot into its deque; A3 under the lock: if somebody waits it gives its permit away and is in standby;
 //!   if it is a stray, it is in standby; A4 if so, it announces, with the fence, what it leaves behind.
-//! * Whoever lies down looks under the same lock whether somebody waits (S1), and if so gives it its worker instead.
+//! * Whoever lies down looks under the same lock whether somebody waits (S1), and if so gives it its permit instead.
 //!
-//! Thread T is stuck in a step (the monitor's):
-//! * M1 under the lock, if T is in a step, its worker goes to one that waits, or to one in standby as in H1, and T is a
+//! Thread T is stuck in a step (the watchdog's):
+//! * M1 under the lock, if T is in a step, its permit goes to one that waits, or to one in standby as in H1, and T is a
 //!   stray;
-//!   M2 T is told that it has lost its worker; M3 what is in its run-next slot goes to the inject queue of that worker;
+//!   M2 T is told that it has lost its permit; M3 what is in its run-next slot goes to the inject queue of that permit;
 //!      M4
-//!   whoever got the worker is woken.
+//!   whoever got the permit is woken.
 //!
 //! # Why
 //!
-//! *No worker is without a thread*: it changes hands in one change of the table. *Nobody waits for ever*: somebody
-//! joins the line only if nobody sleeps, under the lock; so all workers are in the hands of threads that look at the
+//! *No permit is without a thread*: it changes hands in one change of the table. *Nobody waits for ever*: somebody
+//! joins the line only if nobody sleeps, under the lock; so all permits are in the hands of threads that look at the
 //! line before they sleep, under the same lock, and between two steps, since B2 comes after B1: whoever has cleared its
-//! flag before B2 set it looks again, and whoever cleared it later takes the lock after B1. One that gets its worker
+//! flag before B2 set it looks again, and whoever cleared it later takes the lock after B1. One that gets its permit
 //! from the line, while others are still in it, calls itself: it was not called by them.
 //!
 //! *No work is missed* (see `idle`): the standby thread of H1 and M1 searches, and has seen nothing of the queues
 //! before. A sleeper that B1 displaces may be between S1 and S3: it still does S3, and as it cannot get up, it
-//! announces what it sees, for others. So does one that gives its worker away where it wanted to sleep. If nobody
-//! sleeps then, all workers run, and each does S1 after P3. What T leaves in its deque was its own work, announced
+//! announces what it sees, for others. So does one that gives its permit away where it wanted to sleep. If nobody
+//! sleeps then, all permits run, and each does S1 after P3. What T leaves in its deque was its own work, announced
 //! without a fence: so H2 towards one that waited has the fence, since somebody may lie down between H1 and H2; and A4,
-//! for a stray, which may have queued something before it knew. (Who gives its worker to one that waits has put its
+//! for a stray, which may have queued something before it knew. (Who gives its permit to one that waits has put its
 //! work where others look before it took the lock, under which they lie down after it.) A stray that knows itself to be
 //! one puts what it wakes into the global queue; one that does not know yet (M2 is not seen at once) may leave
-//! something in its deque that the searcher of M4 has not seen: the monitor, which looks again as long as there are
+//! something in its deque that the searcher of M4 has not seen: the watchdog, which looks again as long as there are
 //! strays, finds it.
 //!
-//! *Who leaves something behind is visited*: each thread without a worker whose deque is not empty is in a queue of the
+//! *Who leaves something behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
 //! host, which is one of the far ends (`find`).
 //!
-//! *Nobody loses a worker that he is about to wake up with*: a sleeper that has been taken off the list has a worker
+//! *Nobody loses a permit that he is about to wake up with*: a sleeper that has been taken off the list has a permit
 //! and counts as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves
 //! the rest under the lock. So M1, which asks whether T is in a step under the lock, passes it by. (Found by the stress
-//! of `stalls`: the monitor's thread had been put aside between its look and M1; the sleeper woke as a stray, and was
+//! of `stalls`: the watchdog's thread had been put aside between its look and M1; the sleeper woke as a stray, and was
 //! counted as searching for ever.)
 //!
 //! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once
-//! than there are workers.
+//! than there are permits.
 //!
 //! Source: Go hands its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`); there the P has the queue, here
 //! the thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is
@@ -76,7 +76,7 @@ use super::sleep::{Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
 
-/// What became of a worker that was to be handed off.
+/// What became of a permit that was to be handed off.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandedOff {
     /// A thread in standby has it, and counts as searching: it must be woken.
@@ -94,11 +94,11 @@ pub(crate) enum HandedOff {
 /// How a thread comes back.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
-    /// With that worker. A thread that had it may have to be woken.
+    /// With that permit. A thread that had it may have to be woken.
     With(usize, Option<usize>),
     /// It waits in line; these must be called.
     Waits(Vec<usize>),
-    /// Without a worker.
+    /// Without a permit.
     Stray,
 }
 
@@ -107,16 +107,16 @@ pub(crate) enum Resumption {
 pub(crate) enum Attended {
     /// Go on.
     GoesOn,
-    /// Stand by; if a thread that waited has its worker, it must be woken.
+    /// Stand by; if a thread that waited has its permit, it must be woken.
     StandsBy(Option<usize>),
 }
 
 /// What a thread that rests finds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestOutcome {
-    /// It has that worker, and counts as searching; the other thread may have left something behind.
+    /// It has that permit, and counts as searching; the other thread may have left something behind.
     Up(usize, Option<usize>),
-    /// It sleeps; whether there are more threads than workers.
+    /// It sleeps; whether there are more threads than permits.
     Asleep(bool),
     /// It stands by; whether there are too many threads.
     Standby(bool),
@@ -210,7 +210,7 @@ impl Idle {
         lock(&self.sleepers).permits.note_waits(thread, waits);
     }
 
-    /// M1: the worker of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says so.
+    /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says so.
     pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         if !is_in_step() {
@@ -255,10 +255,10 @@ impl Idle {
         Some(thread)
     }
 
-    /// A record for a thread that begins with that worker.
-    pub(crate) fn begin(&self, worker: usize) -> usize {
+    /// A record for a thread that begins with that permit.
+    pub(crate) fn begin(&self, permit: usize) -> usize {
         let mut sleepers = lock(&self.sleepers);
-        let thread = sleepers.permits.admit(Some(worker));
+        let thread = sleepers.permits.admit(Some(permit));
         self.count_records(&sleepers);
         thread
     }
@@ -271,7 +271,7 @@ impl Idle {
         thread
     }
 
-    /// The thread has been started, without a worker.
+    /// The thread has been started, without a permit.
     pub(crate) fn started(&self, thread: usize) {
         let mut sleepers = lock(&self.sleepers);
         if sleepers.permits.at(thread) == At::Starting {
@@ -290,15 +290,15 @@ impl Idle {
         self.high.store(sleepers.permits.high(), Ordering::SeqCst);
     }
 
-    /// B1: `thread` has blocked, and takes the worker of a sleeper. If nobody sleeps it joins the line, or with
+    /// B1: `thread` has blocked, and takes the permit of a sleeper. If nobody sleeps it joins the line, or with
     /// `or_stray` goes on without.
     pub(crate) fn come_back(&self, thread: usize, or_stray: bool) -> Resumption {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.stopped {
             if let Some(sleeper) = self.take_sleeper(&mut sleepers, 0)
-                && let Some((worker, must_wake)) = sleepers.permits.displace(sleeper, thread)
+                && let Some((permit, must_wake)) = sleepers.permits.displace(sleeper, thread)
             {
-                return Resumption::With(worker, must_wake.then_some(sleeper));
+                return Resumption::With(permit, must_wake.then_some(sleeper));
             }
             if !or_stray {
                 sleepers.permits.wait(thread);
@@ -351,7 +351,7 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
-            At::Up(worker) => RestOutcome::Up(worker, permits.take_behind(thread)),
+            At::Up(permit) => RestOutcome::Up(permit, permits.take_behind(thread)),
             _ if permits.stopped => RestOutcome::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
@@ -362,17 +362,17 @@ impl Idle {
         }
     }
 
-    /// A thread that waits in line: gives the worker it has got, or `None` in it as long as it has to wait.
+    /// A thread that waits in line: gives the permit it has got, or `None` in it as long as it has to wait.
     pub(crate) fn served(&self, thread: usize) -> Option<Resumption> {
         let sleepers = lock(&self.sleepers);
         match sleepers.permits.at(thread) {
             At::Waiting => None,
-            At::Up(worker) => Some(Resumption::With(worker, None)),
+            At::Up(permit) => Some(Resumption::With(permit, None)),
             _ => Some(Resumption::Stray),
         }
     }
 
-    /// Whether anyone waits in line for a worker.
+    /// Whether anyone waits in line for a permit.
     pub(crate) fn is_wanted(&self) -> bool {
         lock(&self.sleepers).permits.is_wanted()
     }

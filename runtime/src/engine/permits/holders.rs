@@ -1,8 +1,8 @@
-//! Which thread holds which worker, and what the threads without one do. Bookkeeping only: `idle` has it under its
+//! Which thread holds which permit, and what the threads without one do. Bookkeeping only: `idle` has it under its
 //! lock, and `handoff` says who may change what, and why nothing is lost by it.
 //!
-//! A worker is always held by exactly one thread, from the start of the host to its end: it changes hands in one change
-//! of this table. There are more threads than workers while steps block.
+//! A permit is always held by exactly one thread, from the start of the host to its end: it changes hands in one change
+//! of this table. There are more threads than permits while steps block.
 
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
@@ -14,18 +14,18 @@ pub(crate) enum At {
     Free,
     /// Not there yet; then in standby.
     Starting,
-    /// It runs or searches, with that worker.
+    /// It runs or searches, with that permit.
     Up(usize),
-    /// It sleeps, with that worker.
+    /// It sleeps, with that permit.
     Asleep(usize),
-    /// In a step, or at its end, without a worker: what it had has been taken over, or it has come back from blocking
+    /// In a step, or at its end, without a permit: what it had has been taken over, or it has come back from blocking
     /// and its process waits in line.
     Stray,
-    /// In a step that blocks, without a worker.
+    /// In a step that blocks, without a permit.
     Blocked,
-    /// Back from that, and waiting for a worker to go on with its step.
+    /// Back from that, and waiting for a permit to go on with its step.
     Waiting,
-    /// Without a worker, and with nothing to do.
+    /// Without a permit, and with nothing to do.
     Standby,
     /// On its way out.
     Ending,
@@ -35,11 +35,11 @@ pub(crate) enum At {
 #[derive(Clone, Copy, Debug)]
 struct ThreadRecord {
     at: At,
-    /// Whom it got its worker from, if that one may have left something behind.
+    /// Whom it got its permit from, if that one may have left something behind.
     behind: Option<usize>,
     /// Whether it sleeps no longer than a thread in standby lives.
     timed: bool,
-    /// Whether its step blocks although it has a worker.
+    /// Whether its step blocks although it has a permit.
     in_place: bool,
     /// Whether that which blocks waits for another process.
     waits: bool,
@@ -47,23 +47,23 @@ struct ThreadRecord {
 
 const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
 
-/// Why a step gives up its worker.
+/// Why a step gives up its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// It runs something that blocks.
     Blocking,
     /// The same, in async code, with a thread promised.
     Promised(WaiterId),
-    /// It waits for another process, which may need a worker for that.
+    /// It waits for another process, which may need a permit for that.
     Process,
     /// The same; but it can do without.
     Room,
 }
 
-/// Who could get a worker.
+/// Who could get a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHolder {
-    /// One that waits for a worker in the middle of a step.
+    /// One that waits for a permit in the middle of a step.
     Waiting(usize),
     /// One that has nothing to do.
     Standby(usize),
@@ -81,7 +81,7 @@ pub(crate) struct Permits {
     standby: Vec<usize>,
     /// First come, first served.
     waiting: VecDeque<usize>,
-    workers: usize,
+    permits: usize,
     /// How many threads there may be.
     limit: usize,
     /// How many there are; some of them on their way in or out.
@@ -95,12 +95,12 @@ pub(crate) struct Permits {
 }
 
 impl Permits {
-    pub(crate) fn new(workers: usize, limit: usize) -> Self {
+    pub(crate) fn new(permits: usize, limit: usize) -> Self {
         Self {
             places: Vec::new(),
             standby: Vec::new(),
             waiting: VecDeque::new(),
-            workers,
+            permits,
             limit,
             threads: 0,
             starting: 0,
@@ -124,10 +124,10 @@ impl Permits {
         self.places[thread].at = at;
     }
 
-    /// The worker that it holds.
-    pub(crate) fn worker(&self, thread: usize) -> Option<usize> {
+    /// The permit that it holds.
+    pub(crate) fn permit(&self, thread: usize) -> Option<usize> {
         match self.at(thread) {
-            At::Up(worker) | At::Asleep(worker) => Some(worker),
+            At::Up(permit) | At::Asleep(permit) => Some(permit),
             _ => None,
         }
     }
@@ -147,10 +147,10 @@ impl Permits {
         self.threads
     }
 
-    /// Whether some threads have no worker.
+    /// Whether some threads have no permit.
     #[inline]
     pub(crate) fn has_spare(&self) -> bool {
-        self.threads > self.workers
+        self.threads > self.permits
     }
 
     /// Whether there are more threads than there should be.
@@ -158,21 +158,21 @@ impl Permits {
         self.threads > self.limit
     }
 
-    /// Whether anyone waits for a worker.
+    /// Whether anyone waits for a permit.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Takes the lowest free record for a thread that is about to start, with a worker or without.
-    pub(crate) fn admit(&mut self, worker: Option<usize>) -> usize {
+    /// Takes the lowest free record for a thread that is about to start, with a permit or without.
+    pub(crate) fn admit(&mut self, permit: Option<usize>) -> usize {
         let free = self.places.iter().position(|place| place.at == At::Free);
         let thread = free.unwrap_or_else(|| {
             self.places.push(NOWHERE);
             self.places.len() - 1
         });
-        self.places[thread] = ThreadRecord { at: worker.map_or(At::Starting, At::Up), ..NOWHERE };
+        self.places[thread] = ThreadRecord { at: permit.map_or(At::Starting, At::Up), ..NOWHERE };
         self.threads += 1;
-        self.starting += usize::from(worker.is_none());
+        self.starting += usize::from(permit.is_none());
         thread
     }
 
@@ -185,14 +185,14 @@ impl Permits {
         self.threads -= 1;
     }
 
-    /// How many steps more may block, with a thread each to take their worker.
+    /// How many steps more may block, with a thread each to take their permit.
     fn available(&self) -> isize {
         let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
         let there = count(self.standby.len() + self.starting + self.ending);
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
     }
 
-    /// Who could get the worker of a step that has that need, and for which a thread may have been started.
+    /// Who could get the permit of a step that has that need, and for which a thread may have been started.
     pub(crate) fn successor(&self, need: Need, grown: bool) -> NextHolder {
         if let Some(&next) = self.waiting.front() {
             return NextHolder::Waiting(next);
@@ -234,80 +234,80 @@ impl Permits {
         self.places[thread].waits = waits;
     }
 
-    /// Whether its step blocks although it has a worker.
+    /// Whether its step blocks although it has a permit.
     pub(crate) fn is_in_place(&self, thread: usize) -> bool {
         self.places[thread].in_place
     }
 
-    /// Whether all workers would be in steps that block if one more blocked in its place.
+    /// Whether all permits would be in steps that block if one more blocked in its place.
     fn is_last_to_run(&self) -> bool {
         let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
-        blocking + 1 >= self.workers
+        blocking + 1 >= self.permits
     }
 
-    /// Whether its step blocks although it has a worker.
+    /// Whether its step blocks although it has a permit.
     pub(crate) fn stay(&mut self, thread: usize, blocks: bool) {
         self.places[thread].in_place = blocks;
     }
 
-    /// `from`, which has a worker, gives it to the thread that waits first; and is `then` so.
+    /// `from`, which has a permit, gives it to the thread that waits first; and is `then` so.
     pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
-        let At::Up(worker) = self.at(from) else { return None };
+        let At::Up(permit) = self.at(from) else { return None };
         let next = self.waiting.pop_front()?;
-        self.set(next, At::Up(worker));
+        self.set(next, At::Up(permit));
         self.set(from, then);
         Some(next)
     }
 
-    /// `from`, which has a worker, gives it to a thread in standby; and is `then` so.
+    /// `from`, which has a permit, gives it to a thread in standby; and is `then` so.
     pub(crate) fn pass_to_standby(&mut self, from: usize, then: At) -> Option<usize> {
-        let At::Up(worker) = self.at(from) else { return None };
+        let At::Up(permit) = self.at(from) else { return None };
         let next = self.standby.pop()?;
         self.places[next].behind = Some(from);
-        self.set(next, At::Up(worker));
+        self.set(next, At::Up(permit));
         self.set(from, then);
         Some(next)
     }
 
-    /// `back` takes the worker of `sleeper`, which is in standby from here on. Gives the worker, and whether the
+    /// `back` takes the permit of `sleeper`, which is in standby from here on. Gives the permit, and whether the
     /// sleeper must be woken: it sleeps for longer than it may live, or it is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
-        let At::Asleep(worker) = self.at(sleeper) else { return None };
-        self.set(back, At::Up(worker));
+        let At::Asleep(permit) = self.at(sleeper) else { return None };
+        self.set(back, At::Up(permit));
         self.set(sleeper, At::Standby);
         self.standby.push(sleeper);
-        Some((worker, !self.places[sleeper].timed || self.has_surplus()))
+        Some((permit, !self.places[sleeper].timed || self.has_surplus()))
     }
 
-    /// Without a worker, and with nothing to do.
+    /// Without a permit, and with nothing to do.
     pub(crate) fn stand_by(&mut self, thread: usize) {
         self.starting -= usize::from(self.at(thread) == At::Starting);
         self.set(thread, At::Standby);
         self.standby.push(thread);
     }
 
-    /// In the line of those that wait for a worker.
+    /// In the line of those that wait for a permit.
     pub(crate) fn wait(&mut self, thread: usize) {
         self.set(thread, At::Waiting);
         self.waiting.push_back(thread);
     }
 
-    /// In a step without a worker, that blocks or not.
+    /// In a step without a permit, that blocks or not.
     pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
         self.set(thread, if blocks { At::Blocked } else { At::Stray });
     }
 
-    /// It goes to sleep, with its worker.
-    pub(crate) fn sleep(&mut self, thread: usize, worker: usize) {
+    /// It goes to sleep, with its permit.
+    pub(crate) fn sleep(&mut self, thread: usize, permit: usize) {
         self.places[thread].timed = false;
-        self.set(thread, At::Asleep(worker));
+        self.set(thread, At::Asleep(permit));
     }
 
-    /// It gets up, with its worker.
+    /// It gets up, with its permit.
     #[inline]
     pub(crate) fn get_up(&mut self, thread: usize) {
-        if let At::Asleep(worker) = self.at(thread) {
-            self.set(thread, At::Up(worker));
+        if let At::Asleep(permit) = self.at(thread) {
+            self.set(thread, At::Up(permit));
         }
     }
 
@@ -316,7 +316,7 @@ impl Permits {
         self.places[thread].timed = timed;
     }
 
-    /// Whom it got its worker from, once.
+    /// Whom it got its permit from, once.
     #[inline]
     pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
         self.places[thread].behind.take()
@@ -334,16 +334,16 @@ impl Permits {
         true
     }
 
-    /// Those that wait for a worker go on without, at the end of the host.
+    /// Those that wait for a permit go on without, at the end of the host.
     pub(crate) fn let_go(&mut self) {
         while let Some(thread) = self.waiting.pop_front() {
             self.set(thread, At::Stray);
         }
     }
 
-    /// Which thread holds that worker.
-    pub(crate) fn holder(&self, worker: usize) -> Option<usize> {
-        self.those(|at| at == At::Up(worker) || at == At::Asleep(worker)).next()
+    /// Which thread holds that permit.
+    pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
+        self.those(|at| at == At::Up(permit) || at == At::Asleep(permit)).next()
     }
 }
 
@@ -354,10 +354,10 @@ mod tests {
 
     const ALL: [Need; 3] = [Need::Blocking, Need::Room, Need::Process];
 
-    /// Two threads with a worker each, of at most `limit` threads.
+    /// Two threads with a permit each, of at most `limit` threads.
     fn two(limit: usize) -> Permits {
         let mut permits = Permits::new(2, limit);
-        assert_eq!([0, 1].map(|worker| permits.admit(Some(worker))), [0, 1]);
+        assert_eq!([0, 1].map(|permit| permits.admit(Some(permit))), [0, 1]);
         permits
     }
 
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(permits.pass_to_standby(0, At::Blocked), Some(third));
         assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::None; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
-        // The other worker's step blocks in its place: a wait for another process must not stop everything.
+        // The other permit's step blocks in its place: a wait for another process must not stop everything.
         permits.stay(1, true);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false, false, true]);
         permits.stopped = true;

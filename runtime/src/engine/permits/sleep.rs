@@ -2,8 +2,8 @@
 //!
 //! # Words
 //!
-//! A thread with a worker is *running* (in a step, or taking work from its own queues), *searching* (looking in the
-//! queues of others) or *sleeping*. Those without a worker are `handoff`'s; they are not counted here. One word counts
+//! A thread with a permit is *running* (in a step, or taking work from its own queues), *searching* (looking in the
+//! queues of others) or *sleeping*. Those without a permit are `handoff`'s; they are not counted here. One word counts
 //! the searching and the sleeping; a list under a lock names the sleeping. The list and the count of the sleeping
 //! change together, under the lock; the count of the searching may also change without it.
 //!
@@ -19,7 +19,7 @@
 //!   all queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody
 //!   has) and searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
 //! * S4 parks until somebody has taken it off the list.
-//! * If its worker is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5
+//! * If its permit is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5
 //!   for what it sees (`handoff`).
 //!
 //! Whoever finds work while searching:
@@ -43,20 +43,20 @@
 //! and runs what is in its deque; what is lost is help, until it pushes again and reads the counts, or until it
 //! announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find) steps, as long as its deque
 //! is not empty. What lies behind a step that does not end meanwhile is announced by the
-//! [`monitor`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20 cycles, on each message that finds
+//! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20 cycles, on each message that finds
 //! the run-next slot taken.)
 //!
 //! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is
-//! in the run-next slot: there is no other worker; or there is nothing else in its deque or in the global queue, and
+//! in the run-next slot: there is no other permit; or there is nothing else in its deque or in the global queue, and
 //! turns are used here every [few microseconds](crate::engine::sched::step). A thread that is woken for it comes too
 //! late to be of help, and then takes the receiver away from those who send to it. The same promises hold: its pusher
-//! looks at the global queue before it lies down (S3) or stands by (`handoff`, A3, which announces), and the monitor
+//! looks at the global queue before it lies down (S3) or stands by (`handoff`, A3, which announces), and the watchdog
 //! announces what lies there behind a step that does not end.
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What
-//! waits there behind a step that does not end is the monitor's too. All three are promises of a monitor that is awake:
-//! a thread that got its worker while that rests ends the rest first (G1 of the
-//! [`monitor`](crate::engine::sched::watchdog)).
+//! waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is awake:
+//! a thread that got its permit while that rests ends the rest first (G1 of the
+//! [`watchdog`](crate::engine::sched::watchdog)).
 //!
 //! # The lookout
 //!
@@ -74,7 +74,7 @@
 use super::holders::{At, Permits};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
-/// The most workers that one host can have; the counts below have 12 bits each.
+/// The most permits that one host can have; the counts below have 12 bits each.
 pub(crate) const MAX_WORKERS: usize = 1 << 10;
 
 pub(crate) const SLEEPING: u32 = 1;
@@ -86,17 +86,17 @@ pub(crate) const LOOKOUT: u32 = 1 << 31;
 /// See the module.
 pub(crate) struct Idle {
     pub(crate) counts: CachePadded<AtomicU32>,
-    workers: usize,
+    permits: usize,
     pub(crate) sleepers: Mutex<Sleepers>,
     /// The number of the highest thread record in use, and one. Written under the lock.
     pub(crate) high: AtomicUsize,
     /// How many wait in line for a thread. Written under the lock.
     pub(crate) lined_up: AtomicUsize,
-    /// Whether the monitor sleeps until somebody waits. Set under the lock.
-    monitor_rests: AtomicBool,
+    /// Whether the watchdog sleeps until somebody waits. Set under the lock.
+    watchdog_rests: AtomicBool,
 }
 
-/// How many workers have nothing to do.
+/// How many permits have nothing to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleCounts {
     /// Those whose thread sleeps.
@@ -108,21 +108,21 @@ pub(crate) struct IdleCounts {
 }
 
 pub(crate) struct Sleepers {
-    /// The threads that sleep with a worker: the lookout first, then the others in the order that they went to sleep.
+    /// The threads that sleep with a permit: the lookout first, then the others in the order that they went to sleep.
     pub(crate) list: Vec<usize>,
     pub(crate) lookout: Option<usize>,
     /// How often a thread has left the list.
     pub(crate) rises: u64,
-    /// Who holds which worker.
+    /// Who holds which permit.
     pub(crate) permits: Permits,
 }
 
 /// How a thread has lain down.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lain {
-    /// It sleeps, with its worker; whether it is the lookout.
+    /// It sleeps, with its permit; whether it is the lookout.
     Asleep(bool),
-    /// It stands by, without; if a thread that waited has its worker, it must be woken.
+    /// It stands by, without; if a thread that waited has its permit, it must be woken.
     StandsBy(Option<usize>),
 }
 
@@ -135,15 +135,20 @@ fn searching(counts: u32) -> u32 {
 }
 
 impl Idle {
-    /// Of a host with that many workers, and at most that many threads.
-    pub(crate) fn new(workers: usize, threads: usize) -> Self {
-        let permits = Permits::new(workers, threads);
+    /// Of a host with that many permits, and at most that many threads.
+    pub(crate) fn new(permits: usize, threads: usize) -> Self {
+        let holders = Permits::new(permits, threads);
         Self {
             counts: CachePadded::new(AtomicU32::new(0)),
-            workers,
-            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), lookout: None, rises: 0, permits }),
+            permits,
+            sleepers: Mutex::new(Sleepers {
+                list: Vec::with_capacity(permits),
+                lookout: None,
+                rises: 0,
+                permits: holders,
+            }),
             high: AtomicUsize::new(0),
-            monitor_rests: AtomicBool::new(false),
+            watchdog_rests: AtomicBool::new(false),
             lined_up: AtomicUsize::new(0),
         }
     }
@@ -204,7 +209,7 @@ impl Idle {
     /// Whether a running thread may search: not more than half of the threads do, or they would only meet each other.
     pub(crate) fn start_searching(&self) -> bool {
         let counts = self.counts.load(Ordering::SeqCst);
-        if 2 * searching(counts) as usize >= self.workers {
+        if 2 * searching(counts) as usize >= self.permits {
             return false;
         }
         self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
@@ -232,17 +237,17 @@ impl Idle {
 
     /// Whether a thread other than the calling one, which is awake, is awake too.
     pub(crate) fn is_another_awake(&self) -> bool {
-        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.workers
+        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.permits
     }
 
-    /// S1 and S2; unless somebody waits for a worker, or the thread has lost its own.
+    /// S1 and S2; unless somebody waits for a permit, or the thread has lost its own.
     pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> Lain {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
         let given = sleepers.permits.pass_to_waiting(thread, At::Stray);
         let lain = match sleepers.permits.at(thread) {
-            At::Up(worker) => {
-                sleepers.permits.sleep(thread, worker);
+            At::Up(permit) => {
+                sleepers.permits.sleep(thread, permit);
                 let mut change = SLEEPING.wrapping_sub(searching);
                 let lookout = sleepers.lookout.is_none() && timers;
                 if lookout {
@@ -267,11 +272,11 @@ impl Idle {
     }
 
     /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the
-    /// list. Gives whether it is: it may have lost its worker.
+    /// list. Gives whether it is: it may have lost its permit.
     pub(crate) fn get_up(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
-            return sleepers.permits.worker(thread).is_some();
+            return sleepers.permits.permit(thread).is_some();
         };
         sleepers.list.remove(place);
         sleepers.rises += 1;
@@ -285,46 +290,46 @@ impl Idle {
         true
     }
 
-    /// What all threads are at, which goes into `places`, and how many workers are idle. For the monitor.
+    /// What all threads are at, which goes into `places`, and how many permits are idle. For the watchdog.
     pub(crate) fn survey(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
         places.extend(sleepers.permits.places());
         let sleeping = sleepers.list.len();
         let searching = searching(self.counts.load(Ordering::SeqCst)) as usize;
-        IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.workers }
+        IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits }
     }
 
-    /// Runs `change` while no thread can lie down; it is given the worker that `thread` holds.
+    /// Runs `change` while no thread can lie down; it is given the permit that `thread` holds.
     pub(crate) fn while_none_lies_down<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
         let sleepers = lock(&self.sleepers);
-        change(sleepers.permits.worker(thread))
+        change(sleepers.permits.permit(thread))
     }
 
-    /// R1 of the monitor. Gives whether all workers are idle, and the monitor rests from here on.
-    pub(crate) fn rest_monitor(&self) -> bool {
+    /// R1 of the watchdog. Gives whether all permits are idle, and the watchdog rests from here on.
+    pub(crate) fn rest_watchdog(&self) -> bool {
         let sleepers = lock(&self.sleepers);
-        let rests = sleepers.list.len() == self.workers;
-        self.monitor_rests.store(rests, Ordering::Relaxed);
+        let rests = sleepers.list.len() == self.permits;
+        self.watchdog_rests.store(rests, Ordering::Relaxed);
         rests
     }
 
-    /// Whether the monitor rests. A thread that has got a worker since sees it, by the lock that both took; so does
+    /// Whether the watchdog rests. A thread that has got a permit since sees it, by the lock that both took; so does
     /// whoever has seen that one counted.
     #[inline]
-    pub(crate) fn does_monitor_rest(&self) -> bool {
-        self.monitor_rests.load(Ordering::Relaxed)
+    pub(crate) fn does_watchdog_rest(&self) -> bool {
+        self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// G1 to G5 of the monitor: takes its note away. Gives whether it was there: then the monitor must be woken.
-    #[must_use = "the monitor must be woken"]
-    pub(crate) fn end_monitor_rest(&self) -> bool {
-        self.monitor_rests.swap(false, Ordering::SeqCst)
+    /// G1 to G5 of the watchdog: takes its note away. Gives whether it was there: then the watchdog must be woken.
+    #[must_use = "the watchdog must be woken"]
+    pub(crate) fn end_watchdog_rest(&self) -> bool {
+        self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
     /// How often a thread has left the list, if all are on it: the same number twice means that all slept meanwhile.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
-        (sleepers.list.len() == self.workers).then_some(sleepers.rises)
+        (sleepers.list.len() == self.permits).then_some(sleepers.rises)
     }
 }

@@ -1,4 +1,4 @@
-//! What the threads of a host do, and who has which worker: a glance under the lock, which may be over by the time it
+//! What the threads of a host do, and who has which permit: a glance under the lock, which may be over by the time it
 //! is read.
 
 use super::holders::At;
@@ -8,13 +8,13 @@ use crate::sync::lock;
 /// What the threads of a host do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadCounts {
-    /// Those whose step blocks, without a worker.
+    /// Those whose step blocks, without a permit.
     pub(crate) blocked: usize,
-    /// Those that wait for a worker to go on with their step.
+    /// Those that wait for a permit to go on with their step.
     pub(crate) waiting: usize,
-    /// Those in a step without a worker.
+    /// Those in a step without a permit.
     pub(crate) strays: usize,
-    /// Those without a worker and with nothing to do.
+    /// Those without a permit and with nothing to do.
     pub(crate) standby: usize,
     /// All.
     pub(crate) threads: usize,
@@ -26,13 +26,13 @@ impl Idle {
         lock(&self.sleepers).permits.at(thread)
     }
 
-    /// Which thread holds that worker.
-    pub(crate) fn holder(&self, worker: usize) -> Option<usize> {
-        lock(&self.sleepers).permits.holder(worker)
+    /// Which thread holds that permit.
+    pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
+        lock(&self.sleepers).permits.holder(permit)
     }
 
-    /// Those that may be in a step without a worker.
-    pub(crate) fn without_worker(&self) -> Vec<usize> {
+    /// Those that may be in a step without a permit.
+    pub(crate) fn without_permit(&self) -> Vec<usize> {
         let are = |at| matches!(at, At::Stray | At::Blocked | At::Waiting);
         lock(&self.sleepers).permits.those(are).collect()
     }

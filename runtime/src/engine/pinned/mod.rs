@@ -1,10 +1,10 @@
-//! Processes with a thread of their own, which holds no worker.
+//! Processes with a thread of their own, which holds no permit.
 //!
 //! Each has a [`PinnedThread`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process
 //! asks the slot's home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process
 //! knows nothing of this. The thread takes the token out, runs a turn in the loop that all threads run, and waits for
 //! the next. It has a context, so that its process is found as any other is, and counts as one that has lost its
-//! worker: so the loop looks here for what to run, and what the process wakes goes to the global queue and is announced
+//! permit: so the loop looks here for what to run, and what the process wakes goes to the global queue and is announced
 //! with the fence.
 //!
 //! # Birth
@@ -223,7 +223,7 @@ impl Scheduler {
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        // Also where no worker has been started yet: its panics are contained and told as those of all.
+        // Also where no permit has been started yet: its panics are contained and told as those of all.
         crate::util::panics::install_hook();
         // The last part of a path: the system shows 15 envelopes.
         let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();

@@ -2,18 +2,18 @@
 //!
 //! * D1 The sleeper that keeps the timers, the lookout, parks in the reactor instead of on its own. A host with a
 //!   reactor always has one while anybody sleeps.
-//! * D2 What the reactor, or a task, wakes there is queued where its last worker looks, and nobody is called for it: D3
+//! * D2 What the reactor, or a task, wakes there is queued where its last permit looks, and nobody is called for it: D3
 //!   when the reactor has told all that the system had, or would wait though something is queued, the lookout does S3,
 //!   with the fence before it; it finds the work, gets up and runs it, and calls others if there is more than one
 //!   thread can do (F3).
 //! * D4 A thread that runs processes visits the reactor every so many steps, without waiting; D5 if that has queued
 //!   any, it announces (P2 to P5), once for all.
 //! * D6 Tasks of the reactor are code of others, which may take long. So they run in visits only, where the thread has
-//!   a worker, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that
+//!   a permit, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that
 //!   has found nothing visits before it lies down, and a lookout that the reactor has let go gets up.
 //! * D7 Who drives is decided by a lock of the reactor's that is only ever tried. A thread that is not let in goes on,
 //!   or, as the lookout, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
-//!   drives, called by the monitor.
+//!   drives, called by the watchdog.
 //!
 //! *No work is missed* (see `idle`): D2 leaves out P2 to P5. The lookout does S3 after it, so it is as if what was
 //! queued had been there when the thread lay down: it gets up for it, or somebody searches, who looks after that. If
@@ -24,7 +24,7 @@
 //! for the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
 //!
 //! A task that is ready after D6's visit (it has yielded there, or somebody woke it since) runs in the wait, on a
-//! thread that counts as asleep; if it takes long, that is a worker less meanwhile. A call, and D2, are heard after
+//! thread that counts as asleep; if it takes long, that is a permit less meanwhile. A call, and D2, are heard after
 //! some dozens of tasks.
 
 use crate::engine::context::local::ThreadContext;
@@ -97,7 +97,7 @@ impl ThreadContext {
         if !waited {
             park(Some(patience.map_or(RETRY, |patience| patience.min(RETRY))));
         } else if driver.has_tasks() {
-            // If it has lost its worker, the next lookout does.
+            // If it has lost its permit, the next lookout does.
             let _is_up = self.host.idle.get_up(self.index);
         }
     }
@@ -145,7 +145,7 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// D7: for the monitor, at each of its ticks.
+    /// D7: for the watchdog, at each of its ticks.
     pub(crate) fn tend_reactor(&self) {
         if self.has_driver
             && let Some(user) = self.user()

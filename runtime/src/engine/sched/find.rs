@@ -1,15 +1,15 @@
 //! Where a thread finds its next process, and how it comes to rest.
 //!
-//! The order: the run-next slot, then the hot end of the own deque, the own worker's inject queue, the global queue
+//! The order: the run-next slot, then the hot end of the own deque, the own permit's inject queue, the global queue
 //! (one, and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
 //! # How long a process waits
 //!
 //! Three exceptions keep anyone from waiting for ever:
 //! * after every [`FAIR`] steps, and at the first turn after each tick of the
-//!   [`monitor`](crate::engine::sched::watchdog), one of the far ends comes first, one after the other: global queue,
-//!   own inject queue, cold end of the own deque; in every second round what threads without a worker have left instead
-//!   of the inject queue. If nothing is there, it looks at the own inject queue, and at that of one worker after the
+//!   [`watchdog`](crate::engine::sched::watchdog), one of the far ends comes first, one after the other: global queue,
+//!   own inject queue, cold end of the own deque; in every second round what threads without a permit have left instead
+//!   of the inject queue. If nothing is there, it looks at the own inject queue, and at that of one permit after the
 //!   other, whose thread may have no core. At a tick, and at every fourth visit, the time is looked at, too;
 //! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
 //! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
@@ -22,14 +22,14 @@
 //! * a thread visits a far end after 20 steps, and at least once in a tick and a turn; so each of the four at least
 //!   once in 45 ms and 6 e, with turns as long as they may be, the global queue and the deque twice as often, and an
 //!   inject queue at each visit while the others are empty; one process is taken at a visit. So one that stands in line
-//!   behind n others has a worker's turn at the latest after n + 1 visits (and after as many turns more as it owes, see
-//!   `step`); most often long before that, since idle workers take from all queues;
+//!   behind n others has a permit's turn at the latest after n + 1 visits (and after as many turns more as it owes, see
+//!   `step`); most often long before that, since idle permits take from all queues;
 //! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take
-//!   from the deque at once, from the slot after two ticks (`stall`, J1); and if all workers are in such events, one of
+//!   from the deque at once, from the slot after two ticks (`stall`, J1); and if all permits are in such events, one of
 //!   them goes to another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system
 //!   takes to wake a thread.
 //!
-//! What is not bounded is how many others are ready at the same time: there are as many turns at once as workers.
+//! What is not bounded is how many others are ready at the same time: there are as many turns at once as permits.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
 //! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
@@ -76,7 +76,7 @@ impl ThreadContext {
         while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
             if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
                 // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost
-                // the worker.
+                // the permit.
                 crate::util::log::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
@@ -109,7 +109,7 @@ impl ThreadContext {
         }
     }
 
-    /// The next process, after a look at what `handoff` and the monitor have to say.
+    /// The next process, after a look at what `handoff` and the watchdog have to say.
     #[cold]
     fn find_when_called(&self) -> Option<Token> {
         if let Some(pinned_thread) = self.pinned_thread {
@@ -179,7 +179,7 @@ impl ThreadContext {
         match visit % 3 {
             0 => self.host.global.pop(),
             1 if visit.is_multiple_of(2) => self.take_left(),
-            1 => self.worker.get().inject.pop(),
+            1 => self.permit.get().inject.pop(),
             _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
@@ -187,17 +187,17 @@ impl ThreadContext {
         }
     }
 
-    /// What has been sent from outside to a process of this worker, or of the one whose turn it is.
+    /// What has been sent from outside to a process of this permit, or of the one whose turn it is.
     fn take_outside(&self, visit: u32) -> Option<Token> {
-        let workers = &self.host.workers;
-        let other: &Permit = &workers[visit as usize % workers.len()];
-        [self.worker.get(), other]
+        let permits = &self.host.permits;
+        let other: &Permit = &permits[visit as usize % permits.len()];
+        [self.permit.get(), other]
             .iter()
-            .filter(|worker| !worker.inject.is_empty())
-            .find_map(|worker| worker.inject.pop())
+            .filter(|permit| !permit.inject.is_empty())
+            .find_map(|permit| permit.inject.pop())
     }
 
-    /// What a thread without a worker has left behind: the next in line is visited, and goes to the end of the line if
+    /// What a thread without a permit has left behind: the next in line is visited, and goes to the end of the line if
     /// it has more.
     fn take_left(&self) -> Option<Token> {
         let left = self.host.left.pop()?;
@@ -213,7 +213,7 @@ impl ThreadContext {
     /// it.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
-        let inject = &self.worker.get().inject;
+        let inject = &self.permit.get().inject;
         if inject.is_empty() {
             return None;
         }
@@ -344,7 +344,7 @@ impl ThreadContext {
             .or_else(|| self.steal())
     }
 
-    /// What the thread that had this worker before has left: what it was to run next, or half of its deque.
+    /// What the thread that had this permit before has left: what it was to run next, or half of its deque.
     fn take_behind(&self, behind: usize) -> Option<Token> {
         let thread = self.host.threads.get(behind)?;
         let found =
@@ -354,14 +354,14 @@ impl ThreadContext {
 
     /// Half of a random victim's deque, or one from an inject queue.
     fn steal(&self) -> Option<Token> {
-        let (threads, workers) = (self.host.idle.high(), self.host.workers.len());
-        let count = threads.max(workers);
+        let (threads, permits) = (self.host.idle.high(), self.host.permits.len());
+        let count = threads.max(permits);
         let first = self.random.borrow_mut().below(count);
         for other in (first..count).chain(0..first) {
             let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
             let found = victim
                 .and_then(|victim| self.steal_from(victim))
-                .or_else(|| self.host.workers.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
+                .or_else(|| self.host.permits.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
                 self.thread.counters.steals.add(1);
                 return found;

@@ -22,34 +22,34 @@ pub(crate) fn is_of_a_host() -> bool {
 }
 
 impl Scheduler {
-    /// Starts a thread for each worker that has had none. What was spawned before runs now.
+    /// Starts a thread for each permit that has had none. What was spawned before runs now.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         crate::util::panics::install_hook();
         let mut launched = lock(&self.launched);
-        while *launched < self.workers.len() {
-            let worker = *launched;
-            let thread = self.idle.begin(worker);
+        while *launched < self.permits.len() {
+            let permit = *launched;
+            let thread = self.idle.begin(permit);
             // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
-            self.start_thread(thread, Some(worker))?;
+            self.start_thread(thread, Some(permit))?;
             *launched += 1;
         }
         drop(launched);
         self.pinned_threads.resume();
-        self.start_monitor()
+        self.start_watchdog()
     }
 
-    /// Whether not all workers have got their first thread.
+    /// Whether not all permits have got their first thread.
     pub(crate) fn is_paused(&self) -> bool {
-        *lock(&self.launched) < self.workers.len()
+        *lock(&self.launched) < self.permits.len()
     }
 
-    /// Starts a thread without a worker, if there is still none that could get one from a step with that need. Gives
+    /// Starts a thread without a permit, if there is still none that could get one from a step with that need. Gives
     /// whether it has.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
-        if self.idle.census().threads > self.workers.len() + self.config.blocking_threads {
+        if self.idle.census().threads > self.permits.len() + self.config.blocking_threads {
             self.past_bound.add_shared(1);
         }
         self.start_thread(thread, None)?;
@@ -57,7 +57,7 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Starts one more thread, without a worker, on a host that has been stopped: it runs what is left in the queues,
+    /// Starts one more thread, without a permit, on a host that has been stopped: it runs what is left in the queues,
     /// and ends.
     pub(crate) fn start_last_thread(&'static self) {
         let thread = self.idle.begin_last();
@@ -70,11 +70,11 @@ impl Scheduler {
         }
     }
 
-    fn start_thread(&'static self, thread: usize, worker: Option<usize>) -> io::Result<()> {
+    fn start_thread(&'static self, thread: usize, permit: Option<usize>) -> io::Result<()> {
         let name = format!("{}-{thread}", self.config.name);
         let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
         let start = |record| {
-            let handle = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, worker))?;
+            let handle = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, permit))?;
             Ok(StartedThread::new(handle, Some(record)))
         };
         match made.and_then(start) {
@@ -89,13 +89,13 @@ impl Scheduler {
         }
     }
 
-    fn run_thread(&'static self, index: usize, worker: Option<usize>) {
+    fn run_thread(&'static self, index: usize, permit: Option<usize>) {
         let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
         if let Some(deque) = thread.occupy(self) {
             // Not there any more when the host has been shut down: what is left there is ended without.
             let user = self.user().unwrap_or_default();
-            let context = ThreadContext::new(self, user, (index, thread), worker, deque);
-            if worker.is_none() {
+            let context = ThreadContext::new(self, user, (index, thread), permit, deque);
+            if permit.is_none() {
                 thread.call(CALLED);
             }
             self.inhabit(&context, ThreadContext::run);

@@ -19,9 +19,9 @@ impl Schedule for Scheduler {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, self) => context.push_next(token),
             _ => {
-                let worker = usize::from(token.slot().worker.load(Ordering::Relaxed));
-                match self.workers.get(worker) {
-                    Some(worker) => worker.inject.push(token),
+                let permit = usize::from(token.slot().permit.load(Ordering::Relaxed));
+                match self.permits.get(permit) {
+                    Some(permit) => permit.inject.push(token),
                     None => self.global.push(token),
                 }
                 if !super::driving::is_seen_to(self) {

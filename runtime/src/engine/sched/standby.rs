@@ -1,8 +1,8 @@
-//! How a thread rests: asleep with a worker, or in standby without.
+//! How a thread rests: asleep with a permit, or in standby without.
 //!
-//! Both are one loop, since a sleeper may lose its worker without being woken (`handoff`, B1): it finds out when it
+//! Both are one loop, since a sleeper may lose its permit without being woken (`handoff`, B1): it finds out when it
 //! wakes. A thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than
-//! that either while there are more threads than workers.
+//! that either while there are more threads than permits.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::permits::handoff::{Attended, RestOutcome};
@@ -28,12 +28,12 @@ impl ThreadContext {
         }
     }
 
-    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a worker anew, and counts as
+    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a permit anew, and counts as
     ///    searching;
     /// `None` if it is to end.
     pub(crate) fn attend(&self) -> Option<bool> {
         self.thread.heed();
-        // Before it gives up its worker: so the process is not in anybody's hands when all workers sleep.
+        // Before it gives up its permit: so the process is not in anybody's hands when all permits sleep.
         self.keep_for_others();
         let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
         self.pass_on(next);
@@ -42,7 +42,7 @@ impl ThreadContext {
         self.rest(false, false).then_some(true)
     }
 
-    /// The thread has no worker any more: `next` has it, if there is one, and there is a thread more to block with.
+    /// The thread has no permit any more: `next` has it, if there is one, and there is a thread more to block with.
     fn pass_on(&self, next: Option<usize>) {
         next.into_iter().for_each(|next| self.host.unpark(next));
         // Whoever is woken by that is not to run here.
@@ -56,7 +56,7 @@ impl ThreadContext {
         }
     }
 
-    /// S3 and S4. Gives whether the thread has a worker again; else it is to end.
+    /// S3 and S4. Gives whether the thread has a permit again; else it is to end.
     pub(crate) fn rest(&self, has_lain_down: bool, lookout: bool) -> bool {
         let host = self.host;
         host.quiet.tell();
@@ -71,8 +71,8 @@ impl ThreadContext {
             }
             looks_again = asleep;
             let patience = match rest {
-                RestOutcome::Up(worker, behind) => {
-                    self.take_up(worker);
+                RestOutcome::Up(permit, behind) => {
+                    self.take_up(permit);
                     self.behind.set(behind);
                     self.see_to_watch();
                     return true;
@@ -100,12 +100,12 @@ impl ThreadContext {
         }
     }
 
-    /// U1 and G5: the thread has got a worker.
+    /// U1 and G5: the thread has got a permit.
     pub(crate) fn see_to_watch(&self) {
         if self.host.has_driver {
-            self.host.rouse_monitor();
+            self.host.rouse_watchdog();
         }
-        match self.host.idle.does_monitor_rest() {
+        match self.host.idle.does_watchdog_rest() {
             true => self.thread.begins_unwatched(),
             false => self.thread.begins_watched(),
         }
@@ -115,17 +115,17 @@ impl ThreadContext {
     #[inline]
     pub(crate) fn be_watched(&self) {
         if self.thread.is_unwatched() {
-            self.end_rest_of_monitor();
+            self.end_rest_of_watchdog();
         }
     }
 
     #[cold]
-    fn end_rest_of_monitor(&self) {
+    fn end_rest_of_watchdog(&self) {
         self.thread.begins_watched();
-        self.host.rouse_monitor();
+        self.host.rouse_watchdog();
     }
 
-    /// S3: gets up for what has come before the thread lay down; if it has no worker any more, tells others. Gives
+    /// S3: gets up for what has come before the thread lay down; if it has no permit any more, tells others. Gives
     /// whether there was something.
     fn look_again(&self, lookout: bool) -> bool {
         let host = self.host;

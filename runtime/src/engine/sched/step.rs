@@ -6,7 +6,7 @@
 //!
 //! A single step can spend more than a turn's budget: nothing stops a loop of sends. Then its process lets as many
 //! turns pass as it has used too many, so that those it has sent to keep up: without that, a producer of a thousand
-//! messages a step fills the mailbox of a consumer that takes 128 a turn, on one worker, for ever. (Deficit round
+//! messages a step fills the mailbox of a consumer that takes 128 a turn, on one permit, for ever. (Deficit round
 //! robin: Shreedhar and Varghese, 1995.) Where many send to one, that is not enough: so sending to a process that has
 //! used its turn and has a long mailbox left costs more of the budget, until the mailbox is shorter. Nobody waits for
 //! anybody by these two, and threads outside pay nothing: they level, they do not bound.
@@ -50,7 +50,7 @@ const PASS: Duration = Duration::from_micros(50);
 
 /// A thread that comes to the end of a turn's budget more often than that calls nobody for a process that it will come
 /// to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two
-/// workers: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a turn takes
+/// permits: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a turn takes
 /// longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
@@ -130,7 +130,7 @@ impl ThreadContext {
                 None => return,
             }
         }
-        slot.worker.store(self.worker_index.get() as u16, Ordering::Relaxed);
+        slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
         scratch.input.begin_turn(BUDGET);
         self.go_on(scratch, token);
     }
@@ -240,7 +240,7 @@ impl ThreadContext {
             }
         };
         let token = held?;
-        // Something arrived: go on while the budget lasts, and nobody waits for the worker.
+        // Something arrived: go on while the budget lasts, and nobody waits for the permit.
         if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
@@ -293,9 +293,9 @@ impl ThreadContext {
 
     /// The process has used its turn: others come first. See `idle`, *Own work*.
     fn push_used(&self, token: Token) {
-        // A worker that is alone has nobody to call.
+        // A permit that is alone has nobody to call.
         let is_next =
-            self.host.workers.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
+            self.host.permits.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
         if is_next {
             self.be_watched();

@@ -3,41 +3,41 @@
 //!
 //! # A tick
 //!
-//! * K1 it looks at all threads and queues; K2 what is queued while workers sleep is announced once more, for whoever
+//! * K1 it looks at all threads and queues; K2 what is queued while permits sleep is announced once more, for whoever
 //!   has queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a turn is told that a tick has
 //!   passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was
 //!   told before ends (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one
 //!   (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned
-//! process holds no worker, and keeps nobody from one: it may take as long as it likes, and is not watched.
+//! process holds no permit, and keeps nobody from one: it may take as long as it likes, and is not watched.
 //!
 //! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it
 //! since, and under the lock of `idle`, so that its process is in a queue again before the thread that had it can lie
 //! down (`settle` takes a host whose threads all sleep, with nothing queued, to be at rest). A step that ended just
-//! before its worker is taken over has its thread notice that before the next one (`handoff`): one thread too many was
+//! before its permit is taken over has its thread notice that before the next one (`handoff`): one thread too many was
 //! woken for that.
 //!
 //! # Rest
 //!
-//! * R1 the monitor has found all workers idle at some ticks: under the lock of `idle` it looks whether they all are;
+//! * R1 the watchdog has found all permits idle at some ticks: under the lock of `idle` it looks whether they all are;
 //!   if so, it notes that it rests. R2 it parks until the note is gone.
-//! * U1 a thread that has got a worker, under the lock, looks whether the monitor rests. If so it is *unwatched*: it
+//! * U1 a thread that has got a permit, under the lock, looks whether the watchdog rests. If so it is *unwatched*: it
 //!   notes that, and when its turn began: so it can be told later how long it has been at that.
 //! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in
 //!   the global queue), G2 whoever announces something and finds nobody who sleeps or searches (P3 of `idle`), G3
-//!   whoever sets a timer and finds nobody to keep it, G4 whoever joins the line for a worker: looks whether the
-//!   monitor rests, and if so takes the note away, and unparks it. G5 where there is a reactor, U1 does so.
+//!   whoever sets a timer and finds nobody to keep it, G4 whoever joins the line for a permit: looks whether the
+//!   watchdog rests, and if so takes the note away, and unparks it. G5 where there is a reactor, U1 does so.
 //!
 //! *Nobody waits unwatched.* Who waits is in a queue, or is a timer that nobody keeps, or in the line. When R1 puts the
-//! note down all workers are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to find
+//! note down all permits are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to find
 //! (S3) and to get up for, or what is announced after it. From there on a step is taken only by threads that have done
 //! U1 after R1, as the lock says. What they queue is told of by G1, or announced. Of what is announced, P3 finds a
 //! sleeper, who is called and searches; or a searcher, who comes to it or to F3 or S3, and announces it once more if it
 //! is still there (timers without a lookout among it); or neither: G2. So as long as the note stands, what is queued is
-//! about to be looked at by one who searches. A step that has lost its worker may go on while the monitor rests: it
+//! about to be looked at by one who searches. A step that has lost its permit may go on while the watchdog rests: it
 //! announces what it queues, once it knows (`handoff`, M2); and as long as the end of such a step is to be told of the
-//! monitor rests only for a while at a time.
+//! watchdog rests only for a while at a time.
 //!
 //! So a message now and then into a host that is at rest wakes one thread, and no ticks. (Each such message was
 //! measured to come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another
@@ -70,11 +70,11 @@ struct Looks {
 
 impl Scheduler {
     /// Starts the thread.
-    pub(crate) fn start_monitor(&'static self) -> std::io::Result<()> {
-        let mut monitor = lock(&self.monitor.thread);
-        if monitor.is_none() {
-            let thread = spawn_thread(format!("{}-monitor", self.config.name), move || self.look_on())?;
-            *monitor = Some(thread.thread().clone());
+    pub(crate) fn start_watchdog(&'static self) -> std::io::Result<()> {
+        let mut watchdog = lock(&self.watchdog.thread);
+        if watchdog.is_none() {
+            let thread = spawn_thread(format!("{}-watchdog", self.config.name), move || self.look_on())?;
+            *watchdog = Some(thread.thread().clone());
             self.keep_thread(StartedThread::new(thread, None));
         }
         Ok(())
@@ -91,17 +91,17 @@ impl Scheduler {
             match self.look(&mut looks, now) {
                 RestUntil::Tick => self.stay(now.after(tick), || true),
                 RestUntil::Calm(longest) => {
-                    if self.idle.rest_monitor() {
+                    if self.idle.rest_watchdog() {
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
-                        self.stay(until, || self.idle.does_monitor_rest());
+                        self.stay(until, || self.idle.does_watchdog_rest());
                         // If it was the time that ended it; otherwise somebody has.
-                        let _rested = self.idle.end_monitor_rest();
+                        let _rested = self.idle.end_watchdog_rest();
                     }
                 }
             }
         }
         // Ends the thread that reports, when it has told what is left.
-        *lock(&self.monitor.reporter) = None;
+        *lock(&self.watchdog.reporter) = None;
     }
 
     /// Parks until then, or until there is something to look for, or the host stops.
@@ -117,17 +117,17 @@ impl Scheduler {
 
     /// G1 to G5: somebody may wait.
     #[inline]
-    pub(crate) fn rouse_monitor(&self) {
-        if self.idle.does_monitor_rest() {
-            self.wake_monitor();
+    pub(crate) fn rouse_watchdog(&self) {
+        if self.idle.does_watchdog_rest() {
+            self.wake_watchdog();
         }
     }
 
     /// Wakes it: it looks at once.
     #[cold]
-    pub(crate) fn wake_monitor(&self) {
-        let _rested = self.idle.end_monitor_rest();
-        if let Some(thread) = &*lock(&self.monitor.thread) {
+    pub(crate) fn wake_watchdog(&self) {
+        let _rested = self.idle.end_watchdog_rest();
+        if let Some(thread) = &*lock(&self.watchdog.thread) {
             unpark(thread);
         }
     }
@@ -164,7 +164,7 @@ impl Scheduler {
         self.carry_out(&looks.orders, &mut looks.open);
         looks.orders.clear();
         self.tend_reactor();
-        self.monitor.ticks.add(1);
+        self.watchdog.ticks.add(1);
         rest
     }
 
@@ -183,12 +183,12 @@ impl Scheduler {
             match *order {
                 Order::Move(thread) => {
                     if self.threads.get(thread).is_some_and(|record| self.move_run_next(record, thread)) {
-                        self.monitor.moved.add(1);
+                        self.watchdog.moved.add(1);
                     }
                 }
                 Order::TakeOver(thread) => {
                     if self.take_over(thread) {
-                        self.monitor.taken_over.add(1);
+                        self.watchdog.taken_over.add(1);
                         if let Some(Some(stall)) = open.get_mut(thread) {
                             stall.taken_over = true;
                         }
@@ -206,7 +206,7 @@ impl Scheduler {
             if let Order::Report(thread, _) = *order
                 && let Some(stall) = &open[thread]
             {
-                self.monitor.stalls.add(1);
+                self.watchdog.stalls.add(1);
                 self.tell_of(stall);
             }
         }
@@ -231,7 +231,7 @@ impl Scheduler {
         let (user, stall) = (self.user(), stall.clone());
         let label = self.label(stall.pid);
         let report: Report = Box::new(move || tell(user, label, &stall));
-        let mut reporter = lock(&self.monitor.reporter);
+        let mut reporter = lock(&self.watchdog.reporter);
         if reporter.is_none() {
             let (sender, reports) = sync_channel::<Report>(REPORTS);
             let tell_all = move || reports.into_iter().for_each(|report| report());

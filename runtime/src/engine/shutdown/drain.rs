@@ -34,7 +34,7 @@
 //! Equal numbers show that no process of the host had a turn between D1 and D3, so what D2 saw held throughout, but for
 //! what threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers,
 //! under its lock, after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.) A process
-//! whose step blocks has given its worker away, and its thread may be at rest, but it is not laid down.
+//! whose step blocks has given its permit away, and its thread may be at rest, but it is not laid down.
 //!
 //! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to
 //! queue it:

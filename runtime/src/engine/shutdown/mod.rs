@@ -3,13 +3,13 @@
 //! 1. The gate closes: new spawns are refused.
 //! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those
 //!    that somebody looks after do not: their supervisor gets one, and stops them in order.
-//! 3. The workers keep running until the last process is done, so that a clean-up that needs commands or calls
+//! 3. The permits keep running until the last process is done, so that a clean-up that needs commands or calls
 //!    finishes.
 //! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
 //! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
 //!    reported: no code of another can end it.
 //!
-//! The steps above are the only ones: nothing ends a worker but step 5, since a worker that ended at its first empty
+//! The steps above are the only ones: nothing ends a permit but step 5, since a permit that ended at its first empty
 //! look would leave the clean-up of step 3 without anyone to run it.
 //!
 //! # Every process ends

@@ -14,7 +14,7 @@
 //! slept from before the queues were looked at until after, so that no thread of the host filled one behind the look.
 //!
 //! Whoever wakes a thread that waits on its stack takes its mark of rest away before it unparks it, hence before it can
-//! sleep itself; and that thread stays among the blocked until it has its worker back, which is not asleep then.
+//! sleep itself; and that thread stays among the blocked until it has its permit back, which is not asleep then.
 //!
 //! # Waiting for it
 //!
@@ -77,10 +77,10 @@ impl ClockUser for Scheduler {
         let (rises, pinned_threads) = (self.idle.all_asleep()?, self.pinned_threads.at_rest()?);
         fence(Ordering::SeqCst);
         let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
-        // One without a worker may be in a step, whether or not it has come to show that.
-        let without_worker = self.idle.without_worker();
+        // One without a permit may be in a step, whether or not it has come to show that.
+        let without_permit = self.idle.without_permit();
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
-        let moved = queued || without_worker.iter().any(moves);
+        let moved = queued || without_permit.iter().any(moves);
         let again =
             !moved && self.pinned_threads.at_rest() == Some(pinned_threads) && self.idle.all_asleep() == Some(rises);
         again.then_some(rises.wrapping_add(pinned_threads))

@@ -1,4 +1,4 @@
-//! What others see of the [`monitor`](crate::engine::sched::watchdog).
+//! What others see of the [`watchdog`](crate::engine::sched::watchdog).
 
 use crate::observe::counters::Counter;
 use crate::sync::{Mutex, SyncSender, ThreadHandle};
@@ -8,7 +8,7 @@ pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Monitored {
+pub(crate) struct WatchdogCounts {
     /// For waking it.
     pub(crate) thread: Mutex<Option<ThreadHandle>>,
     /// Takes reports to the thread that tells users, once there has been one.

@@ -1,31 +1,31 @@
-//! When a step is stalled, and what is done about it: the monitor's judgement. It has no thread and no clock: whoever
+//! When a step is stalled, and what is done about it: the watchdog's judgement. It has no thread and no clock: whoever
 //! asks gives it what is to be seen, and when.
 //!
 //! # What is seen, and what follows
 //!
-//! At each *tick*, a quarter of the limit apart, the monitor looks at every thread: which step it is in (the process's
-//! slot, and how many steps the thread has done before), whether it holds a worker, whether a process waits in its
+//! At each *tick*, a quarter of the limit apart, the watchdog looks at every thread: which step it is in (the process's
+//! slot, and how many steps the thread has done before), whether it holds a permit, whether a process waits in its
 //! run-next slot; and at the host: how many processes are queued (a due timer counts as one, and a step that has
-//! blocked and waits for a worker to go on with), how many workers are idle.
+//! blocked and waits for a permit to go on with), how many permits are idle.
 //!
 //! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the inject queue
-//!   of its worker, where everybody looks. So a process woken by a step that does not end waits for two ticks at most.
+//!   of its permit, where everybody looks. So a process woken by a step that does not end waits for two ticks at most.
 //!   Sooner it is not worth it: the slot is there so that the process runs on the same core, in less time than a thread
 //!   takes to wake.
-//! * J2 A step that was seen for the limit, while others wait, loses its worker to another thread; the longest first,
+//! * J2 A step that was seen for the limit, while others wait, loses its permit to another thread; the longest first,
 //!   and not more of them than others wait.
 //! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found
 //!   somebody there. It is reported once, and once more when it has ended.
 //!
-//! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no worker is
+//! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no permit is
 //! idle and
 //! * W1 more processes were queued at the tick before than steps have been taken since: so one of them has waited for a
 //!   tick; or
-//! * W2 something was queued, with no worker idle, at each tick for the limit: what the stuck worker does not do is
+//! * W2 something was queued, with no permit idle, at each tick for the limit: what the stuck permit does not do is
 //!   missing. (W1 alone would be blind where turns have many steps. What waits is taken to be one then.)
 //!
 //! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
-//! quarters of it after it began, and as much later as the monitor's thread gets the processor late. One that ends
+//! quarters of it after it began, and as much later as the watchdog's thread gets the processor late. One that ends
 //! within a tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its turn
 //! began; if others in the same turn came before it, it is taken to begin when it is seen.
 //!
@@ -33,8 +33,8 @@
 //!
 //! # When there is nothing to be seen
 //!
-//! When all workers were idle at [`CALM`] ticks one after the other, whatever they did in between, the monitor sleeps
-//! until somebody waits. With a stalled step left, which has lost its worker, it looks for its end less and less often,
+//! When all permits were idle at [`CALM`] ticks one after the other, whatever they did in between, the watchdog sleeps
+//! until somebody waits. With a stalled step left, which has lost its permit, it looks for its end less and less often,
 //! down to once in [`SELDOM`].
 
 use crate::env::clock::Moment;
@@ -50,11 +50,11 @@ const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 /// some 2 % of one core, for those who ask for it.
 const SHORTEST_TICK: Duration = Duration::from_micros(250);
 
-/// How many ticks the monitor looks on when it finds all workers idle: 20 ms by default. So a host that has more to do
-/// than there are threads awake, every few milliseconds, does not wake its monitor each time.
+/// How many ticks the watchdog looks on when it finds all permits idle: 20 ms by default. So a host that has more to do
+/// than there are threads awake, every few milliseconds, does not wake its watchdog each time.
 const CALM: u32 = 8;
 
-/// How seldom the monitor looks for the end of a stalled step while all workers are idle.
+/// How seldom the watchdog looks for the end of a stalled step while all permits are idle.
 const SELDOM: Duration = Duration::from_secs(1);
 
 /// How far ticks are apart for that limit.
@@ -76,8 +76,8 @@ impl StepId {
         Self { slot: 0, steps }
     }
 
-    /// Whatever the monitor's own thread is in, which takes no steps.
-    pub(crate) fn of_the_monitor() -> Self {
+    /// Whatever the watchdog's own thread is in, which takes no steps.
+    pub(crate) fn of_the_watchdog() -> Self {
         Self { slot: 0, steps: u64::MAX }
     }
 
@@ -103,11 +103,11 @@ pub(crate) struct ThreadSample {
 pub(crate) struct HostSample<'a> {
     pub(crate) now: Moment,
     pub(crate) threads: &'a [ThreadSample],
-    /// How many processes are queued where everybody looks, or are in a step that waits for a worker.
+    /// How many processes are queued where everybody looks, or are in a step that waits for a permit.
     pub(crate) queued: usize,
     /// How many steps have been taken.
     pub(crate) steps: u64,
-    /// How many workers are idle, or search.
+    /// How many permits are idle, or search.
     pub(crate) idle: usize,
     /// Whether all of them sleep.
     pub(crate) all_idle: bool,
@@ -118,7 +118,7 @@ pub(crate) struct HostSample<'a> {
 pub(crate) enum Order {
     /// J1: what is in its run-next slot goes to where others look.
     Move(usize),
-    /// J2: its worker goes to another thread.
+    /// J2: its permit goes to another thread.
     TakeOver(usize),
     /// J3: its step has run for so long.
     Report(usize, Duration),
@@ -150,12 +150,12 @@ struct StepHistory {
 pub(crate) struct StallDetector {
     limit: Duration,
     stages: Vec<Option<StepHistory>>,
-    /// What was queued at the last tick, without a worker for it, and how many steps had been taken then.
+    /// What was queued at the last tick, without a permit for it, and how many steps had been taken then.
     queued: usize,
     steps: u64,
-    /// Since when something was queued at each tick, with no worker idle.
+    /// Since when something was queued at each tick, with no permit idle.
     pressed: Option<Moment>,
-    /// For how many ticks all workers have been idle.
+    /// For how many ticks all permits have been idle.
     calm: u32,
     /// How long the last calm rest was.
     rest: Duration,

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 /// A step that has run for longer than the [limit](crate::Builder::stall_limit) while other processes waited for a
-/// worker, as the [hook](crate::Builder::on_stall) and the log tell of it: once when it is noticed, and once when it
+/// permit, as the [hook](crate::Builder::on_stall) and the log tell of it: once when it is noticed, and once when it
 /// has ended.
 ///
-/// What waited has been moved to where other threads find it by then, and if no worker was idle, the worker of the
+/// What waited has been moved to where other threads find it by then, and if no permit was idle, the permit of the
 /// stalled step has been given to another thread. The step itself goes on where it is: no code can be stopped from
 /// outside.
 ///
@@ -29,7 +29,7 @@ pub struct Stall {
     /// if nobody waited for anything when it began, and it is not the first in its turn: such a one is watched from
     /// when somebody waits.
     pub lasted: Duration,
-    /// Whether its worker was given to another thread.
+    /// Whether its permit was given to another thread.
     pub taken_over: bool,
     /// Whether the step has ended.
     pub is_over: bool,

@@ -1,9 +1,9 @@
-//! A worker is the right to run steps, not a thread: a thread must hold one to run a step.
+//! A permit is the right to run steps, not a thread: a thread must hold one to run a step.
 //!
-//! There are as many workers as steps may run at once, fixed when the host starts; who holds which is in `permits`.
-//! What belongs to a worker is what others may always reach: its inject queue. A thread's deque, run-next slot and
+//! There are as many permits as steps may run at once, fixed when the host starts; who holds which is in `permits`.
+//! What belongs to a permit is what others may always reach: its inject queue. A thread's deque, run-next slot and
 //! counters belong to the thread (`crossbeam`'s owner half must not be used by two threads, and a stuck thread may be
-//! inside a push), and everyone may empty them, so that nothing waits behind a thread that has lost its worker.
+//! inside a push), and everyone may empty them, so that nothing waits behind a thread that has lost its permit.
 
 use crate::slots::Token;
 use crate::sync::SegQueue;

@@ -19,7 +19,7 @@ type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 /// A thread that has been started, for joining it.
 pub(crate) struct StartedThread {
     thread: JoinHandle<()>,
-    /// Its record; the monitor has none.
+    /// Its record; the watchdog has none.
     record: Option<&'static Worker>,
 }
 
@@ -33,9 +33,9 @@ impl StartedThread {
     }
 
     /// Which code of users it runs, which may never return: a step, the end of a process, a task of the reactor. Of the
-    /// monitor that is not known, which calls the hook for stalls.
+    /// watchdog that is not known, which calls the hook for stalls.
     pub(crate) fn step(&self) -> Option<StepId> {
-        self.record.map_or(Some(StepId::of_the_monitor()), Worker::step)
+        self.record.map_or(Some(StepId::of_the_watchdog()), Worker::step)
     }
 
     /// Waits for its end.

@@ -1,4 +1,4 @@
-//! A thread runs the steps of processes while it holds a worker.
+//! A thread runs the steps of processes while it holds a permit.
 //!
 //! Here is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs. What
 //! is its own is in `local`.
@@ -12,7 +12,7 @@
 //! pops without one runs items twice: this is what the first-in-first-out flavour's owner pays its own compare-and-swap
 //! for.) The plain `steal_batch_and_pop` never takes more than 32.
 //!
-//! The deque is unbounded, where Go's local queue holds 256 and spills half to the global queue: a worker that wakes
+//! The deque is unbounded, where Go's local queue holds 256 and spills half to the global queue: a permit that wakes
 //! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. What bounds it is
 //! the number of processes: each is queued at most once.
 //!
@@ -34,13 +34,13 @@ use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// Somebody waits for a worker, or the host stops: the thread is to look, between two steps.
+/// Somebody waits for a permit, or the host stops: the thread is to look, between two steps.
 pub(crate) const CALLED: u8 = 1;
-/// The thread has no worker any more, although it is in a step.
+/// The thread has no permit any more, although it is in a step.
 pub(crate) const LOST: u8 = 2;
 /// A tick has passed while the thread was in a turn.
 const TICK: u8 = 4;
-/// The monitor rests (its U1).
+/// The watchdog rests (its U1).
 pub(crate) const UNWATCHED: u8 = 8;
 
 /// In place of the nanoseconds of a moment.
@@ -70,7 +70,7 @@ pub(crate) struct Worker {
     cold: Mutex<Cold>,
     /// How others see it while it waits on its stack.
     waiter: OnceLock<Arc<Waiter>>,
-    /// Written by the thread alone, which need not hold a worker then.
+    /// Written by the thread alone, which need not hold a permit then.
     pub(crate) counters: CachePadded<Counters>,
 }
 
@@ -146,20 +146,20 @@ impl Worker {
         }
     }
 
-    /// Whether it has been called, or has lost its worker. For the thread itself, between two steps and when it queues
+    /// Whether it has been called, or has lost its permit. For the thread itself, between two steps and when it queues
     /// something.
     #[inline(always)]
     pub(crate) fn attention(&self) -> u8 {
         self.attention.load(Ordering::Relaxed)
     }
 
-    /// Whether it has been called, or has lost its worker.
+    /// Whether it has been called, or has lost its permit.
     #[inline(always)]
     pub(crate) fn is_called(&self) -> bool {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs code of users that is no step: with its worker tasks of the reactor, or what a timer does; on
+    /// Whether it runs code of users that is no step: with its permit tasks of the reactor, or what a timer does; on
     /// the thread of a pinned process its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
@@ -178,7 +178,7 @@ impl Worker {
         body()
     }
 
-    /// A tick, while the thread is in a turn: for the monitor.
+    /// A tick, while the thread is in a turn: for the watchdog.
     pub(crate) fn tick(&self) {
         self.turn.tick();
         self.attention.fetch_or(TICK, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Worker {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// U1 of the monitor, which rests: for the thread itself, when it has got a worker and between two turns.
+    /// U1 of the watchdog, which rests: for the thread itself, when it has got a permit and between two turns.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl Worker {
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
 
-    /// The monitor does not rest, or not any more.
+    /// The watchdog does not rest, or not any more.
     pub(crate) fn begins_watched(&self) {
         if self.is_unwatched() {
             self.begun.store(NOT_NOTED, Ordering::Relaxed);
@@ -210,13 +210,13 @@ impl Worker {
         }
     }
 
-    /// Whether the monitor may rest.
+    /// Whether the watchdog may rest.
     #[inline(always)]
     pub(crate) fn is_unwatched(&self) -> bool {
         self.attention() & UNWATCHED != 0
     }
 
-    /// When the step began that comes after so many others, if the thread has noted it. For the monitor.
+    /// When the step began that comes after so many others, if the thread has noted it. For the watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)

@@ -119,8 +119,8 @@ pub(crate) struct Slot {
     home: AtomicPtr<SlotOwner>,
     /// The last of its steps and messages, together: see [`Slot::count`].
     counts: AtomicU32,
-    /// The worker that ran the process last.
-    pub(crate) worker: AtomicU16,
+    /// The permit that ran the process last.
+    pub(crate) permit: AtomicU16,
     /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too
     /// few or too many. RING and LIMITED are set before the process begins.
     flags: AtomicU8,
@@ -147,7 +147,7 @@ impl Slot {
             life: AtomicU64::new(0),
             home: AtomicPtr::new(ptr::null_mut()),
             counts: AtomicU32::new(0),
-            worker: AtomicU16::new(0),
+            permit: AtomicU16::new(0),
             flags: AtomicU8::new(0),
             debt: AtomicU8::new(0),
             metadata: Metadata::unused(index),

@@ -42,7 +42,7 @@ struct World {
 impl World {
     fn new(jobs: usize, is_long: bool) -> &'static Self {
         let idle = Idle::new(2, 2);
-        (0..2).for_each(|worker| _ = idle.begin(worker));
+        (0..2).for_each(|permit| _ = idle.begin(permit));
         let parked = || (Mutex::new(Parked::default()), Condvar::new());
         let (queued, left) = (AtomicUsize::new(0), AtomicUsize::new(jobs));
         keep(Self { idle, queued, parked: [parked(), parked()], left, is_long, ran: Flag::new() })

@@ -44,16 +44,16 @@ fn model(lanes: [TallyLane; VISITORS], visits: usize) {
     assert_eq!(seen, came, "whoever came in was waited for");
 }
 
-/// Two workers, each with a tally of its own.
+/// Two permits, each with a tally of its own.
 #[test]
-fn workers() {
-    check(4, &["came in", "turned back"], || model([TallyLane::Worker(0), TallyLane::Worker(1)], 1));
+fn permits() {
+    check(4, &["came in", "turned back"], || model([TallyLane::Permit(0), TallyLane::Permit(1)], 1));
 }
 
-/// A worker that comes twice and a thread from outside.
+/// A permit that comes twice and a thread from outside.
 #[test]
 fn a_worker_and_a_thread_from_outside() {
-    check(3, &["came in", "turned back"], || model([TallyLane::Worker(0), TallyLane::Shared], 2));
+    check(3, &["came in", "turned back"], || model([TallyLane::Permit(0), TallyLane::Shared], 2));
 }
 
 /// Two threads that share a tally.
@@ -69,7 +69,7 @@ fn a_survey_never_sees_more_than_there_were() {
     check(4, &["nobody was inside", "one was inside"], || {
         let gate = keep(Gate::new(1));
         let visitor = thread::spawn(move || {
-            for lane in [TallyLane::Worker(0), TallyLane::Shared, TallyLane::Worker(0)] {
+            for lane in [TallyLane::Permit(0), TallyLane::Shared, TallyLane::Permit(0)] {
                 assert!(gate.enter(lane));
                 gate.leave(lane);
             }
@@ -86,5 +86,5 @@ fn a_survey_never_sees_more_than_there_were() {
 #[test]
 #[should_panic]
 fn fault_no_single_order() {
-    fault::with(Fault::NoSingleOrder, workers);
+    fault::with(Fault::NoSingleOrder, permits);
 }

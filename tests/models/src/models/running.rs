@@ -1,4 +1,4 @@
-//! Which process a thread runs (`engine/workers/running.rs`): code of a user that runs on a thread reaches the process
+//! Which process a thread runs (`engine/permits/running.rs`): code of a user that runs on a thread reaches the process
 //! that the thread has the token of, and no other.
 //!
 //! The slot, its token and the word are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`,

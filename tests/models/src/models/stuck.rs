@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// A worker that looks for a process to run: the second one, which has been woken.
+    /// A permit that looks for a process to run: the second one, which has been woken.
     fn next(&self) -> Option<Token> {
         lock(&self.queue.0).pop()
     }
@@ -164,7 +164,7 @@ fn one_that_is_to_see_to_something(wakes: bool) {
     let (own, message) = (ticket(1), ticket(2));
     assert!(world.call(life, first, own, "Second::calls", false).is_none());
     assert!(second.lay_wait().is_none(), "nobody has told it anything");
-    let worker = thread::spawn(move || {
+    let permit = thread::spawn(move || {
         let handles = world.next().map(|token| world.goes_on(token, own, message));
         handles.inspect(|_| reach("run beside"))
     });
@@ -172,7 +172,7 @@ fn one_that_is_to_see_to_something(wakes: bool) {
     let failed = world.call(first, life, message, "First::calls", false).is_some();
     assert!(!failed || world.woken.get(), "a call of one that has something to see to fails");
     reach(if failed { "as it took its controls up" } else { "waits" });
-    let handles = worker.join().unwrap();
+    let handles = permit.join().unwrap();
     let handles = handles.unwrap_or_else(|| world.goes_on(world.next().expect("it was woken"), own, message));
     assert!(failed != handles, "failed: {failed}, handled: {handles}");
 }
@@ -210,7 +210,7 @@ fn the_next_in_a_slot_is_another_one() {
         let (first, (second, life)) = (world.open(0).1, world.open(1));
         let own = ticket(1);
         assert!(world.call(life, first, own, "Second::calls", false).is_none());
-        let worker = thread::spawn(move || {
+        let permit = thread::spawn(move || {
             world.ends(second, own);
             let (next, life) = world.open(1);
             let failed = world.call(life, first, ticket(3), "Next::calls", false);
@@ -224,6 +224,6 @@ fn the_next_in_a_slot_is_another_one() {
             }
             None => reach("waits"),
         }
-        worker.join().unwrap();
+        permit.join().unwrap();
     });
 }

@@ -1,11 +1,11 @@
-//! A worker is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, M1 to M4): what it
+//! A permit is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, M1 to M4): what it
 //! has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
 //!
-//! One worker, one thread that has it and one in standby. The driver takes the steps of `find.rs`, `standby.rs`,
-//! `aside.rs` and `monitor.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the
-//! monitor: what it has seen of a thread and what it does then are apart.
+//! One permit, one thread that has it and one in standby. The driver takes the steps of `find.rs`, `standby.rs`,
+//! `aside.rs` and `watchdog.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the
+//! watchdog: what it has seen of a thread and what it does then are apart.
 //!
-//! Not covered: threads that block or wait in line meanwhile, growth, more than one worker.
+//! Not covered: threads that block or wait in line meanwhile, growth, more than one permit.
 
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome};
@@ -256,7 +256,7 @@ impl World {
         true
     }
 
-    /// What the monitor announces at each tick.
+    /// What the watchdog announces at each tick.
     fn announce_again(&self) {
         let mut places = Vec::new();
         if self.has_work() && self.idle.survey(&mut places).sleeping > 0 {
@@ -265,8 +265,8 @@ impl World {
     }
 }
 
-/// The first thread has job 0 at hand, the second is in standby, while the main one does what `monitor` says.
-fn model(world: &'static World, monitor: impl FnOnce()) {
+/// The first thread has job 0 at hand, the second is in standby, while the main one does what `watchdog` says.
+fn model(world: &'static World, watchdog: impl FnOnce()) {
     let first = thread::spawn(move || {
         world.turn(0, 0);
         world.work(0);
@@ -279,13 +279,13 @@ fn model(world: &'static World, monitor: impl FnOnce()) {
             world.work(1);
         }
     });
-    monitor();
+    watchdog();
     first.join().unwrap();
     second.join().unwrap();
     assert_eq!(world.left.load(Ordering::Relaxed), 0);
 }
 
-/// A step pushes and waits: what it waits for runs, whether it was pushed before its thread lost its worker or after.
+/// A step pushes and waits: what it waits for runs, whether it was pushed before its thread lost its permit or after.
 #[test]
 fn what_a_stuck_step_pushes_runs() {
     check(1, &["took the worker", "stood by after its step"], || {
@@ -301,7 +301,7 @@ fn what_a_stuck_step_pushes_runs() {
     });
 }
 
-/// A step pushes and ends while its worker is taken; something comes from outside afterwards, and is run: nobody counts
+/// A step pushes and ends while its permit is taken; something comes from outside afterwards, and is run: nobody counts
 /// as searching who is not.
 #[test]
 fn a_step_that_ends_while_its_worker_is_taken() {
@@ -314,7 +314,7 @@ fn a_step_that_ends_while_its_worker_is_taken() {
     });
 }
 
-/// The same with a thread that lies down and is woken between the monitor's look and what follows.
+/// The same with a thread that lies down and is woken between the watchdog's look and what follows.
 #[test]
 fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
     check(2, &["took the worker", "came too late"], || {
@@ -328,8 +328,8 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
     });
 }
 
-/// A thread loses its worker as it pushes a process that has used its turn, without telling anyone: whoever has the
-/// worker by then finds it, or is told of it when the thread stands by.
+/// A thread loses its permit as it pushes a process that has used its turn, without telling anyone: whoever has the
+/// permit by then finds it, or is told of it when the thread stands by.
 #[test]
 fn a_used_turn_is_left_by_one_that_loses_its_worker() {
     check(3, &["took the worker", "came too late", "stood by after its step"], || {

@@ -19,7 +19,7 @@ fn ms(count: u64) -> Duration {
 }
 
 impl Scene {
-    /// Threads that do nothing, each with a worker.
+    /// Threads that do nothing, each with a permit.
     fn of(threads: usize) -> Self {
         let seen = ThreadSample { has_worker: true, ..ThreadSample::default() };
         Self {
@@ -143,7 +143,7 @@ fn a_step_that_waits_inside_is_not_stalled() {
     scene.queued = 1;
     scene.look();
     scene.after(ms(9));
-    // It has handed its worker on, and comes back later.
+    // It has handed its permit on, and comes back later.
     scene.threads[0] = ThreadSample::default();
     scene.after(ms(100));
     scene.threads[0].has_worker = true;
@@ -187,7 +187,7 @@ fn nobody_hears_of_a_long_step_that_nobody_waits_for() {
     for _ in 0..1_000 {
         assert_eq!(scene.tick(), []);
     }
-    // What is queued with a worker idle is not waiting: it is about to be taken.
+    // What is queued with a permit idle is not waiting: it is about to be taken.
     (scene.threads[1], scene.idle, scene.queued) = (ThreadSample::default(), 1, 5);
     assert_eq!(scene.tick(), []);
     // Then somebody waits.

@@ -1,4 +1,4 @@
-//! Threads that hand their workers on: the steps of `scheduler/{aside,standby,find}.rs`, named beside each.
+//! Threads that hand their permits on: the steps of `scheduler/{aside,standby,find}.rs`, named beside each.
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
@@ -9,13 +9,13 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 
-/// H2: whoever got a worker from a thread that blocks does not look at what that was to run next.
+/// H2: whoever got a permit from a thread that blocks does not look at what that was to run next.
 pub(super) const NO_LOOK_BEHIND: Fault = Fault::Driver(0);
-/// H2: one that blocks, and has given its worker to one that waited, keeps what it was to run next.
+/// H2: one that blocks, and has given its permit to one that waited, keeps what it was to run next.
 pub(super) const KEEPS_RUN_NEXT: Fault = Fault::Driver(1);
 /// H2: it puts that into its deque, and tells nobody.
 pub(super) const LEAVES_IN_SILENCE: Fault = Fault::Driver(2);
-/// S3: one that has lost its worker while it lay down leaves what it sees to others, and tells nobody.
+/// S3: one that has lost its permit while it lay down leaves what it sees to others, and tells nobody.
 pub(super) const LOSES_IN_SILENCE: Fault = Fault::Driver(3);
 /// M3 is left out.
 pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
@@ -23,7 +23,7 @@ pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
 pub(super) const LOST_UNTOLD: Fault = Fault::Driver(5);
 /// Whoever stands by does not serve the line.
 pub(super) const LINE_IS_FORGOTTEN: Fault = Fault::Driver(6);
-/// B1: it goes on with the worker that it had.
+/// B1: it goes on with the permit that it had.
 pub(super) const GOES_ON_REGARDLESS: Fault = Fault::Driver(7);
 
 /// B2: nobody is called.
@@ -46,7 +46,7 @@ pub(super) enum Job {
     Blocks(usize, usize),
     /// Says that the first has run; then the same with the other one.
     Tells(usize, usize),
-    /// The same in async code: its thread does not wait for a worker, and the last one is what is left of it.
+    /// The same in async code: its thread does not wait for a permit, and the last one is what is left of it.
     Awaits(usize, usize),
     /// Puts the job into its thread's run-next slot and waits until it has run; it is taken over before it does the
     /// first if that says so, or at any time.
@@ -58,13 +58,13 @@ pub(super) enum Job {
 /// What a thread has to itself.
 pub(super) struct Me {
     number: usize,
-    worker: Cell<usize>,
+    permit: Cell<usize>,
     behind: Cell<Option<usize>>,
 }
 
 impl Me {
-    pub(super) fn new(number: usize, worker: usize) -> Self {
-        Self { number, worker: Cell::new(worker), behind: Cell::new(None) }
+    pub(super) fn new(number: usize, permit: usize) -> Self {
+        Self { number, permit: Cell::new(permit), behind: Cell::new(None) }
     }
 }
 
@@ -85,8 +85,8 @@ impl Thread {
 pub(super) struct World {
     pub(super) idle: Idle,
     threads: [Thread; THREADS],
-    /// What only a thread with that worker may touch: a race if two have it at a time.
-    workers: [OwnedCell<u32>; 2],
+    /// What only a thread with that permit may touch: a race if two have it at a time.
+    permits: [OwnedCell<u32>; 2],
     global: Queue,
     jobs: &'static [Job],
     run: [Flag; JOBS],
@@ -98,16 +98,16 @@ pub(super) struct World {
 }
 
 impl World {
-    /// With that many workers, each with its thread, and as many threads in standby; there may be no more.
-    pub(super) fn new(workers: usize, standby: usize, jobs: &'static [Job]) -> &'static Self {
-        let idle = Idle::new(workers, workers + standby);
-        (0..workers).for_each(|worker| _ = idle.begin(worker));
+    /// With that many permits, each with its thread, and as many threads in standby; there may be no more.
+    pub(super) fn new(permits: usize, standby: usize, jobs: &'static [Job]) -> &'static Self {
+        let idle = Idle::new(permits, permits + standby);
+        (0..permits).for_each(|permit| _ = idle.begin(permit));
         let standby: Vec<_> = (0..standby).filter_map(|_| idle.reserve(Need::Blocking)).collect();
         standby.into_iter().for_each(|thread| idle.started(thread));
         keep(Self {
             idle,
             threads: [Thread::new(), Thread::new(), Thread::new()],
-            workers: [OwnedCell::new(0), OwnedCell::new(0)],
+            permits: [OwnedCell::new(0), OwnedCell::new(0)],
             global: Queue::new(),
             jobs,
             run: [Flag::new(), Flag::new(), Flag::new(), Flag::new()],
@@ -155,10 +155,10 @@ impl World {
         self.threads[me.number].attention.load(Ordering::Relaxed)
     }
 
-    /// `Context::take_up`, and the use of the worker.
+    /// `Context::take_up`, and the use of the permit.
     fn uses(&self, me: &Me) {
-        // SAFETY: the thread has that worker, and loom checks it.
-        self.workers[me.worker.get()].with_mut(|uses| unsafe { *uses += 1 });
+        // SAFETY: the thread has that permit, and loom checks it.
+        self.permits[me.permit.get()].with_mut(|uses| unsafe { *uses += 1 });
     }
 
     /// `Host::stop_threads`.
@@ -222,7 +222,7 @@ impl World {
             Job::Awaits(next, rest) => {
                 self.uses(me);
                 self.block(me, next, next, true);
-                // The step ends; with a worker the next one follows at once, else it waits its turn.
+                // The step ends; with a permit the next one follows at once, else it waits its turn.
                 if self.attention(me) == 0 {
                     self.uses(me);
                     self.done(rest);
@@ -230,7 +230,7 @@ impl World {
                     self.push_global(rest);
                 }
             }
-            // The one that has its worker uses it at the same time.
+            // The one that has its permit uses it at the same time.
             Job::Hogs { job, late } => {
                 if late {
                     self.taken_over.wait();
@@ -308,8 +308,8 @@ impl World {
             }
         }
         match back {
-            Resumption::With(worker, displaced) => {
-                me.worker.set(worker);
+            Resumption::With(permit, displaced) => {
+                me.permit.set(permit);
                 self.uses(me);
                 if let Some(displaced) = displaced {
                     reach("displaced a sleeper");
@@ -358,7 +358,7 @@ impl World {
         }
     }
 
-    /// What the monitor does for a run-next slot behind a long step.
+    /// What the watchdog does for a run-next slot behind a long step.
     pub(super) fn surface(&self, number: usize) {
         if let Some(job) = self.take_next(number) {
             reach("moved a run-next slot");
@@ -458,7 +458,7 @@ impl World {
             Lain::Asleep(lookout) => self.rest(me, true, lookout),
             Lain::StandsBy(next) => {
                 if next.is_some() {
-                    reach("gave its worker where it wanted to sleep");
+                    reach("gave its permit where it wanted to sleep");
                 }
                 self.pass_on(next);
                 self.rest(me, true, false)
@@ -471,8 +471,8 @@ impl World {
         let mut looks_again = has_lain_down;
         loop {
             let asleep = match self.idle.look(me.number, lookout) {
-                RestOutcome::Up(worker, behind) => {
-                    me.worker.set(worker);
+                RestOutcome::Up(permit, behind) => {
+                    me.permit.set(permit);
                     me.behind.set(behind);
                     return true;
                 }

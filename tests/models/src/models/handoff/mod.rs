@@ -1,14 +1,14 @@
-//! The hand-off of workers (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a worker at a
+//! The hand-off of permits (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a permit at a
 //! time, nobody waits for ever for one, and no work is left.
 //!
-//! The driver takes the steps of `scheduler/{aside,standby,find}.rs`. Whoever has a worker touches a cell of that
-//! worker: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
+//! The driver takes the steps of `scheduler/{aside,standby,find}.rs`. Whoever has a permit touches a cell of that
+//! permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
 //! thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
-//! run. Threads sleep until they are woken: there is no watching lookout here, and no monitor that looks again, but
+//! run. Threads sleep until they are woken: there is no watching lookout here, and no watchdog that looks again, but
 //! where a model says so.
 //!
 //! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end
-//! (`permits` and `line` have unit tests), more than three threads and two workers.
+//! (`permits` and `line` have unit tests), more than three threads and two permits.
 
 mod driver;
 
@@ -22,7 +22,7 @@ use crate::sync::Arc;
 use loom::thread;
 use std::task::{Wake, Waker};
 
-/// One worker: its thread begins with job 0, another one stands by. The main thread does what `outside` says.
+/// One permit: its thread begins with job 0, another one stands by. The main thread does what `outside` says.
 fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     let world = World::new(1, 1, jobs);
     let standby = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
@@ -37,7 +37,7 @@ fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     world.rest_is_done();
 }
 
-/// A step wakes another process and blocks until that has run: who gets the worker runs it.
+/// A step wakes another process and blocks until that has run: who gets the permit runs it.
 #[test]
 fn what_a_step_that_blocks_was_to_run_next_runs() {
     check(
@@ -57,15 +57,15 @@ fn what_awaits_comes_back_or_waits_its_turn() {
     });
 }
 
-/// A job comes from outside while the one that blocked comes back for the only worker.
+/// A job comes from outside while the one that blocked comes back for the only permit.
 #[test]
 fn a_push_from_outside_while_one_comes_back() {
-    check(2, &["displaced a sleeper", "waited in line", "gave its worker where it wanted to sleep"], || {
+    check(2, &["displaced a sleeper", "waited in line", "gave its permit where it wanted to sleep"], || {
         one_worker(&[Job::Blocks(1, 1), Job::Short, Job::Short], |world| world.push_global(2));
     });
 }
 
-/// One comes back for the only worker while others are always ready: it is called for, and gets it.
+/// One comes back for the only permit while others are always ready: it is called for, and gets it.
 #[test]
 fn one_that_comes_back_among_others_that_never_rest() {
     check(2, &["went on", "waited in line", "was called away"], || {
@@ -73,7 +73,7 @@ fn one_that_comes_back_among_others_that_never_rest() {
     });
 }
 
-/// A second step blocks while the first may wait for the worker: it passes to that one, and what the second was to run
+/// A second step blocks while the first may wait for the permit: it passes to that one, and what the second was to run
 /// next does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
@@ -91,7 +91,7 @@ fn two_that_block_in_turn() {
     });
 }
 
-/// Two workers: one sleeps, the other is about to, and loses its worker to one that comes back before it has looked
+/// Two permits: one sleeps, the other is about to, and loses its permit to one that comes back before it has looked
 /// again. A job comes from outside, on which the one that came back waits in its step: the sleeper must run it.
 #[test]
 fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
@@ -113,7 +113,7 @@ fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     });
 }
 
-/// Two workers: a step that blocks gives its worker to one that waits, in whose step it is waited for what the first
+/// Two permits: a step that blocks gives its permit to one that waits, in whose step it is waited for what the first
 /// has woken; the other thread goes to sleep meanwhile, and must run it.
 #[test]
 fn what_a_thread_that_blocks_leaves_behind_is_announced() {
@@ -140,7 +140,7 @@ fn what_a_thread_that_blocks_leaves_behind_is_announced() {
     });
 }
 
-/// The host stops while one that blocked comes back: it goes on, with a worker or without.
+/// The host stops while one that blocked comes back: it goes on, with a permit or without.
 #[test]
 fn a_stop_while_one_comes_back() {
     check(3, &["waited in line", "came back without a worker"], || {
@@ -157,7 +157,7 @@ fn a_stop_while_one_comes_back() {
     });
 }
 
-/// A step that does not end has filled its run-next slot before it is taken over, for one that waits for its worker.
+/// A step that does not end has filled its run-next slot before it is taken over, for one that waits for its permit.
 #[test]
 fn what_waits_behind_a_stalled_step_is_taken_over() {
     check(3, &["took over", "moved a run-next slot", "waited in line"], || {
@@ -183,7 +183,7 @@ fn what_waits_behind_a_stalled_step_is_taken_over() {
     });
 }
 
-/// It fills its slot at any moment of the take-over: the monitor, which looks again, finds it at the latest.
+/// It fills its slot at any moment of the take-over: the watchdog, which looks again, finds it at the latest.
 #[test]
 fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     check(2, &["took over", "moved a run-next slot", "pushed without a worker"], || {
@@ -195,7 +195,7 @@ fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     });
 }
 
-/// It fills its slot when it has been taken over: others run that without the monitor.
+/// It fills its slot when it has been taken over: others run that without the watchdog.
 #[test]
 fn what_a_step_that_was_taken_over_wakes_runs() {
     check(2, &["took over", "pushed without a worker", "was called away"], || {
@@ -221,7 +221,7 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
     check(4, &["lined up", "came back without a worker"], || {
         let world = World::new(1, 1, &[]);
         let flag = crate::check::keep(super::sleep::driver::Flag::new());
-        // The first has blocked, and the one that stood by has its worker.
+        // The first has blocked, and the one that stood by has its permit.
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
         assert!(matches!(world.idle.look(1, false), RestOutcome::Up(0, Some(0))));
         assert!(world.idle.stop_searching());

@@ -20,11 +20,11 @@ pub(super) const BATCH_IN_SILENCE: Fault = Fault::Driver(3);
 pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
 /// Who lies down does not look again whether a timer has been set.
 pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
-/// A thread that got its worker while the monitor rests queues something, and does not end the rest.
+/// A thread that got its permit while the watchdog rests queues something, and does not end the rest.
 pub(super) const NO_G1: Fault = Fault::Driver(7);
-/// Who announces something and finds nobody to call does not end the rest of the monitor.
+/// Who announces something and finds nobody to call does not end the rest of the watchdog.
 pub(super) const NO_G2: Fault = Fault::Driver(14);
-/// Who sets a timer that nobody is there to keep does not end the rest of the monitor.
+/// Who sets a timer that nobody is there to keep does not end the rest of the watchdog.
 pub(super) const NO_G3: Fault = Fault::Driver(15);
 /// A thread leaves what it has pushed to its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
@@ -34,13 +34,13 @@ pub(super) const USED_TURN_LEFT: Fault = Fault::Driver(13);
 pub(super) const FAIR_IN_SILENCE: Fault = Fault::Driver(9);
 /// The same announcement is made without its fence.
 pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
-/// The monitor looks at run-next slots only.
+/// The watchdog looks at run-next slots only.
 pub(super) const NO_SECOND_ANNOUNCEMENT: Fault = Fault::Driver(11);
 /// Whoever is taken off the list for own work is not woken.
 pub(super) const OWN_WORK_WAKES_NOBODY: Fault = Fault::Driver(12);
 /// A thread that has fired a timer may lie down with what that has queued.
 pub(super) const FIRED_AND_LEFT: Fault = Fault::Driver(16);
-/// The monitor moves what is in a run-next slot while its thread may lie down.
+/// The watchdog moves what is in a run-next slot while its thread may lie down.
 pub(super) const MOVED_BY_HAND: Fault = Fault::Driver(4);
 
 /// The most threads of a model.
@@ -144,9 +144,9 @@ type Unseen = std::sync::atomic::AtomicBool;
 /// How the threads of a world behave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Habits {
-    /// Somebody plays the monitor.
-    pub(super) monitor: bool,
-    /// Where no worker is idle, the monitor has another thread run what waits.
+    /// Somebody plays the watchdog.
+    pub(super) watchdog: bool,
+    /// Where no permit is idle, the watchdog has another thread run what waits.
     pub(super) takes_over: bool,
     /// A thread does before each step what production does every `FAIR` steps.
     pub(super) fair: bool,
@@ -160,7 +160,7 @@ pub(super) struct World {
     /// The run-next slot of each thread: zero, or a job's number plus one.
     next: [AtomicUsize; THREADS],
     parked: [Flag; THREADS],
-    monitor: Flag,
+    watchdog: Flag,
     jobs: &'static [Job],
     /// The jobs that have run.
     run: [Flag; 3],
@@ -177,7 +177,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, habits: Habits) -> &'static Self {
         let idle = Idle::new(threads, threads);
-        (0..threads).for_each(|worker| _ = idle.begin(worker));
+        (0..threads).for_each(|permit| _ = idle.begin(permit));
         keep(Self {
             threads,
             idle,
@@ -185,7 +185,7 @@ impl World {
             deques: [Queue::new(), Queue::new()],
             next: [AtomicUsize::new(0), AtomicUsize::new(0)],
             parked: [Flag::new(), Flag::new()],
-            monitor: Flag::new(),
+            watchdog: Flag::new(),
             jobs,
             run: [Flag::new(), Flag::new(), Flag::new()],
             left: AtomicUsize::new(jobs.len() + timers),
@@ -205,7 +205,7 @@ impl World {
                 self.unpark(thread);
             }
             None if self.idle.is_anyone_searching() || fault::is(NO_G2) => {}
-            None => self.rouse_monitor(),
+            None => self.rouse_watchdog(),
         }
     }
 
@@ -216,28 +216,28 @@ impl World {
 
     /// `Context::see_to_watch`.
     fn see_to_watch(&self, me: usize) {
-        self.unwatched[me].store(self.idle.does_monitor_rest(), Ordering::Relaxed);
+        self.unwatched[me].store(self.idle.does_watchdog_rest(), Ordering::Relaxed);
     }
 
     /// `Context::be_watched`.
     fn be_watched(&self, me: usize) {
         if self.unwatched[me].swap(false, Ordering::Relaxed) && !fault::is(NO_G1) {
-            self.rouse_monitor();
+            self.rouse_watchdog();
         }
     }
 
-    /// `Host::rouse_monitor`.
-    fn rouse_monitor(&self) {
-        if self.habits.monitor && self.idle.does_monitor_rest() {
-            reach("woke the monitor");
-            self.wake_monitor();
+    /// `Host::rouse_watchdog`.
+    fn rouse_watchdog(&self) {
+        if self.habits.watchdog && self.idle.does_watchdog_rest() {
+            reach("woke the watchdog");
+            self.wake_watchdog();
         }
     }
 
-    /// `Host::wake_monitor`.
-    fn wake_monitor(&self) {
-        let _rested = self.idle.end_monitor_rest();
-        self.monitor.raise();
+    /// `Host::wake_watchdog`.
+    fn wake_watchdog(&self) {
+        let _rested = self.idle.end_watchdog_rest();
+        self.watchdog.raise();
     }
 
     /// P1 alone.
@@ -265,7 +265,7 @@ impl World {
         match self.idle.timer_set() {
             Some(thread) => self.unpark(thread),
             None if fault::is(NO_G3) => {}
-            None => self.rouse_monitor(),
+            None => self.rouse_watchdog(),
         }
     }
 
@@ -290,8 +290,8 @@ impl World {
             for thread in self.idle.stop() {
                 self.parked[thread].raise();
             }
-            if self.habits.monitor {
-                self.wake_monitor();
+            if self.habits.watchdog {
+                self.wake_watchdog();
             }
         }
     }
@@ -512,9 +512,9 @@ impl World {
         let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
         loop {
             match idle.look(me, lookout) {
-                RestOutcome::Up(worker, _) => {
+                RestOutcome::Up(permit, _) => {
                     self.see_to_watch(me);
-                    return assert_eq!(worker, me, "nobody takes its worker");
+                    return assert_eq!(permit, me, "nobody takes its worker");
                 }
                 RestOutcome::Ended => return,
                 RestOutcome::Asleep(_) => {}
@@ -534,7 +534,7 @@ impl World {
     }
 
     /// `Host::look_on`, without its clock: whatever a tick may be there for is done at each look, and it rests as soon
-    /// as all workers are idle. What a thread would run that it gives a stuck one's worker to, it runs itself.
+    /// as all permits are idle. What a thread would run that it gives a stuck one's permit to, it runs itself.
     pub(super) fn look_on(&self) {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
@@ -547,13 +547,13 @@ impl World {
             if crew.idle == 0 && self.habits.takes_over {
                 self.run_what_waits();
             }
-            if !crew.all_idle || !self.rest_monitor() {
+            if !crew.all_idle || !self.rest_watchdog() {
                 thread::yield_now();
             }
         }
     }
 
-    /// For a thread that has got the worker of one that is stuck.
+    /// For a thread that has got the permit of one that is stuck.
     fn run_what_waits(&self) {
         let job = self.global.pop().or_else(|| self.deques.iter().find_map(Queue::pop));
         if let Some(job) = job {
@@ -567,21 +567,21 @@ impl World {
     }
 
     /// R1 and R2. Gives whether it has rested.
-    pub(super) fn rest_monitor(&self) -> bool {
-        let rests = self.idle.rest_monitor();
+    pub(super) fn rest_watchdog(&self) -> bool {
+        let rests = self.idle.rest_watchdog();
         if rests {
-            reach("the monitor rested");
-            while self.idle.does_monitor_rest() && !self.stopped.load(Ordering::Acquire) {
-                self.monitor.wait();
+            reach("the watchdog rested");
+            while self.idle.does_watchdog_rest() && !self.stopped.load(Ordering::Acquire) {
+                self.watchdog.wait();
             }
-            let _rested = self.idle.end_monitor_rest();
+            let _rested = self.idle.end_watchdog_rest();
         }
         rests
     }
 
     /// `Host::move_run_next`.
     pub(super) fn move_run_next(&self, thread: usize) {
-        // To the one queue that anyone else pushes to, whoever holds the worker.
+        // To the one queue that anyone else pushes to, whoever holds the permit.
         let change = |_| match self.take_next(thread) {
             Some(job) => {
                 self.global.push(job);

@@ -6,15 +6,15 @@
 //! all jobs have run.
 //!
 //! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may
-//! be due); a timer is due as soon as it is set. Where somebody plays the monitor (`Habits::monitor`), it does at each
+//! be due); a timer is due as soon as it is set. Where somebody plays the watchdog (`Habits::watchdog`), it does at each
 //! look what it does after some ticks in production.
 //!
 //! Own work, which is announced without a fence, and what has used its turn, which may be announced to nobody, are all
 //! that may lie while a thread sleeps that could help. Their promises have a model each: the pusher runs it, a fenced
 //! announcement (every `FAIR` steps, here before each step of `Habits::fair`) finds the sleeper, and so does the
-//! monitor's.
+//! watchdog's.
 //!
-//! Not covered: more than two threads with a worker; the pauses between looks; the real deque and queues.
+//! Not covered: more than two threads with a permit; the pauses between looks; the real deque and queues.
 
 pub(in crate::models) mod driver;
 
@@ -24,9 +24,9 @@ use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
-const MONITOR: Habits = Habits { monitor: true, takes_over: false, fair: false };
-const TAKES_OVER: Habits = Habits { monitor: true, takes_over: true, fair: false };
-const FAIR: Habits = Habits { monitor: false, takes_over: false, fair: true };
+const MONITOR: Habits = Habits { watchdog: true, takes_over: false, fair: false };
+const TAKES_OVER: Habits = Habits { watchdog: true, takes_over: true, fair: false };
+const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true };
 
 /// A job from outside meets the only thread, which is going to sleep.
 #[test]
@@ -90,7 +90,7 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// The same without that announcement: the monitor makes another one.
+/// The same without that announcement: the watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
     check(2, &["overlooked a sleeper", "stole", "parked"], || {
@@ -110,7 +110,7 @@ fn a_used_turn_is_not_lost() {
 }
 
 /// The same, and the pusher's next step, from the run-next slot, ends only when another thread has run that process:
-/// the monitor announces it.
+/// the watchdog announces it.
 #[test]
 fn a_used_turn_behind_a_long_step() {
     check(2, &["let a sleeper lie", "parked"], || {
@@ -150,7 +150,7 @@ fn a_timer_when_the_lookout_is_in_a_long_step() {
     });
 }
 
-/// A job in the run-next slot of a thread whose step waits for it: the monitor moves it.
+/// A job in the run-next slot of a thread whose step waits for it: the watchdog moves it.
 #[test]
 fn a_job_behind_a_long_step() {
     check(2, &["moved what was to run next", "woke a sleeper", "parked"], || {
@@ -159,46 +159,46 @@ fn a_job_behind_a_long_step() {
     });
 }
 
-/// The same with threads that have lain down, and find what was pushed before when they look again, while the monitor
+/// The same with threads that have lain down, and find what was pushed before when they look again, while the watchdog
 /// comes to rest: it sees that one has got up, or is told. (G1)
 #[test]
 fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
-    check(1, &["moved what was to run next", "the monitor rested", "woke the monitor", "parked"], || {
+    check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, MONITOR);
         world.push_unannounced(0);
         model(world, Begin::LainDown, || {
             // It has looked before.
-            world.rest_monitor();
+            world.rest_watchdog();
             world.look_on();
         });
     });
 }
 
-/// A process that has used its turn, behind a long step of the only thread, while the monitor comes to rest. (G1)
+/// A process that has used its turn, behind a long step of the only thread, while the watchdog comes to rest. (G1)
 #[test]
 fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
-    check(2, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
+    check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(1, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, TAKES_OVER);
         world.push_unannounced(0);
         model(world, Begin::LainDown, || {
-            world.rest_monitor();
+            world.rest_watchdog();
             world.look_on();
         });
     });
 }
 
-/// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the monitor
+/// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the watchdog
 /// comes to rest. (G2, in P3 or in F3)
 #[test]
 fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
-    check(2, &["took over", "the monitor rested", "woke the monitor", "woke a sleeper", "parked"], || {
+    check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
         let world = World::new(1, &[Job::WaitsFor(1), Job::Short], 0, TAKES_OVER);
         model(world, Begin::LainDown, || {
             let outside = thread::spawn(|| {
                 world.push_global(0);
                 world.push_global(1);
             });
-            world.rest_monitor();
+            world.rest_watchdog();
             world.look_on();
             outside.join().unwrap();
         });
@@ -208,26 +208,26 @@ fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
 /// The same with two threads, which find all when they look again: the last that searches tells of what they leave.
 #[test]
 fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
-    check(1, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
+    check(1, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1), Job::Short, Job::WaitsFor(0)], 0, TAKES_OVER);
         (0..3).for_each(|job| world.push_unannounced(job));
         model(world, Begin::LainDown, || {
-            world.rest_monitor();
+            world.rest_watchdog();
             world.look_on();
         });
     });
 }
 
 /// A timer is set while the only thread is in a step that ends only when it has fired, or gets up for that step, and
-/// the monitor comes to rest. (G3, or G2 in F3)
+/// the watchdog comes to rest. (G3, or G2 in F3)
 #[test]
 fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
-    check(2, &["took over", "the monitor rested", "woke the monitor", "parked"], || {
+    check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(1, &[Job::WaitsFor(1)], 1, TAKES_OVER);
         world.push_unannounced(0);
         model(world, Begin::LainDown, || {
             let outside = thread::spawn(|| world.set_timer());
-            world.rest_monitor();
+            world.rest_watchdog();
             world.look_on();
             outside.join().unwrap();
         });
@@ -240,13 +240,13 @@ fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
 fn what_is_moved_is_not_at_rest() {
     check(3, &["moved what was to run next", "at rest"], || {
         let world = World::new(1, &[Job::Leaves(1), Job::Short, Job::Short], 0, MONITOR);
-        let monitor = thread::spawn(|| world.move_run_next(0));
+        let watchdog = thread::spawn(|| world.move_run_next(0));
         model(world, Begin::AtWork, || {
             if world.is_at_rest() {
                 reach("at rest");
                 assert_eq!(world.left.load(Ordering::Relaxed), 1, "a job is in nobody's queue");
             }
-            monitor.join().unwrap();
+            watchdog.join().unwrap();
             world.push_global(2);
         });
     });
@@ -304,7 +304,7 @@ fn fault_fired_and_left() {
     fault::with(FIRED_AND_LEFT, a_timer_for_two_threads);
 }
 
-/// The monitor sleeps on while a step holds up what it has woken.
+/// The watchdog sleeps on while a step holds up what it has woken.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_g1() {
@@ -331,7 +331,7 @@ fn fault_no_g2_of_two() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_look_after_find_with_a_monitor() {
+fn fault_no_look_after_find_with_a_watchdog() {
     fault::with(NO_LOOK_AFTER_FIND, a_job_behind_two_long_steps_while_the_monitor_comes_to_rest);
 }
 
@@ -360,7 +360,7 @@ fn fault_used_turn_left() {
     fault::with(USED_TURN_LEFT, a_used_turn_is_not_lost);
 }
 
-/// The monitor looks for ever, and sees nothing.
+/// The watchdog looks for ever, and sees nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement_of_a_used_turn() {
@@ -385,7 +385,7 @@ fn fault_fair_without_fence() {
     fault::with(FAIR_WITHOUT_FENCE, own_work_is_announced_before_a_long_step);
 }
 
-/// The monitor looks for ever, and sees nothing.
+/// The watchdog looks for ever, and sees nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement() {
