@@ -6,8 +6,7 @@
 //!
 //! * S1 whoever sets a timer lowers the wheel's; S2 then, if that is earlier, the whole's.
 //! * R1 whoever raises the whole's reads it; R2 reads all wheels'; R3 exchanges what it read at R1 for the least of
-//!   them;
-//!   R4 reads all wheels' once more, and lowers the whole's to the least of them.
+//!   them; R4 reads all wheels' once more, and lowers the whole's to the least of them.
 //!
 //! A timer is not lost: if S2 comes before R3 and lowers, R3 fails. If it finds nothing to lower before R3, S1 came
 //! before R4, which sees it. If S2 comes after R3, it is compared with what R3 wrote. (All are sequentially

@@ -30,10 +30,8 @@
 //!
 //! Thread T is stuck in a step (the watchdog's):
 //! * M1 under the lock, if T is in a step, its permit goes to one that waits, or to one in standby as in H1, and T is a
-//!   stray;
-//!   M2 T is told that it has lost its permit; M3 what is in its run-next slot goes to the inject queue of that permit;
-//!      M4
-//!   whoever got the permit is woken.
+//!   stray; M2 T is told that it has lost its permit; M3 what is in its run-next slot goes to the inject queue of that
+//!   permit; M4 whoever got the permit is woken.
 //!
 //! # Why
 //!

@@ -54,8 +54,8 @@
 //! announces what lies there behind a step that does not end.
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What
-//! waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is awake:
-//! a thread that got its permit while that rests ends the rest first (G1 of the
+//! waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is
+//! awake: a thread that got its permit while that rests ends the rest first (G1 of the
 //! [`watchdog`](crate::engine::sched::watchdog)).
 //!
 //! # The lookout

@@ -37,11 +37,9 @@
 //! whose step blocks has given its permit away, and its thread may be at rest, but it is not laid down.
 //!
 //! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to
-//! queue it:
-//! D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a member:
-//!    the pool's
-//! backlog counts as empty only when nobody acts for it. If it lets go of one or the other between D1 and D3 a thread
-//! gets up.
+//! queue it: D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a
+//! member: the pool's backlog counts as empty only when nobody acts for it. If it lets go of one or the other between
+//! D1 and D3 a thread gets up.
 //!
 //! So the sends that had returned by D1 are finished when D3 succeeds. Later ones may not be: they are accepted as at
 //! any time, and what comes too late is thrown away and counted, as at any shutdown. To exclude that would take a gate

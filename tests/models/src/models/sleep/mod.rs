@@ -6,8 +6,8 @@
 //! all jobs have run.
 //!
 //! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may
-//! be due); a timer is due as soon as it is set. Where somebody plays the watchdog (`Habits::watchdog`), it does at each
-//! look what it does after some ticks in production.
+//! be due); a timer is due as soon as it is set. Where somebody plays the watchdog (`Habits::watchdog`), it does at
+//! each look what it does after some ticks in production.
 //!
 //! Own work, which is announced without a fence, and what has used its turn, which may be announced to nobody, are all
 //! that may lie while a thread sleeps that could help. Their promises have a model each: the pusher runs it, a fenced
