@@ -11,6 +11,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use postroom::ProcessError;
+use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
 
 const SLOW: u64 = 1;

@@ -12,8 +12,9 @@ use std::error::Error;
 use std::panic;
 use std::time::Duration;
 
+use postroom::error::JoinError;
 use postroom::prelude::*;
-use postroom::{Bound, JoinError, Overflow};
+use postroom::{Bound, Overflow};
 
 /// A line, as it goes to each user in a room.
 #[derive(Clone)]

@@ -2,8 +2,8 @@
 //! ends, the process does, or the handle takes the stream away.
 
 use futures_util::stream::{self, Stream, StreamExt};
+use postroom::future::{Attached, Finished};
 use postroom::prelude::*;
-use postroom::{Attached, Finished};
 use postroom_tests::face::{Gate, Log, OnDrop, builder, until, watched, with_runtime};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -421,7 +421,7 @@ impl Body {
 #[test]
 fn a_body_receives_items_by_their_type_and_ticks_come_as_messages() {
     watched(|| {
-        let clock = postroom::Clock::manual();
+        let clock = postroom::testing::Clock::manual();
         let runtime = builder().clock(clock.clone()).build().unwrap();
         let body = runtime.spawn(Body { ticks: 0 }).two_kinds().unwrap();
         runtime.until_idle().unwrap();

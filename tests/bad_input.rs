@@ -1,7 +1,9 @@
 //! What no program should do and some program will: each has a defined answer, and none harms anyone else.
 
+use postroom::error::{BuildError, SendFailure};
+use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Bound, BuildError, Builder, Command, Completion, Host, InitError, SendFailure};
+use postroom::{Bound, Builder, Command, Completion, Host, InitError};
 use postroom_tests::{Latch, act, eventually, idle_for_ever, soon, within};
 use std::cell::RefCell;
 use std::panic::panic_any;

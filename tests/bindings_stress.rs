@@ -4,8 +4,9 @@
 //! Blind spots: it takes the order of things as it comes, with other threads let in between the acts of a step; all
 //! orders among three processes are searched in `tests/exhaustive`.
 
+use postroom::Monitor;
+use postroom::inspect::Bindings;
 use postroom::prelude::*;
-use postroom::{Bindings, Monitor};
 use postroom_tests::face::{builder, until, watched};
 use postroom_tests::partner::LONG;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -1,7 +1,8 @@
 //! Processes whose steps block: their worker runs others meanwhile.
 
+use postroom::block_in_place;
+use postroom::inspect::{ProcessState, ThreadState};
 use postroom::prelude::*;
-use postroom::{ProcessState, ThreadState, block_in_place};
 use postroom_tests::{Latch, act, eventually, soon};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Processes that are bound to the one that spawns them before they run.
 
+use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom_tests::act;
 use postroom_tests::face::with_runtime;

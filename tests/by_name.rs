@@ -4,8 +4,9 @@
 #[path = "by_name/sends.rs"]
 mod sends;
 
+use postroom::InitError;
+use postroom::error::{EntryError, StartError};
 use postroom::prelude::*;
-use postroom::{EntryError, InitError, StartError};
 use postroom_tests::face::{Log, builder, watched, with_runtime};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,9 @@
 //! Calls: how they are made, how long they wait, and how each way of getting no answer is told.
 
 use futures_util::future::{Either, join, join_all, select};
-use postroom::DeadLetterReason;
+use postroom::Package;
+use postroom::inspect::DeadLetterReason;
+use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
 use postroom_tests::face::{
     End, Gate, Log, OnDrop, builder, poll_once, until, watched, with_dead_letters, with_runtime,

@@ -1,7 +1,7 @@
 //! What a method knows and can do through its context, and what runs beside its process's methods.
 
 use postroom::prelude::*;
-use postroom::{Host, InitError, Missed};
+use postroom::{Host, InitError, MissedTicks};
 use postroom_tests::face::{Gate, Log, OnDrop, builder, poll_once, until, watched, with_runtime};
 use std::future::IntoFuture;
 use std::panic::Location;
@@ -348,7 +348,7 @@ impl Worker {
     }
 
     #[message]
-    async fn tick(&mut self, ctx: &mut Context<Self>, period: Duration, missed: Missed, count: usize) -> usize {
+    async fn tick(&mut self, ctx: &mut Context<Self>, period: Duration, missed: MissedTicks, count: usize) -> usize {
         let mut interval = ctx.interval(period).missed(missed);
         for _ in 0..count {
             interval.tick().await;
@@ -406,13 +406,13 @@ fn a_sleep_of_nothing_is_over_at_once_and_one_for_ever_never() {
 fn an_interval_ticks_as_often_as_asked_whatever_it_missed() {
     with_runtime(|runtime| {
         let (address, log) = worker(runtime);
-        for missed in [Missed::Skip, Missed::Burst, Missed::Delay] {
+        for missed in [MissedTicks::Skip, MissedTicks::Burst, MissedTicks::Delay] {
             for period in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(200)] {
                 assert_eq!(address.tick(period, missed, 20).wait(), Ok(20));
             }
         }
         assert_eq!(log.len(), 180);
-        let mut never = pin!(address.tick(Duration::MAX, Missed::Skip, 1).timeout(Duration::MAX).into_future());
+        let mut never = pin!(address.tick(Duration::MAX, MissedTicks::Skip, 1).timeout(Duration::MAX).into_future());
         assert!(poll_once(never.as_mut()).is_pending());
     });
 }

@@ -4,8 +4,9 @@
 //! Where a wait must not be taken for part of a cycle, the test sees by `waits_for` that everyone has come to wait
 //! before it lets them go on.
 
+use postroom::Runtime;
+use postroom::error::Cycle;
 use postroom::prelude::*;
-use postroom::{Cycle, Runtime};
 use postroom_tests::eventually;
 use postroom_tests::face::{Gate, Log, builder, watched, with_runtime};
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! How one process ends: by a kill, a stop, a cancel or of itself; and what whoever waits for it can rely on.
 
+use postroom::inspect::ProcessState;
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Bound, CallError, ProcessError, ProcessState};
+use postroom::{Bound, CallError, ProcessError};
 use postroom_tests::{Ask, Desk, Latch, Witness, act, eventually, idle_for_ever, soon};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -24,7 +26,7 @@ fn is_gone(runtime: &Runtime, pid: Pid) {
     assert!(!pid.is_alive());
     assert!(pid.info().is_none());
     let refused = runtime.send(pid, 5_u64).unwrap_err();
-    assert_eq!((refused.message, refused.reason), (5, postroom::SendFailure::Gone(pid)));
+    assert_eq!((refused.message, refused.reason), (5, postroom::error::SendFailure::Gone(pid)));
     assert!(!pid.kill() && !pid.stop() && !pid.cancel("late"));
     assert_eq!(pid.join().wait(), ExitReason::Gone);
 }

@@ -125,7 +125,7 @@ fn handled_before_another_runs<M: Send + 'static>(
     and_then: impl FnOnce(&Runtime, Address<Busy>),
 ) -> u64
 where
-    Busy: postroom::Handles<M>,
+    Busy: postroom::generic::Handles<M>,
 {
     let runtime = one_worker();
     let (handled, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));

@@ -4,8 +4,9 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, join, join_all, select};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, SinkExt, StreamExt};
+use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::{Mailbox, Overflow, SendFailure};
+use postroom::{Mailbox, Overflow};
 use postroom_tests::face::{Gate, Log, OnDrop, builder, poll_once, until, watched, with_runtime};
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -160,7 +161,7 @@ fn a_future_that_loses_is_dropped_in_its_process_and_what_it_asked_for_is_taken_
         }
     }
     watched(|| {
-        let clock = postroom::Clock::manual();
+        let clock = postroom::testing::Clock::manual();
         let runtime = builder().clock(clock.clone()).build().unwrap();
         let slow = runtime.spawn(Awaiting::default()).serve().unwrap();
         let (log, gate) = (Log::new(), Gate::new());

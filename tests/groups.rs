@@ -1,7 +1,9 @@
 //! Groups: who is a member, who hears of it, and that nothing is left of a group that nobody is in.
 
+use postroom::Mailbox;
+use postroom::error::{BadName, JoinError};
+use postroom::inspect::DeadLetterReason;
 use postroom::prelude::*;
-use postroom::{BadName, DeadLetterReason, JoinError, Mailbox};
 use postroom_tests::face::{Log, builder, watched, with_dead_letters, with_runtime};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -58,7 +58,7 @@ use books::Books;
 use citizen::{Citizen, CitizenPart};
 use count::{Count, balance};
 use messages::{Dice, Later, Stash, lock, put_off};
-use postroom::ProcessState;
+use postroom::inspect::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
 use postroom_tests::{idle_for_ever, within};

@@ -5,8 +5,8 @@
 //! when is decided by the scheduler alone. What these tests cannot see: debt without holds, and two workers, where a
 //! consumer that another core has is fed by producers that are not in debt to it.
 
-use postroom::Clock;
 use postroom::prelude::*;
+use postroom::testing::Clock;
 use postroom_tests::soon;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! Messages: every shape of them, their order, and what becomes of those that nobody handles.
 
+use postroom::error::SendFailure;
+use postroom::future::ReplyStream;
+use postroom::inspect::DeadLetterReason;
 use postroom::prelude::*;
-use postroom::{DeadLetterReason, ReplyStream, SendFailure};
 use postroom_tests::face::{End, Log, builder, poll_once, until, watched, with_dead_letters, with_runtime};
 use std::io;
 use std::pin::pin;

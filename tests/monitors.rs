@@ -1,7 +1,8 @@
 //! Monitors: each is told once of the end of what it watches, whatever that is and however it ends.
 
+use postroom::Mailbox;
+use postroom::error::TopologyError;
 use postroom::prelude::*;
-use postroom::{Mailbox, TopologyError};
 use postroom_tests::face::{Gate, Log, OnDrop, builder, with_runtime};
 use postroom_tests::partner::{Heard, LONG, Partner, Said};
 

@@ -1,7 +1,8 @@
 //! Addresses that go by a name: they serve whoever holds it, outlive holders, and do not pile up.
 
+use postroom::Mailbox;
+use postroom::error::{BadName, JoinError, NameError, SendFailure};
 use postroom::prelude::*;
-use postroom::{BadName, JoinError, Mailbox, NameError, SendFailure};
 use postroom_tests::face::{until, watched, with_runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

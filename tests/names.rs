@@ -3,8 +3,11 @@
 //! What these tests cannot see: an end between the count and the look of a registration, at every place where one can
 //! be. The model in `tests/models` goes through them; here the window is met by chance, often.
 
+use postroom::Mailbox;
+use postroom::error::{AddressError, BadName, NameError, SendFailure, WhereisError};
+use postroom::inspect::DeadLetterReason;
+use postroom::manual::{Events, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{AddressError, BadName, DeadLetterReason, Mailbox, NameError, SendFailure, WhereisError};
 use postroom_tests::face::{Log, OnDrop, builder, watched, with_dead_letters, with_runtime};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -114,8 +117,8 @@ fn a_name_is_free_when_the_state_is_gone_and_before_anyone_hears_of_the_end() {
         let (in_hook, log) = (runtime.clone(), seen.clone());
         /// Looks when hooks are called, which is before anyone who waits is told.
         struct Look(Arc<std::sync::OnceLock<Host>>, Log<(bool, Vec<&'static str>)>, Log<&'static str>);
-        impl postroom::Hook for Look {
-            fn complete(&self, _: &postroom::Started, _: &ExitReason) {
+        impl postroom::inspect::Hook for Look {
+            fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
                 self.1.add((self.0.get().unwrap().whereis("p").is_some(), self.2.all()));
             }
         }

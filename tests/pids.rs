@@ -1,8 +1,11 @@
 //! PIDs: unique for ever, readable, routable as long as their process lives; and the table behind them, which is
 //! re-used.
 
+use postroom::error::SendFailure;
+use postroom::inspect::ProcessState;
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Host, NodeId, ProcessState, SendFailure, this_node};
+use postroom::{Host, NodeId, this_node};
 use postroom_tests::{Latch, act, eventually, idle_for_ever, soon, within};
 use serde::Deserialize;
 use std::collections::HashSet;

@@ -8,8 +8,9 @@ mod known;
 #[path = "pinned/traffic.rs"]
 mod traffic;
 
+use postroom::manual::{Event, Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Event, Events, InitContext, Machine, StepOutput, this_node};
+use postroom::{Package, this_node};
 use postroom_tests::{Latch, eventually, soon};
 use std::cell::RefCell;
 use std::rc::Rc;

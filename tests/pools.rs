@@ -1,10 +1,11 @@
 //! Pools: several processes behind one address, who gets what, who comes and goes, and what becomes of messages when
 //! members die, lines are full, time passes or the pool stops.
 
+use postroom::error::{PoolGaveUp, SendFailure};
+use postroom::inspect::{DeadLetterReason, PoolStatistics};
 use postroom::prelude::*;
-use postroom::{
-    Bound, Builder, Clock, DeadLetterReason, Overflow, Pool, PoolGaveUp, PoolStatistics, RunningPool, SendFailure,
-};
+use postroom::testing::Clock;
+use postroom::{Bound, Builder, Overflow, Pool, RunningPool};
 use postroom_tests::face::{Gate, Log, builder, until, watched, with_dead_letters, with_runtime};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -9,8 +9,12 @@ mod of_another_crate;
 #[path = "protocols/places.rs"]
 mod places;
 
+use postroom::Package;
+use postroom::error::AddressError;
+use postroom::generic::Protocol;
+use postroom::inspect::ProtocolInfo;
+use postroom::manual::{Event, Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{AddressError, Machine, Protocol, ProtocolInfo};
 use postroom_tests::soon;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -310,6 +314,7 @@ fn a_machine_without_a_runtime_answers_a_protocol() {
 fn a_protocol_says_its_name_and_its_messages() {
     let ProtocolInfo { name, messages, .. } = <dyn Storage>::INFO;
     assert_eq!((name, messages), ("Storage", ["get", "put", "keys", "tick", "clear"].as_slice()));
-    let names = <Memory as postroom::Actor>::PROTOCOLS.iter().map(|protocol| protocol.name).collect::<Vec<_>>();
+    let names =
+        <Memory as postroom::generic::Actor>::PROTOCOLS.iter().map(|protocol| protocol.name).collect::<Vec<_>>();
     assert_eq!(names, ["Storage", "Audit"]);
 }

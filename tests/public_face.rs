@@ -1,8 +1,9 @@
 //! The chain from a value to a process: spawning, addresses, results, ends; runtimes beside each other; machines
 //! without any runtime.
 
+use postroom::manual::{Event, Events, InitContext, Machine, StepOutput};
 use postroom::prelude::*;
-use postroom::{InitError, Machine, this_node};
+use postroom::{InitError, Package, this_node};
 use postroom_tests::face::{Gate, Log, OnDrop, builder, poll_once, until, watched, with_runtime};
 use std::collections::HashSet;
 use std::pin::pin;
@@ -275,7 +276,7 @@ fn a_pid_becomes_an_address_only_of_the_type_that_lives_there() {
         assert_eq!(wrong.to_string(), format!("{} is a `Account`, not a `Other`", address.pid()));
         address.pid().stop();
         address.pid().join().wait();
-        assert_eq!(runtime.address::<Account>(address.pid()), Err(postroom::AddressError::Gone(address.pid())));
+        assert_eq!(runtime.address::<Account>(address.pid()), Err(postroom::error::AddressError::Gone(address.pid())));
     });
 }
 
@@ -295,7 +296,7 @@ fn what_is_sent_to_a_process_that_has_ended_comes_back() {
         address.leave().send().unwrap();
         address.pid().join().wait();
         let refused = address.deposit(7).send().unwrap_err();
-        assert_eq!((refused.message.amount, refused.reason), (7, postroom::SendFailure::Gone(address.pid())));
+        assert_eq!((refused.message.amount, refused.reason), (7, postroom::error::SendFailure::Gone(address.pid())));
         let refused = runtime.send(address.pid(), AccountDeposit { amount: 8 }).unwrap_err();
         assert_eq!(refused.message.amount, 8);
         assert_eq!(address.balance().wait(), Err(CallError::Gone(ExitReason::Gone)));

@@ -1,7 +1,8 @@
 //! Publishing to whoever has subscribed: by the type of the event, and by topic.
 
+use postroom::Mailbox;
+use postroom::error::{BadName, JoinError};
 use postroom::prelude::*;
-use postroom::{BadName, JoinError, Mailbox};
 use postroom_tests::face::{builder, watched, with_runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,8 +1,9 @@
 //! Tokio inside processes: sockets, timers, files and tasks; a runtime of the program's own, or one that it has
 //! already.
 
+use postroom::Running;
+use postroom::error::ShutdownError;
 use postroom::prelude::*;
-use postroom::{Running, ShutdownError};
 use postroom_tests::{eventually, soon};
 use std::error::Error;
 use std::net::SocketAddr;

@@ -3,6 +3,7 @@
 //! No verdict is a time: where a fault showed as lateness, the late thing is waited for by the very step that held it
 //! up, so that the fault is a deadlock, which the watchdog ends. Where a time limit would hide a hang, it is [`AGES`].
 
+use postroom::manual::{Events, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Builder, Mailbox};
 use postroom_tests::{Ask, Latch, eventually, soon};

@@ -1,7 +1,10 @@
 //! The stations between a package and its mailbox: each takes what is for it and gives back the rest, typed.
 
+use postroom::error::SendFailure;
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Node, NodeId, Receiver, Refused, Router, SendFailure, this_node};
+use postroom::routing::{Node, Receiver, Refused, Router};
+use postroom::{NodeId, Package, this_node};
 use postroom_tests::{act, eventually, idle_for_ever, soon};
 use std::sync::{Arc, Mutex};
 
@@ -171,7 +174,7 @@ fn a_message_that_nobody_understands_is_a_dead_letter_with_its_reason() {
         let narrow = runtime.spawn(Narrow).serve().unwrap();
         runtime.send(narrow.pid(), "what?").unwrap();
         assert_eq!(narrow.ping().wait(), Ok(1));
-        assert_eq!(*dead.lock().unwrap(), [(narrow.pid(), postroom::DeadLetterReason::Unhandled, "what?")]);
+        assert_eq!(*dead.lock().unwrap(), [(narrow.pid(), postroom::inspect::DeadLetterReason::Unhandled, "what?")]);
         assert_eq!(runtime.statistics().dead_unhandled, 1);
     });
 }

@@ -3,8 +3,10 @@
 //! What these tests cannot see: the order in which two idle workers find the same work, and anything that needs more
 //! cores than the machine has.
 
+use postroom::inspect::{ProcessState, Statistics};
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Host, ProcessState, SpawnError as Refused, Statistics};
+use postroom::{Host, SpawnError as Refused};
 use postroom_tests::{Act, Latch, Witness, act, eventually, idle_for_ever, listeners, soon};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
@@ -31,8 +33,8 @@ fn writes(log: &Log, number: u64) -> Act {
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
     /// Holds up whoever counts a process out, so that a place given back too early is taken meanwhile.
     struct Slow;
-    impl postroom::Hook for Slow {
-        fn complete(&self, _: &postroom::Started, _: &ExitReason) {
+    impl postroom::inspect::Hook for Slow {
+        fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
             (0..20).for_each(|_| std::thread::yield_now());
         }
     }

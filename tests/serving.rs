@@ -2,8 +2,8 @@
 
 use futures_util::future::{Either, join, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use postroom::inspect::{DeadLetterReason, ProcessState};
 use postroom::prelude::*;
-use postroom::{DeadLetterReason, ProcessState};
 use postroom_tests::face::{
     End, Gate, Log, OnDrop, builder, poll_once, until, watched, with_dead_letters, with_runtime,
 };

@@ -1,7 +1,10 @@
 //! How a whole runtime ends.
 
+use postroom::Host;
+use postroom::error::ShutdownError;
+use postroom::inspect::ShutdownReport;
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Host, ShutdownError, ShutdownReport};
 use postroom_tests::{Ask, Desk, Latch, Witness, act, eventually, idle_for_ever, soon, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

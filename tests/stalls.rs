@@ -11,8 +11,10 @@ mod rest;
 #[path = "stalls/stress.rs"]
 mod stress;
 
+use postroom::Builder;
+use postroom::error::BuildError;
+use postroom::inspect::{ProcessState, Stall, ThreadState};
 use postroom::prelude::*;
-use postroom::{BuildError, Builder, ProcessState, Stall, ThreadState};
 use postroom_tests::{Latch, act, eventually, idle_for_ever, listeners, soon, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -99,7 +101,7 @@ impl Other {
 /// Has the process run something that does not end before the latch is opened; it has begun when this returns.
 fn stick<M: Send + 'static>(stuck: Address<Stuck>, message: fn(Latch, Latch) -> M) -> Latch
 where
-    Stuck: postroom::Handles<M>,
+    Stuck: postroom::generic::Handles<M>,
 {
     let (begun, until) = (Latch::new(), Latch::new());
     postroom::Host::of(stuck.pid()).unwrap().send(stuck.pid(), message(begun.clone(), until.clone())).unwrap();
@@ -184,7 +186,7 @@ fn is_moved_in_time(workers: usize) -> bool {
         Ok(())
     });
     let other = runtime.spawn_process(other).start().unwrap();
-    eventually(|| other.info().is_some_and(|info| info.state == postroom::ProcessState::Idle));
+    eventually(|| other.info().is_some_and(|info| info.state == postroom::inspect::ProcessState::Idle));
     let host = runtime.host();
     let blocker = act(move |_, out| {
         host.send(other, ()).unwrap();

@@ -1,7 +1,10 @@
 //! How a process starts, and what happens when it does not, or when a step goes wrong.
 
+use postroom::inspect::{Hook, Started};
+use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Hook, InitError, ProcessError, Receiver, RunError, Started};
+use postroom::routing::Receiver;
+use postroom::{InitError, Package, ProcessError, RunError};
 use postroom_tests::{Latch, Witness, act, counts_to, eventually, idle_for_ever, soon};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -295,7 +298,7 @@ fn a_hook_that_panics_is_contained() {
 /// A step before `init`, a second `init` and a step after the end, by hand: refused, typed.
 #[test]
 fn steps_out_of_turn_are_refused() {
-    use postroom::{Machine, StepError};
+    use postroom::manual::{Machine, StepError};
     let mut machine = Machine::new(Echo);
     let step = |machine: &mut Machine<Echo>| machine.step(&mut Events::of([]), &mut StepOutput::new());
     assert_eq!(step(&mut machine).unwrap_err().downcast_ref(), Some(&StepError::BeforeInit));

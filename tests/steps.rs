@@ -1,5 +1,6 @@
 //! What a step is: how often it happens, and what it may write.
 
+use postroom::manual::{Event, StepOutput};
 use postroom::prelude::*;
 use postroom::{CommandError, ProcessError};
 use postroom_tests::{Ask, Desk, Latch, act, counts_to, eventually, idle_for_ever, logged, soon};

@@ -15,6 +15,7 @@
 //! Blind spots: two cores give few interleavings of three threads; the seed decides what is done and not in which
 //! order; and what the counters count themselves they cannot check.
 
+use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Host, ProcessError};
 use postroom_tests::within;

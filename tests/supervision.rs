@@ -4,6 +4,7 @@
 //! beside the state machine in the runtime (`supervision/plan/tests`); here it is asked whether the processes do what
 //! it says.
 
+use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Supervisor, Tree};
 use postroom_tests::face::Log;

@@ -12,7 +12,7 @@ mod timers;
 mod waiting;
 
 use postroom::prelude::*;
-use postroom::{Clock, Probe};
+use postroom::testing::{Clock, Probe};
 use std::time::Duration;
 
 /// A runtime that goes by a clock of its own.

@@ -12,8 +12,12 @@ mod refused;
 #[path = "upgrade/results.rs"]
 mod results;
 
+use postroom::error::{AddressError, UpgradeError};
+use postroom::future::{Answered, Finished};
+use postroom::generic::Declared;
+use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{AddressError, Answered, Bound, Declared, Finished, Overflow, UpgradeError};
+use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, act, eventually, soon};
 use std::convert::Infallible;
 use std::future::pending;

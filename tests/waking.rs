@@ -1,7 +1,9 @@
 //! How answers find whoever asked, and what wakes a process and what does not.
 
+use postroom::inspect::ProcessState;
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Bound, CommandError, Completion, ProcessState};
+use postroom::{Bound, CommandError, Completion};
 use postroom_tests::{Ask, Desk, Latch, act, eventually, idle_for_ever, soon};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

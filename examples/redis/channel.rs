@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use postroom::error::JoinError;
+use postroom::generic::Actor;
 use postroom::prelude::*;
-use postroom::{Actor, JoinError};
 
 /// The name of a channel: any bytes.
 pub type Channel = Arc<[u8]>;

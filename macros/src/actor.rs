@@ -70,7 +70,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
         enum Never {}
 
         #[automatically_derived]
-        impl #parameters #krate::Handles<Never> for #ty #clause {
+        impl #parameters #krate::generic::Handles<Never> for #ty #clause {
             type Reply = ();
             type Error = ::core::convert::Infallible;
         }
@@ -79,7 +79,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unreachable_code, unused_variables)]
-        impl #parameters #krate::Actor for #ty #clause {
+        impl #parameters #krate::generic::Actor for #ty #clause {
             type Client = #client;
             type Entries = #points #arguments;
             type Placement = <Self as #private::Declared>::Placement;

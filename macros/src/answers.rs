@@ -136,7 +136,7 @@ impl Answers {
             let (cfgs, name, message) = (method.cfgs(), method.ident.span(), self.named(method, "Message"));
             let (answer, error) = (self.named(method, "Reply"), self.named(method, "Error"));
             let name = name.resolved_at(Span::call_site());
-            let handles = respan(quote!(#krate::Handles<#message>), name);
+            let handles = respan(quote!(#krate::generic::Handles<#message>), name);
             quote_spanned! {name=>
                 #(#cfgs)*
                 #[automatically_derived]
@@ -170,7 +170,7 @@ impl Answers {
             let cfgs = method.cfgs();
             let conditions: Vec<&TokenStream> =
                 cfgs.iter().filter_map(|cfg| cfg.meta.require_list().ok().map(|list| &list.tokens)).collect();
-            let handles = respan(quote!(#krate::Handles<#message>), at);
+            let handles = respan(quote!(#krate::generic::Handles<#message>), at);
             let without = (!conditions.is_empty())
                 .then(|| quote!(#[cfg(not(all(#(#conditions),*)))] type #next #declared = #from #named;));
             quote_spanned! {at=>

@@ -176,7 +176,10 @@ fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream 
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {
             let make = if method.sound { quote!(move |#ident| #value) } else { quote!(|_| ::core::unreachable!()) };
-            (quote_spanned!(at=> #krate::Streaming<#ty, #item>), quote!(#krate::Streaming::new(#pid, #label, #make)))
+            (
+                quote_spanned!(at=> #krate::future::Streaming<#ty, #item>),
+                quote!(#krate::future::Streaming::new(#pid, #label, #make)),
+            )
         }
         _ => {
             // A faulty `#[message(Type)]` may have no argument, or several, to pass on.

@@ -48,7 +48,7 @@ fn expand<'a>(
         quote! {
             #(#cfgs)*
             const _: () = {
-                const fn process<P: #krate::Actor>() {}
+                const fn process<P: #krate::generic::Actor>() {}
                 #check
             };
         }

@@ -133,7 +133,7 @@ pub(crate) fn signal(method: &Method, subject: &Subject) -> Option<TokenStream> 
     };
     Some(quote! {
         #(#cfgs)*
-        let #signal = match <#ty as #krate::SignalKind>::from_signal(#signal) {
+        let #signal = match <#ty as #krate::generic::SignalKind>::from_signal(#signal) {
             ::core::result::Result::Ok(#value) => return ::core::result::Result::Ok(#handled),
             ::core::result::Result::Err(#signal) => #signal,
         };

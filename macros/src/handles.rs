@@ -28,7 +28,7 @@ pub(crate) fn items(message: &Message, subject: &Subject) -> TokenStream {
         #(#cfgs)*
         #[automatically_derived]
         #[allow(trivial_bounds)]
-        impl #parameters #krate::Handles<#ty> for #process #clause {
+        impl #parameters #krate::generic::Handles<#ty> for #process #clause {
             type Reply = #answer;
             type Error = #error;
         }

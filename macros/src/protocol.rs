@@ -49,7 +49,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
             enum Never {}
 
             #[automatically_derived]
-            impl #parameters #krate::Handles<Never> for #ty #clause {
+            impl #parameters #krate::generic::Handles<Never> for #ty #clause {
                 type Reply = ();
                 type Error = ::core::convert::Infallible;
             }
@@ -213,7 +213,7 @@ fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
         #linked
 
         #[automatically_derived]
-        impl #parameters #krate::Addressed for #ty #clause {
+        impl #parameters #krate::generic::Addressed for #ty #clause {
             type Handle = #last;
             const LABEL: &'static str = #name;
             const IS_PROTOCOL: bool = true;

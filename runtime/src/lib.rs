@@ -30,21 +30,26 @@
 //! guide in the repository's `book` folder explains both.
 //!
 //! # Where to find what
-//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is what a process sees of it all, and [`Process`] what one
-//!   is that is written by hand.
+//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is what a process sees of it all.
 //! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] says how (`send`, `wait`,
 //!   `.await`, `send_after`, …), [`Reply`] and [`Replies`] answer later and often, [`Bound`] says how much may wait.
 //! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a
-//!   [`Supervisor`](supervision::Supervisor) starts again what has ended, and its children's addresses stay valid.
-//! * Meet: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
+//!   [`Supervisor`](supervision::Supervisor) restarts what has failed, and its children's addresses stay valid.
+//! * Find: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
 //!   address.
-//! * Wait and block: whatever is a future is awaited; what blocks stands in [`Context::blocking`] or
-//!   [`block_in_place`]; [`Host::spawn_pinned`] gives a process a thread of its own, and lets its state be not `Send`;
-//!   [`Context::attach`] has a stream's items come as messages; [`Builder::stall_limit`] and [`Stall`] are about steps
-//!   that do not end.
-//! * Time: [`Timer`], [`Interval`]; in tests a [`Clock`] that is moved by hand, and a [`Probe`].
+//! * Wait and block: any future can be awaited; blocking code stands in [`Context::blocking`] or [`block_in_place`];
+//!   [`Host::spawn_pinned`] gives a process a thread of its own, and its state need not be `Send`;
+//!   [`Context::attach`] delivers a stream's items as messages.
+//! * Time: [`Timer`], [`Interval`].
 //! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
-//! * See: [`Host::statistics`], [`Pid::info`], [`Hook`], [`DeadLetter`], [`Stall`].
+//!
+//! The rest is sorted by theme:
+//! * [`supervision`]: supervisors and their trees;
+//! * [`manual`]: processes that are written by hand, without `#[process]`;
+//! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls, dead letters;
+//! * [`testing`]: a clock that tests move by hand, and probes;
+//! * [`error`](mod@error), [`future`], [`generic`]: what functions return, and what generic code names in its bounds;
+//! * [`routing`]: messages to other nodes.
 //!
 //! # Features
 //! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with inputs as JSON.
@@ -52,6 +57,8 @@
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`);
 //!   the runtime of `#[postroom::main]` has it from the start.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("postroom packs addresses and tags into one word, and needs a 64-bit target");
@@ -75,88 +82,125 @@ mod pid;
 mod pool;
 mod process;
 mod registry;
-mod routing;
+pub mod routing;
 mod slots;
 pub mod supervision;
 mod sync;
 mod time;
 mod util;
 
-pub use actor::definition::actor::{Actor, Declared, Handles, Mobile};
-pub use actor::definition::context::{Answered, CallThen, Context, Finished, RunThen};
-pub use actor::definition::entry::EntryInfo;
-pub use actor::definition::inputs::InputInfo;
-#[cfg(feature = "serde")]
-pub use actor::definition::json::JsonInputs;
-pub use actor::definition::protocol::{Protocol, Serves};
+pub use actor::definition::context::Context;
 pub use actor::definition::reply::Reply;
-pub use actor::handle::address::{Address, NarrowOf, Recipient};
-#[cfg(feature = "futures")]
-pub use actor::handle::sink::MessageSink;
-pub use actor::machine::attach::Attached;
-pub use actor::machine::blocking::Blocking;
-pub use actor::machine::state_machine::Machine;
-pub use actor::machine::upgrade::{Successive, UpgradeError, Upgrading};
-pub use actor::send::addressed::{Addressed, ProtocolInfo};
-pub use actor::send::call::{Call, CallFuture, DEFAULT_TIMEOUT};
-pub use actor::send::links::{Inspection, TopologyError};
-pub use actor::send::pid_ops::Ended;
-pub use actor::send::replies::{Replies, ReplyIter, ReplyStream, Streaming};
-pub use actor::send::restart_wait::{PatientCall, PatientCallFuture};
+pub use actor::handle::address::{Address, Recipient};
+pub use actor::send::call::{Call, DEFAULT_TIMEOUT};
+pub use actor::send::replies::Replies;
 pub use actor::send::send_after::Timer;
-pub use actor::send::target::SendTo;
 pub use actor::spawn::builder::{Running, Spawn};
-pub use actor::spawn::by_hand::SpawnProcess;
-pub use actor::tasks::interval::{Interval, Missed};
+pub use actor::tasks::interval::{Interval, MissedTicks};
 pub use api::builder::Builder;
-pub use api::child_spawn::{ChildSpawn, Spawned};
+pub use api::child_spawn::ChildSpawn;
 #[cfg(feature = "ctrl-c")]
 pub use api::interrupt::Interrupt;
 pub use api::mailbox::Mailbox;
-pub use api::probe::{Probe, ProbeError};
 pub use api::runtime::{Host, Runtime};
-pub use api::shutdown::ShuttingDown;
-pub use api::statistics::{
-    ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
-};
 pub use call::command::{Command, Completion};
-pub use call::dead_letter::{DeadLetter, DeadLetterReason};
-pub use call::package::{Package, Refused};
+pub use call::package::Package;
 pub use engine::blocking::block_in_place::block_in_place;
-pub use engine::host::hooks::{Hook, Started};
-pub use engine::shutdown::ShutdownReport;
-pub use engine::watchdog::report::Stall;
 pub use env::program::this_node;
-pub use errors::{
-    AddressError, BadName, BuildError, CallError, CommandError, Cycle, Delivery, Elapsed, EntryError, InitError,
-    JoinError, MessageError, NameError, ProcessError, RunError, SendError, SendFailure, ShutdownError, SpawnError,
-    StartError, StepError, WhereisError,
-};
-pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Panic, Signal, SignalKind};
-pub use links::message::Bindings;
+pub use errors::{CallError, CommandError, Delivery, InitError, ProcessError, RunError, SendError, SpawnError};
+pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Signal};
 pub use mailbox::bound::{Bound, Overflow};
 pub use mailbox::payload::{Payload, Payloads};
-pub use pid::{NodeId, ParsePidError, Pid};
-pub use pool::builder::{KeyedPool, Pool, PoolStatistics, RunningPool};
-pub use pool::plan::PoolGaveUp;
-pub use process::{Event, Events, InitContext, Process, StepOutput};
+pub use pid::{NodeId, Pid};
+pub use pool::builder::{KeyedPool, Pool, RunningPool};
 pub use registry::group::Group;
 pub use registry::group_event::GroupEvent;
 pub use registry::topic::Topic;
-pub use routing::router::{Node, Receiver, Router};
-pub use time::virtual_clock::{Clock, ClockError, IdleError};
+
+/// Hand-written processes: the trait that `#[process]` implements, what a step receives and writes, and commands.
+pub mod manual {
+    pub use crate::actor::machine::state_machine::Machine;
+    pub use crate::actor::spawn::by_hand::SpawnProcess;
+    pub use crate::errors::StepError;
+    pub use crate::process::{Event, Events, InitContext, Process, StepOutput};
+}
+
+/// Seeing into a running program: statistics, snapshots of processes, hooks, stalls and dead letters.
+pub mod inspect {
+    pub use crate::actor::definition::entry::EntryInfo;
+    pub use crate::actor::definition::inputs::InputInfo;
+    pub use crate::actor::send::addressed::ProtocolInfo;
+    pub use crate::actor::send::links::Inspection;
+    pub use crate::api::statistics::{
+        ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+    };
+    pub use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
+    pub use crate::engine::host::hooks::{Hook, Started};
+    pub use crate::engine::shutdown::ShutdownReport;
+    pub use crate::engine::watchdog::report::Stall;
+    pub use crate::links::message::Bindings;
+    pub use crate::pool::builder::PoolStatistics;
+}
+
+/// Tests: a clock that is moved by hand, and probes in the place of processes.
+pub mod testing {
+    pub use crate::api::probe::{Probe, ProbeError};
+    pub use crate::time::virtual_clock::{Clock, ClockError, IdleError};
+}
+
+/// The errors that are less often named; those of sends, calls, spawns and processes are in the crate's root.
+pub mod error {
+    pub use crate::actor::machine::upgrade::UpgradeError;
+    pub use crate::actor::send::links::TopologyError;
+    pub use crate::errors::{
+        AddressError, BadName, BuildError, Cycle, Elapsed, EntryError, JoinError, MessageError, NameError, SendFailure,
+        ShutdownError, StartError, WhereisError,
+    };
+    pub use crate::exit::Panic;
+    pub use crate::pid::ParsePidError;
+    pub use crate::pool::plan::PoolGaveUp;
+}
+
+/// What calls, streams and other operations return, to be awaited, waited for or dropped.
+pub mod future {
+    pub use crate::actor::definition::context::{Answered, CallThen, Finished, RunThen};
+    #[cfg(feature = "futures")]
+    pub use crate::actor::handle::sink::MessageSink;
+    pub use crate::actor::machine::attach::Attached;
+    pub use crate::actor::machine::blocking::Blocking;
+    pub use crate::actor::machine::upgrade::Upgrading;
+    pub use crate::actor::send::call::CallFuture;
+    pub use crate::actor::send::pid_ops::Ended;
+    pub use crate::actor::send::replies::{ReplyIter, ReplyStream, Streaming};
+    pub use crate::actor::send::restart_wait::{PatientCall, PatientCallFuture};
+    pub use crate::api::shutdown::ShuttingDown;
+}
+
+/// The traits that generic code names in its bounds.
+pub mod generic {
+    pub use crate::actor::definition::actor::{Actor, Declared, Handles, Migratable};
+    #[cfg(feature = "serde")]
+    pub use crate::actor::definition::json::JsonInputs;
+    pub use crate::actor::definition::protocol::{Protocol, Serves};
+    pub use crate::actor::handle::address::NarrowOf;
+    pub use crate::actor::machine::upgrade::IntoUpgrade;
+    pub use crate::actor::send::addressed::Addressed;
+    pub use crate::actor::send::target::SendTo;
+    pub use crate::api::child_spawn::Spawned;
+    pub use crate::exit::SignalKind;
+}
 
 pub use postroom_macros::{entry, main, message, process, protocol, signal};
 
 /// What a program that uses processes wants in scope.
 pub mod prelude {
     pub use crate::payloads;
-    pub use crate::supervision::{Backoff, Supervisor};
+    pub use crate::supervision::{Backoff, Child, Supervisor};
+    pub use crate::testing::{Clock, Probe};
     pub use crate::{
-        Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Delivery, Down, Event,
-        Events, Exit, ExitReason, Group, GroupEvent, Host, InitContext, InitError, Monitor, Package, Payload, Payloads,
-        Pid, Pool, Process, ProcessError, Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal,
-        SpawnError, StepOutput, Topic,
+        Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Delivery, Down, Exit,
+        ExitReason, Group, GroupEvent, Host, InitError, Monitor, Overflow, Payload, Payloads, Pid, Pool, ProcessError,
+        Recipient, Replies, Reply, RunError, Running, Runtime, SendError, Signal, SpawnError, Timer, Topic,
     };
     pub use crate::{entry, message, process, protocol, signal};
 }

@@ -45,7 +45,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// let pid: Pid = "<7f3a.1.42.9>".parse()?;
 /// assert_eq!(pid.to_string(), "<7f3a.1.42.9>");
 /// assert!("<7f3a.1.42>".parse::<Pid>().is_err());
-/// # Ok::<(), postroom::ParsePidError>(())
+/// # Ok::<(), postroom::error::ParsePidError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pid {

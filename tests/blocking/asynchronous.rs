@@ -1,8 +1,9 @@
 //! What blocks in async code.
 
 use super::{Adder, Running as Counted, with_workers};
+use postroom::inspect::ProcessState;
+use postroom::manual::{Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Machine, ProcessState};
 use postroom_tests::{Latch, act, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -1,8 +1,9 @@
 //! As many threads as there may be, and no more.
 
 use super::threads_named;
+use postroom::block_in_place;
+use postroom::error::BuildError;
 use postroom::prelude::*;
-use postroom::{BuildError, block_in_place};
 use postroom_tests::{Latch, act, eventually, soon, within};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -129,7 +130,7 @@ fn one_that_ends_in_the_line_is_passed_over() {
             })
             .collect();
         let state = |running: &Running<Sleeper, usize>| running.address().pid().info().map(|info| info.state);
-        let waits = Some(postroom::ProcessState::Waiting { outstanding: 0 });
+        let waits = Some(postroom::inspect::ProcessState::Waiting { outstanding: 0 });
         eventually(|| others.iter().all(|(_, running)| state(running) == waits));
         for (_, running) in others.iter().step_by(2) {
             let end = running.address().pid().join();

@@ -1,8 +1,8 @@
 //! What blocks, together with clocks that are moved by hand, with calls, and with the end of a runtime.
 
 use super::{Running as Counted, blocker, with_workers};
-use postroom::Clock;
 use postroom::prelude::*;
+use postroom::testing::Clock;
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

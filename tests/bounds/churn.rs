@@ -1,7 +1,9 @@
 //! Bounds among processes that come and go, and what is sent from the places where user code runs by the way.
 
+use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::{Bound, Clock, Overflow, SendFailure};
+use postroom::testing::Clock;
+use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -258,8 +260,8 @@ impl Parting {
 /// The same, as a hook.
 struct SendsAtEnds(Arc<OnceLock<Address<Count>>>, Arc<AtomicU64>);
 
-impl postroom::Hook for SendsAtEnds {
-    fn complete(&self, _process: &postroom::Started, _reason: &ExitReason) {
+impl postroom::inspect::Hook for SendsAtEnds {
+    fn complete(&self, _process: &postroom::inspect::Started, _reason: &ExitReason) {
         if let Some(to) = self.0.get() {
             let sent = to.hit().send().map_err(|error| error.reason);
             assert!(matches!(sent, Ok(()) | Err(SendFailure::Full(_))), "{sent:?}");

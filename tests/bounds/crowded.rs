@@ -1,8 +1,10 @@
 //! Who is held no longer though the mailbox that it is held at is as full as before, and who is not held at all: those
 //! whose own mailbox is over its bound, since the others may wait for them.
 
+use postroom::inspect::ProcessState;
 use postroom::prelude::*;
-use postroom::{Bound, Clock, Overflow, ProcessState};
+use postroom::testing::Clock;
+use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,7 +1,7 @@
 //! Everyone at once, against one slow receiver: memory stays flat, and nothing is lost or reordered.
 
-use postroom::Clock;
 use postroom::prelude::*;
+use postroom::testing::Clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

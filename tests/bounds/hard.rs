@@ -1,7 +1,8 @@
 //! Hard bounds: what becomes of a message that there is no room for.
 
+use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::{Bound, Overflow, SendFailure};
+use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::{Arc, Mutex};
 

@@ -1,8 +1,11 @@
 //! What reaches a process that is held, and what does not.
 
 use super::Gate;
+use postroom::error::SendFailure;
+use postroom::inspect::ProcessState;
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Clock, ProcessState, SendFailure};
+use postroom::testing::Clock;
 use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};

@@ -1,8 +1,10 @@
 //! Soft bounds: processes that send too much are held.
 
 use super::{Sink, Source};
+use postroom::inspect::ProcessState;
 use postroom::prelude::*;
-use postroom::{Bound, Clock, Host, ProcessState};
+use postroom::testing::Clock;
+use postroom::{Bound, Host};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;

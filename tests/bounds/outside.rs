@@ -1,8 +1,9 @@
 //! Whoever is no process gets its message back, or waits if it asked to.
 
 use super::Sink;
+use postroom::Bound;
+use postroom::error::{BuildError, SendFailure};
 use postroom::prelude::*;
-use postroom::{Bound, BuildError, SendFailure};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

@@ -1,8 +1,11 @@
 //! Those who wait for room: each room that one does not take is another's.
 
 use super::Gate;
+use postroom::error::SendFailure;
+use postroom::inspect::ProcessState;
 use postroom::prelude::*;
-use postroom::{Bound, Clock, Overflow, ProcessState, SendFailure};
+use postroom::testing::Clock;
+use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,7 +1,8 @@
 //! Sending by text: the message by the name of its method, its arguments as values or as JSON.
 
+use postroom::error::{EntryError, MessageError, SendFailure};
 use postroom::prelude::*;
-use postroom::{EntryError, Mailbox, MessageError, Overflow, SendFailure};
+use postroom::{Mailbox, Overflow};
 use postroom_tests::face::{Log, builder, until, watched, with_runtime};
 use serde_json::json;
 

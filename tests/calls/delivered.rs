@@ -1,8 +1,9 @@
 //! Every error of a send or call says how far its message came, and what it says is true.
 
 use super::*;
+use postroom::Overflow;
+use postroom::error::{Cycle, SendFailure};
 use postroom::supervision::{Backoff, Child};
-use postroom::{Cycle, Overflow, SendFailure};
 use std::future::Future;
 use std::task::Poll;
 

@@ -1,7 +1,8 @@
 //! Trees, and what hangs on their addresses.
 
 use super::*;
-use postroom::{CallError, Clock};
+use postroom::CallError;
+use postroom::testing::Clock;
 use postroom_tests::partner::{Partner, fell_with};
 
 #[test]

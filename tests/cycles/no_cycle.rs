@@ -5,7 +5,8 @@
 
 use super::*;
 use futures_util::future::{join, select};
-use postroom::{Call, CallError, Event, ExitReason};
+use postroom::manual::Event;
+use postroom::{Call, CallError, ExitReason};
 use postroom_tests::act;
 use std::future::{IntoFuture, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,7 +1,8 @@
 //! Each test is named for what broke.
 
+use postroom::manual::{Event, Events, Machine, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Command, Event, Machine, Mailbox, Overflow, Process, ProcessError};
+use postroom::{Command, Mailbox, Overflow, ProcessError};
 use postroom_tests::bomb::*;
 use postroom_tests::face::{Log, watched};
 use postroom_tests::{Latch, act, eventually, idle_for_ever};
@@ -337,7 +338,8 @@ fn a_waker_of_a_mailbox_kept_others_from_hearing_of_an_end() {
         let heard = Log::new();
         let listener = Listener { monitors: vec![fails], heard: heard.clone() };
         let listener = runtime.spawn_process(listener).start().expect("it starts");
-        let bound = |bindings: postroom::Bindings| (bindings.links.len(), bindings.monitored_by.len()) == (1, 1);
+        let bound =
+            |bindings: postroom::inspect::Bindings| (bindings.links.len(), bindings.monitored_by.len()) == (1, 1);
         eventually(|| fails.bindings().wait().is_some_and(bound));
         while mailbox.try_receive().is_some() {}
         let waker = bomb_waker();

@@ -3,8 +3,10 @@
 use super::Case;
 use super::deed::{Fuse, Hostile};
 use super::processes::{At, Wild};
+use postroom::inspect::{Hook, Started};
+use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::{Builder, Command, Event, Hook, Host, Started};
+use postroom::{Builder, Command, Host};
 use postroom_tests::bomb::ended;
 use postroom_tests::{act, eventually, idle_for_ever};
 use std::fmt::Debug;

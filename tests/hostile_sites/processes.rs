@@ -2,8 +2,9 @@
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
+use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Cancel, Event, Host, Process, ProcessError, Signal};
+use postroom::{Cancel, Host, ProcessError, Signal};
 use postroom_tests::bomb::{Listener, PATIENCE, ended};
 use postroom_tests::face::Log;
 use postroom_tests::{act, eventually, idle_for_ever};
@@ -272,7 +273,7 @@ fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl
 }
 
 /// It has panicked, or lives on until it is killed, or was cancelled.
-fn settle(hostile: &Hostile, pid: Pid, end: postroom::Ended) {
+fn settle(hostile: &Hostile, pid: Pid, end: postroom::future::Ended) {
     if !hostile.panics() {
         eventually(|| hostile.has_struck());
         pid.kill();

@@ -2,9 +2,10 @@
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
+use postroom::inspect::DeadLetterReason;
 use postroom::prelude::*;
 use postroom::supervision::Child;
-use postroom::{CallError, DeadLetterReason, Pool};
+use postroom::{CallError, Pool};
 use postroom_tests::eventually;
 use postroom_tests::face::Log;
 use std::hash::{Hash, Hasher};

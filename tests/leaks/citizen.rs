@@ -51,7 +51,7 @@ impl Citizen {
     }
 }
 
-fn end<P: postroom::Actor>(ctx: &mut Context<P>, end: Option<End>) -> Result<(), ProcessError> {
+fn end<P: postroom::generic::Actor>(ctx: &mut Context<P>, end: Option<End>) -> Result<(), ProcessError> {
     match end {
         None => Ok(()),
         Some(End::Stop) => {

@@ -5,15 +5,15 @@ use super::citizen::Citizen;
 use super::heap::heap;
 use super::messages::Tick;
 use super::world::{NAMES, ROOMS, TOPICS, World};
+use postroom::inspect::{Bindings, Statistics};
 use postroom::prelude::*;
-use postroom::{Bindings, Statistics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// What is there.
 pub struct Count {
     pub statistics: Statistics,
-    pub processes: Vec<postroom::ProcessInfo>,
+    pub processes: Vec<postroom::inspect::ProcessInfo>,
     pub bindings: BTreeMap<Pid, Bindings>,
     /// In small pieces, and in large ones.
     pub heap: [i64; 2],

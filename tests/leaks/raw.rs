@@ -5,6 +5,7 @@ use super::citizen::{CitizenAsk, part};
 use super::messages::{Deed, Dice, Later, Tick};
 use super::world::{End, Own, World};
 use postroom::ProcessError;
+use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Who traps exits hears of them instead of ending.
 
 use super::{linked_pair, partners};
+use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom_tests::bomb::with_one_worker;
 use postroom_tests::face::{Gate, with_runtime};

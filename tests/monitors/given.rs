@@ -1,7 +1,8 @@
 //! When a `Down` is given to a process: in its place among the messages, when the process takes messages.
 
 use super::{partner, watcher};
-use postroom::Machine;
+use postroom::Package;
+use postroom::manual::{Event, Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
 use postroom_tests::act;
 use postroom_tests::face::{Gate, with_runtime};

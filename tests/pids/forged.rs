@@ -2,7 +2,9 @@
 //! with it. Such a PID comes out of a text, or from another program.
 
 use super::*;
-use postroom::{JoinError, Mailbox, Node, Package, Pool, Receiver, Router, Topic, TopologyError, UpgradeError};
+use postroom::error::{JoinError, TopologyError, UpgradeError};
+use postroom::routing::{Node, Receiver, Router};
+use postroom::{Mailbox, Package, Pool, Topic};
 use postroom_tests::face::{Log, until, watched};
 
 /// Writes down what reaches it.
@@ -177,7 +179,7 @@ fn a_mailboxes_pid_with_a_host_or_another_node_is_nobodys() {
 fn what_goes_to_another_node_goes_there_although_a_process_here_has_the_slot() {
     struct Engine(Log<Pid>);
     impl Receiver for Engine {
-        fn send(&self, package: Package) -> Result<(), postroom::Refused> {
+        fn send(&self, package: Package) -> Result<(), postroom::routing::Refused> {
             self.0.add(package.to());
             package.answer(|_: VictimHit| 9_u32).unwrap();
             Ok(())

@@ -1,7 +1,7 @@
 //! How pinned processes end, and come again.
 
 use super::*;
-use postroom::UpgradeError;
+use postroom::error::UpgradeError;
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -168,7 +168,7 @@ fn a_shutdown_ends_them_all_and_names_the_one_that_does_not_return() {
 fn a_runtime_that_is_dropped_by_its_own_pinned_process_goes_down() {
     soon(|| {
         struct Dropper(Rc<()>);
-        impl postroom::Process for Dropper {
+        impl postroom::manual::Process for Dropper {
             fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
                 while let Some(event) = events.next() {
                     if let Event::Message(package) = event {
@@ -202,7 +202,7 @@ fn threads_and_posts_are_used_again_and_none_is_left() {
                 self.0.fetch_add(1, SeqCst);
             }
         }
-        impl postroom::Process for Counts {
+        impl postroom::manual::Process for Counts {
             fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
                 let _ = &self.1;
                 match events.next() {

@@ -1,7 +1,8 @@
 //! What others know of pinned processes: names, statistics, whether they rest.
 
 use super::*;
-use postroom::{Clock, ProcessState, ThreadState};
+use postroom::inspect::{ProcessState, ThreadState};
+use postroom::testing::Clock;
 
 #[test]
 fn it_is_started_by_name() {

@@ -1,7 +1,8 @@
 //! Messages to, from and between pinned processes, and what they have to do with workers: nothing.
 
 use super::*;
-use postroom::{Bound, ProcessState, block_in_place};
+use postroom::inspect::ProcessState;
+use postroom::{Bound, block_in_place};
 use postroom_tests::act;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -1,6 +1,7 @@
 //! Machines that are driven by hand, without a runtime.
 
 use super::*;
+use postroom::manual::Process;
 
 fn by_hand() -> Pid {
     format!("<{}.0.0.1>", this_node()).parse().expect("the text form of a PID")

@@ -6,7 +6,8 @@
 use super::*;
 use futures_util::stream;
 use postroom::supervision::{Backoff, Child, Supervisor};
-use postroom::{Clock, Mailbox, Pool, Reply, Running};
+use postroom::testing::Clock;
+use postroom::{Mailbox, Pool, Reply, Running};
 use postroom_tests::face::{Gate, Log};
 use std::thread;
 

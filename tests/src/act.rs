@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use postroom::{
-    EntryError, Event, Events, InitContext, InitError, Payloads, Pid, Process, ProcessError, Runtime, StepOutput,
-};
+use postroom::error::EntryError;
+use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
+use postroom::{InitError, Payloads, Pid, ProcessError, Runtime};
 
 type Init = Box<dyn FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send>;
 type Step = Box<dyn FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send>;

@@ -1,8 +1,10 @@
 //! Values and calls that go off.
 
 use crate::face::watched;
+use postroom::future::Ended;
+use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Builder, Ended, Event, Process, ProcessError};
+use postroom::{Builder, ProcessError};
 use std::fmt;
 use std::panic::panic_any;
 use std::sync::Arc;

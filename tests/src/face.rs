@@ -4,7 +4,8 @@
 //! a hang into a failure.
 
 use crate::within;
-use postroom::{Builder, DeadLetterReason, ExitReason, Runtime};
+use postroom::inspect::DeadLetterReason;
+use postroom::{Builder, ExitReason, Runtime};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
 //! A hook that writes down what it is told.
 
-use postroom::{ExitReason, Hook, Pid, Started};
+use postroom::inspect::{Hook, Started};
+use postroom::{ExitReason, Pid};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

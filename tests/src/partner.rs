@@ -1,8 +1,9 @@
 //! A process that binds itself to others, and ends, as it is told; it says what it hears of their ends.
 
 use crate::face::Gate;
+use postroom::Monitor;
+use postroom::error::TopologyError;
 use postroom::prelude::*;
-use postroom::{Monitor, TopologyError};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 

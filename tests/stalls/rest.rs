@@ -1,8 +1,10 @@
 //! When there is nothing to look for.
 
 use super::{Loop, Other, Stuck, Wait, one_worker, stick};
+use postroom::block_in_place;
+use postroom::inspect::Statistics;
 use postroom::prelude::*;
-use postroom::{Clock, Statistics, block_in_place};
+use postroom::testing::Clock;
 use postroom_tests::{Latch, act, eventually, listeners, soon};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

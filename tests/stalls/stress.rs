@@ -1,6 +1,7 @@
 //! Steps that are stuck for a while, again and again, while all send to all: everything arrives, once and in order, and
 //! no process takes two steps at once.
 
+use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom_tests::{eventually, within};
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! The address of a child, whichever life it is in.
 
 use super::*;
+use postroom::error::SendFailure;
 use postroom::supervision::{Child, ChildState};
-use postroom::{CallError, Mailbox, SendFailure};
+use postroom::{CallError, Mailbox};
 
 #[test]
 fn the_address_stays_the_same_across_restarts_and_the_process_behind_it_does_not() {

@@ -1,8 +1,8 @@
 //! How long a supervisor waits, by a clock that the test moves.
 
 use super::*;
-use postroom::Clock;
 use postroom::supervision::{Child, ChildState};
+use postroom::testing::Clock;
 
 fn still() -> (Clock, Runtime) {
     let clock = Clock::manual();

@@ -2,8 +2,9 @@
 //! tree. Then it has no names and is in no group and no topic, and those who watch the groups have been told.
 
 use super::*;
+use postroom::error::{JoinError, SendFailure};
 use postroom::supervision::{Child, ChildState};
-use postroom::{JoinError, Mailbox, SendFailure, Topic};
+use postroom::{Mailbox, Topic};
 
 /// A group, a name and a topic that a PID belongs to, and someone who watches the group.
 struct Places<'a> {

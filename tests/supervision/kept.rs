@@ -1,8 +1,9 @@
 //! Messages that survive a restart: what was in the mailbox of the dead, and what came while there was no successor.
 
 use super::*;
+use postroom::CallError;
+use postroom::error::SendFailure;
 use postroom::supervision::{Child, ChildState};
-use postroom::{CallError, SendFailure};
 use postroom_tests::face::with_dead_letters;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

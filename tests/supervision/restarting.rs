@@ -2,8 +2,10 @@
 //! to.
 
 use super::*;
+use postroom::CallError;
+use postroom::error::SendFailure;
 use postroom::supervision::{Child, ChildState};
-use postroom::{CallError, Clock, SendFailure};
+use postroom::testing::Clock;
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,8 +1,9 @@
 //! What a probe sees.
 
 use super::{SECOND, probe, still};
+use postroom::MissedTicks;
 use postroom::prelude::*;
-use postroom::{Missed, ProbeError};
+use postroom::testing::ProbeError;
 use postroom_tests::soon;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -129,7 +130,7 @@ fn missed_ticks_are_left_out_made_up_for_or_put_off_as_the_interval_was_told() {
     #[process]
     impl Late {
         #[entry]
-        async fn tick(&mut self, ctx: &mut Context<Self>, missed: Missed, to: Recipient<u128>) {
+        async fn tick(&mut self, ctx: &mut Context<Self>, missed: MissedTicks, to: Recipient<u128>) {
             let began = ctx.now();
             let mut interval = ctx.interval(10 * SECOND).missed(missed);
             // Three ticks and a half go by.
@@ -142,9 +143,9 @@ fn missed_ticks_are_left_out_made_up_for_or_put_off_as_the_interval_was_told() {
     }
     soon(|| {
         let expected = [
-            (Missed::Skip, [35, 40, 50, 60, 70]),
-            (Missed::Burst, [35, 35, 35, 40, 50]),
-            (Missed::Delay, [35, 45, 55, 65, 75]),
+            (MissedTicks::Skip, [35, 40, 50, 60, 70]),
+            (MissedTicks::Burst, [35, 35, 35, 40, 50]),
+            (MissedTicks::Delay, [35, 45, 55, 65, 75]),
         ];
         for (missed, seconds) in expected {
             let (clock, runtime) = still(1);

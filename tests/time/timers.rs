@@ -1,8 +1,10 @@
 //! What is sent later, and what becomes of timers.
 
 use super::{SECOND, probe, still};
+use postroom::Mailbox;
+use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::{Mailbox, Probe};
+use postroom::testing::Probe;
 use postroom_tests::soon;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

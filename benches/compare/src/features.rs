@@ -2,7 +2,9 @@
 //! very build that is measured. Each is tried out through the public face.
 
 use postroom::prelude::*;
-use postroom::{Bound, DeadLetterReason, SendFailure, Statistics};
+use postroom::Bound;
+use postroom::error::SendFailure;
+use postroom::inspect::{DeadLetterReason, Statistics};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};

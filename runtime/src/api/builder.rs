@@ -152,7 +152,7 @@ impl Builder {
 
     /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that
     /// runs longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
-    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::Statistics::stalls). [`Duration::MAX`]:
+    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::inspect::Statistics::stalls). [`Duration::MAX`]:
     /// never.
     ///
     /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every
@@ -165,7 +165,7 @@ impl Builder {
     ///
     /// let runtime = Runtime::builder().stall_limit(Duration::from_millis(50)).build()?;
     /// assert_eq!(runtime.host().statistics().stalls, 0);
-    /// # Ok::<(), postroom::BuildError>(())
+    /// # Ok::<(), postroom::error::BuildError>(())
     /// ```
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.stall_limit = limit;
@@ -174,7 +174,7 @@ impl Builder {
 
     /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the
     /// step has ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are
-    /// counted in [`Statistics::stalls`](crate::Statistics::stalls) and not told. A panic in it is contained.
+    /// counted in [`Statistics::stalls`](crate::inspect::Statistics::stalls) and not told. A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self

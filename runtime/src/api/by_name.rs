@@ -1,7 +1,7 @@
 //! What is done with processes by the names of their types, entries and messages.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::definition::inputs::Inputs;
 #[cfg(feature = "serde")]
 use crate::actor::definition::json::JsonInputs;
@@ -18,13 +18,13 @@ use std::panic::Location;
 impl Host {
     /// From here on processes of type `P` can be started under the type's name, and sent messages by
     /// the names of these; each begins as `P::default()`.
-    pub fn register<P: Mobile + Default>(self) {
+    pub fn register<P: Migratable + Default>(self) {
         self.register_with(P::NAME, P::default);
     }
 
     /// From here on processes of type `P` can be started under `name`, and sent messages by the names of
     /// these; each begins as what `make` gives.
-    pub fn register_with<P: Mobile>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+    pub fn register_with<P: Migratable>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
             // Checked before anything is made.
             let start = P::start_by_name(entry, inputs)?;

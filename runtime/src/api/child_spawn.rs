@@ -2,7 +2,7 @@
 //! a pool does, and what may come back through it.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::definition::kind::KindOf;
 use crate::actor::handle::address::Address;
 use crate::actor::spawn::builder::{Running, Spawn};
@@ -64,7 +64,7 @@ impl ChildSpawn {
     #[track_caller]
     pub fn of<P>(self, process: P) -> Spawn<P>
     where
-        P: Mobile,
+        P: Migratable,
     {
         let spawn = Spawn::new(self.host.scheduler(), Location::caller(), process).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }

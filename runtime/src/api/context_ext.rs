@@ -1,7 +1,7 @@
 //! What a context can do that needs to know what kind of process it belongs to, and where that runs.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::definition::context::Context;
 use crate::actor::handle::address::Address;
 use crate::actor::spawn::builder::Spawn;
@@ -29,7 +29,7 @@ impl<P: Actor> Context<P> {
     #[track_caller]
     pub fn spawn<Q>(&self, process: Q) -> Spawn<Q>
     where
-        Q: Mobile,
+        Q: Migratable,
     {
         self.host_or_panic().spawn(process)
     }

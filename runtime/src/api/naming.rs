@@ -21,7 +21,8 @@ impl Host {
     /// Of many that want the same name at the same time, one gets it.
     ///
     /// ```
-    /// use postroom::{Mailbox, NameError, Runtime};
+    /// use postroom::{Mailbox, Runtime};
+    /// use postroom::error::NameError;
     ///
     /// let runtime = Runtime::new()?;
     /// let (one, other) = (Mailbox::new()?, Mailbox::new()?);

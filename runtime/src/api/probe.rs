@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::{Clock, Probe};
+/// use postroom::testing::{Clock, Probe};
 /// use std::time::Duration;
 ///
 /// #[process]

@@ -1,8 +1,8 @@
 //! A runtime: one host, what it was built with, and how it ends.
 
-use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::handle::address::{Address, Recipient};
-use crate::actor::machine::upgrade::{Successive, Upgrading};
+use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
 use crate::actor::send::addressed::Addressed;
 use crate::actor::send::call::send;
 use crate::actor::send::target::SendTo;
@@ -126,7 +126,7 @@ impl Host {
     #[track_caller]
     pub fn spawn<P>(self, process: P) -> Spawn<P>
     where
-        P: Mobile,
+        P: Migratable,
     {
         Spawn::new(self.0.scheduler, Location::caller(), process)
     }
@@ -212,7 +212,7 @@ impl Host {
     /// first.
     pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
-        S: Successive<Error: Into<UpgradeFailure>>,
+        S: IntoUpgrade<Error: Into<UpgradeFailure>>,
     {
         self.0.upgrades.add(make);
     }
@@ -220,7 +220,7 @@ impl Host {
     /// Upgrades a process to the type of that name, as was registered for its own type. See [`Pid::upgrade`].
     ///
     /// # Errors
-    /// [`UpgradeError::Missing`](crate::UpgradeError::Missing) with what there is instead; else as [`Pid::upgrade`].
+    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing) with what there is instead; else as [`Pid::upgrade`].
     pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         self.0.upgrades.ask(pid, to)
     }

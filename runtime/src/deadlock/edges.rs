@@ -208,11 +208,11 @@ mod tests {
 
     struct Idle;
 
-    impl crate::Process for Idle {
+    impl crate::manual::Process for Idle {
         fn step(
             &mut self,
-            events: &mut crate::Events<'_>,
-            out: &mut crate::StepOutput<'_>,
+            events: &mut crate::manual::Events<'_>,
+            out: &mut crate::manual::StepOutput<'_>,
         ) -> Result<(), crate::ProcessError> {
             while events.next().is_some() {}
             out.idle();

@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// [`spawn`](Pool::spawn) it.
 ///
 /// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the
-/// sender gets it back ([`SendFailure::Full`](crate::SendFailure::Full)). A member has one message at a time unless
+/// sender gets it back ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time unless
 /// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A
 /// member that dies is replaced, after a delay that grows while members go on failing ([`backoff`](Pool::backoff)); the
 /// callers of what it had in hand are told at once, and what waits in the line waits for another. A pool whose members
@@ -158,7 +158,7 @@ macro_rules! options {
 
             /// A message that has waited in line so long fails its caller with
             /// [`CallError::Timeout`](crate::CallError::Timeout) and is a dead letter
-            /// ([`Expired`](crate::DeadLetterReason::Expired)). If nothing is said it waits as long as it takes.
+            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)). If nothing is said it waits as long as it takes.
             pub fn deadline(mut self, deadline: Duration) -> Self {
                 self.rules.patience = Some(deadline);
                 self
@@ -183,7 +183,7 @@ macro_rules! options {
             /// Sets how many restarts, of all members together, there may be within a time: 5 within 10 s if nothing is
             /// said, as of a [`Supervisor`](crate::supervision::Supervisor). On one failure more the pool gives up: it
             /// takes nothing new, fails what waits, stops its members, and ends with an error that holds a
-            /// [`PoolGaveUp`](crate::PoolGaveUp). 0 allows no restart, [`u32::MAX`] any number.
+            /// [`PoolGaveUp`](crate::error::PoolGaveUp). 0 allows no restart, [`u32::MAX`] any number.
             ///
             /// A member fails that ends for another reason than a normal one, ends before it was done with any message,
             /// or cannot be started.

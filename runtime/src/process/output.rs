@@ -140,7 +140,7 @@ impl Written {
 /// process is idle.
 ///
 /// ```
-/// use postroom::StepOutput;
+/// use postroom::manual::StepOutput;
 ///
 /// let mut out = StepOutput::new();
 /// out.done_with(7);

@@ -1,7 +1,7 @@
 //! Upgrades that are known by the names of their types.
 
 use crate::actor::definition::actor::{Actor, Declared};
-use crate::actor::machine::upgrade::{Successive, UpgradeError, Upgrading};
+use crate::actor::machine::upgrade::{IntoUpgrade, UpgradeError, Upgrading};
 use crate::pid::Pid;
 use crate::routing::alias;
 use crate::sync::{Arc, PoisonError, RwLock};
@@ -23,7 +23,7 @@ impl Upgrades {
     /// Adds one; one that was there between the same types is no longer known.
     pub(crate) fn add<Old: Actor, S>(&self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
-        S: Successive<Error: Into<UpgradeFailure>>,
+        S: IntoUpgrade<Error: Into<UpgradeFailure>>,
     {
         let make = Arc::new(make);
         let ask = move |pid: Pid| {

@@ -1,9 +1,14 @@
-//! How a message finds its mailbox from a PID.
+//! Messages to other nodes: transports, and the router that knows them.
 //!
-//! * [`router`]: the trait `Receiver`, and the routes to this program's hosts and to other nodes;
-//! * [`alias`]: PIDs that stand for another process, such as a supervised child or the holder of a name;
-//! * [`hosts`]: the hosts of this program by number.
+//! A [`Receiver`] that is connected to the [`Router`] gets the packages for another node.
+
+// * `router`: the trait `Receiver`, and the routes to this program's hosts and to other nodes;
+// * `alias`: PIDs that stand for another process, such as a supervised child or the holder of a name;
+// * `hosts`: the hosts of this program by number.
 
 pub(crate) mod alias;
 pub(crate) mod hosts;
 pub(crate) mod router;
+
+pub use crate::call::package::Refused;
+pub use router::{Node, Receiver, Router};

@@ -192,7 +192,7 @@ impl<S> Child<S> {
     }
 
     /// The same, with another bound on what is sent while it is down: one message more is refused as
-    /// [`Full`](crate::SendFailure::Full). What it had in its mailbox is handed on in any case.
+    /// [`Full`](crate::error::SendFailure::Full). What it had in its mailbox is handed on in any case.
     pub fn keep_at_most(mut self, messages: usize) -> Self {
         self.spec.keeps = Some(messages);
         self

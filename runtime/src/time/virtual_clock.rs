@@ -98,7 +98,7 @@ struct Manual {
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::{Clock, Probe};
+/// use postroom::testing::{Clock, Probe};
 /// use std::time::Duration;
 ///
 /// struct Ring;

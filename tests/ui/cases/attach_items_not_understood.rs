@@ -1,5 +1,5 @@
 use postroom::prelude::*;
-use postroom::ReplyStream;
+use postroom::future::ReplyStream;
 
 struct Tick;
 

@@ -78,7 +78,7 @@ pub trait Actor: Declared + Sized + 'static {
 /// A process that may go from thread to thread: one without `#[process(pinned)]`, whose state is `Send`. What
 /// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
-/// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Mobile>(process: P)`.
+/// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Migratable>(process: P)`.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -87,9 +87,9 @@ pub trait Actor: Declared + Sized + 'static {
     note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
             send::<{Self}>()` has the compiler name the field that is not"
 )]
-pub trait Mobile: Actor<Placement: Anywhere> + Send {}
+pub trait Migratable: Actor<Placement: Anywhere> + Send {}
 
-impl<P: Actor<Placement: Anywhere> + Movable> Mobile for P {}
+impl<P: Actor<Placement: Anywhere> + Movable> Migratable for P {}
 
 #[diagnostic::do_not_recommend]
 impl<P: Actor> Addressed for P {

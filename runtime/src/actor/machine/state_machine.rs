@@ -66,7 +66,8 @@ impl<P> MachineState<P> {
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::{Machine, this_node};
+/// use postroom::{this_node, Package};
+/// use postroom::manual::{Event, Events, InitContext, Machine, Process, StepOutput};
 ///
 /// #[process]
 /// struct Counter { count: i64 }

@@ -13,11 +13,11 @@
 //! | what their closures hold | dropped: a caller whose `Reply` is among it is told |
 //! | an async method | is finished first, and no message is taken meanwhile |
 //!
-//! [`Answered`]: crate::Answered
-//! [`Finished`]: crate::Finished
+//! [`Answered`]: crate::future::Answered
+//! [`Finished`]: crate::future::Finished
 
 use super::state_machine::Machine;
-use crate::actor::definition::actor::{Actor, Declared, Mobile};
+use crate::actor::definition::actor::{Actor, Declared, Migratable};
 use crate::actor::definition::context::{Context, carry_over};
 use crate::actor::definition::kind::{KindOf, async_entry};
 use crate::actor::handle::address::Address;
@@ -98,9 +98,9 @@ fn registered(has: &[&'static str]) -> String {
 }
 
 /// What the closure of an upgrade gives: the new state, or a `Result` with it.
-pub trait Successive {
+pub trait IntoUpgrade {
     /// The new definition.
-    type Process: Mobile;
+    type Process: Migratable;
     /// Why it could not be made.
     type Error: fmt::Display + Send + 'static;
 
@@ -108,7 +108,7 @@ pub trait Successive {
     fn into_result(self) -> Result<Self::Process, Self::Error>;
 }
 
-impl<P: Mobile> Successive for P {
+impl<P: Migratable> IntoUpgrade for P {
     type Process = P;
     type Error = Infallible;
 
@@ -117,7 +117,7 @@ impl<P: Mobile> Successive for P {
     }
 }
 
-impl<P: Mobile, E: fmt::Display + Send + 'static> Successive for Result<P, E> {
+impl<P: Migratable, E: fmt::Display + Send + 'static> IntoUpgrade for Result<P, E> {
     type Process = P;
     type Error = E;
 
@@ -146,7 +146,7 @@ impl<E> Drop for UpgradeCaller<E> {
 }
 
 /// The wish to upgrade a process of type `P`.
-fn wish<P: Actor, S: Successive>(
+fn wish<P: Actor, S: IntoUpgrade>(
     asker: Option<UpgradeCaller<S::Error>>,
     make: impl FnOnce(P) -> S + Send + 'static,
 ) -> Handover<P> {
@@ -184,7 +184,7 @@ fn wish<P: Actor, S: Successive>(
 }
 
 /// The new definition, with what the old one waited for.
-fn successor<P: Actor, N: Mobile, E: Send + 'static>(
+fn successor<P: Actor, N: Migratable, E: Send + 'static>(
     new: N,
     mut seat: TableSeat,
     asker: Option<Arc<UpgradeCaller<E>>>,
@@ -214,7 +214,7 @@ impl<P: Actor> Context<P> {
     ///
     /// # Errors
     /// [`UpgradeError::Entry`] in an async entry, which has the state until it ends.
-    pub fn upgrade<S: Successive>(&mut self, make: impl FnOnce(P) -> S + Send + 'static) -> Result<(), UpgradeError> {
+    pub fn upgrade<S: IntoUpgrade>(&mut self, make: impl FnOnce(P) -> S + Send + 'static) -> Result<(), UpgradeError> {
         if let Some(entry) = async_entry::<P>(self.entry()) {
             return Err(UpgradeError::Entry { pid: self.pid(), entry });
         }
@@ -231,7 +231,7 @@ impl Pid {
     ///
     /// The wish overtakes messages. An async method that is at work is finished first. Kept are the mailbox, the name,
     /// links, monitors, timers, and what is being waited for: what comes of calls and futures whose closures were of
-    /// the old definition is a message to the new one, [`Answered`](crate::Answered) or [`Finished`](crate::Finished).
+    /// the old definition is a message to the new one, [`Answered`](crate::future::Answered) or [`Finished`](crate::future::Finished).
     /// Old addresses stay valid; what the new definition has no method for is a dead letter, and a call fails with
     /// [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the process that answers for it now.
     ///
@@ -265,7 +265,7 @@ impl Pid {
     ///
     /// # Errors
     /// See [`UpgradeError`]: refused, the process goes on as what it is; if the new state cannot be made, it ends.
-    pub fn upgrade<Old: Actor, S: Successive>(
+    pub fn upgrade<Old: Actor, S: IntoUpgrade>(
         self,
         make: impl FnOnce(Old) -> S + Send + 'static,
     ) -> Upgrading<Address<S::Process>, S::Error> {

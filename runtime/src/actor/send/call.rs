@@ -423,7 +423,8 @@ impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, Events, Process, ProcessError, Runtime, StepOutput};
+    use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::{ProcessError, Runtime};
     use std::cell::RefCell;
     use std::sync::mpsc::{Receiver, channel};
 

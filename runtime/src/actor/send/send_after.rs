@@ -21,7 +21,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::{Clock, Probe};
+/// use postroom::testing::{Clock, Probe};
 /// use std::time::Duration;
 ///
 /// let clock = Clock::manual();

@@ -1,7 +1,7 @@
 //! How a process is spawned: options, then the entry by its name.
 
 use super::get_or_spawn::Wanted;
-use crate::actor::definition::actor::{Actor, Mobile};
+use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::definition::context::Context;
 use crate::actor::definition::entry::{Begin, EntryFuture, Pending, Start, pending};
 use crate::actor::definition::kind::KindOf;
@@ -46,7 +46,7 @@ impl<P: Actor> Spawn<P> {
     /// One whose state is here.
     pub(crate) fn new(host: &'static Scheduler, place: &'static Location<'static>, process: P) -> Self
     where
-        P: Mobile,
+        P: Migratable,
     {
         Self::of(host, place, Source::Here(process, spawn_on_workers))
     }
@@ -255,7 +255,7 @@ impl<P: Actor> SpawnCore<P> {
 }
 
 /// Spawns a process that any worker may run.
-fn spawn_on_workers<P: Mobile>(
+fn spawn_on_workers<P: Migratable>(
     host: &'static Scheduler,
     birth: &mut PendingSpawn,
     process: P,
@@ -269,7 +269,7 @@ fn spawn_on_workers<P: Mobile>(
 }
 
 /// A process that will have a result, and the right to it: that of an async entry, or what a hand-written process is
-/// [`done_with`](crate::StepOutput::done_with). Dropping it leaves the process alone.
+/// [`done_with`](crate::manual::StepOutput::done_with). Dropping it leaves the process alone.
 pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
     ending: Arc<ExitWaiter>,

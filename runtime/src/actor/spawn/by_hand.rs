@@ -146,7 +146,7 @@ impl<P: Process> SpawnProcess<P> {
     }
 
     /// Starts at the first of the process's entries a process that will be
-    /// [`done_with`](crate::StepOutput::done_with) a `T`.
+    /// [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
     /// See [`SpawnError`].
@@ -154,7 +154,7 @@ impl<P: Process> SpawnProcess<P> {
         self.begin_running(None, Payloads::new())
     }
 
-    /// Starts at `entry` a process that will be [`done_with`](crate::StepOutput::done_with) a `T`.
+    /// Starts at `entry` a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
     /// See [`SpawnError`].

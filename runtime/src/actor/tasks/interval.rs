@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What an [`Interval`] does about ticks that nobody was there for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedTicks {
     /// They are left out; the next tick comes when it would have come anyway.
     #[default]
     Skip,
@@ -25,7 +25,7 @@ pub enum Missed {
 pub struct Interval {
     next: Moment,
     period: Duration,
-    missed: Missed,
+    missed: MissedTicks,
     /// That of the next tick, for whoever takes the ticks as a stream.
     timer: Option<TimerFuture>,
 }
@@ -33,12 +33,12 @@ pub struct Interval {
 impl Interval {
     pub(crate) fn new(period: Duration) -> Self {
         let period = period.max(Duration::from_nanos(1));
-        Self { next: Moment::now().after(period), period, missed: Missed::default(), timer: None }
+        Self { next: Moment::now().after(period), period, missed: MissedTicks::default(), timer: None }
     }
 
     /// What to do about ticks that nobody was there for.
     #[must_use]
-    pub fn missed(mut self, missed: Missed) -> Self {
+    pub fn missed(mut self, missed: MissedTicks) -> Self {
         self.missed = missed;
         self
     }
@@ -54,10 +54,10 @@ impl Interval {
         let now = Moment::now();
         let regular = self.next.after(self.period);
         self.next = match self.missed {
-            Missed::Burst => regular,
-            Missed::Delay => now.after(self.period),
-            Missed::Skip if regular >= now => regular,
-            Missed::Skip => {
+            MissedTicks::Burst => regular,
+            MissedTicks::Delay => now.after(self.period),
+            MissedTicks::Skip if regular >= now => regular,
+            MissedTicks::Skip => {
                 let period = self.period.as_nanos();
                 let missed = now.since(self.next).as_nanos() / period;
                 let skipped = u64::try_from(period * (missed + 1)).unwrap_or(u64::MAX);

@@ -315,6 +315,7 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use crate::manual::{Events, Process, StepOutput};
     use crate::prelude::*;
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, yield_now};
 

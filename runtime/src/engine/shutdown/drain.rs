@@ -127,9 +127,10 @@ impl Scheduler {
 mod tests {
     use super::*;
     use crate::engine::host::backlog::Backlog;
+    use crate::manual::Event;
     use crate::process::{Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicBool};
-    use crate::{Event, ProcessError, Runtime};
+    use crate::{ProcessError, Runtime};
 
     /// Has a message in its hands, which it hands on while it is asked: to a process that has been looked at by then.
     struct Hands {

@@ -5,6 +5,7 @@ use super::finish::Finish;
 use super::{BATCH, share};
 use crate::plan::{Outcome, Plan, Via};
 use postroom::prelude::*;
+use postroom::manual::{Event, Events, Process, StepOutput};
 use std::time::Instant;
 
 struct Player<const N: usize> {

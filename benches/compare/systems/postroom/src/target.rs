@@ -4,14 +4,14 @@ use crate::plan::Via;
 use postroom::prelude::*;
 
 /// A process, as whoever sends to it knows it.
-pub enum Target<P: postroom::Actor> {
+pub enum Target<P: postroom::generic::Actor> {
     Address(Address<P>),
     Pid(Pid),
     /// To be looked up for each message.
     Name(&'static str),
 }
 
-impl<P: postroom::Actor> Target<P> {
+impl<P: postroom::generic::Actor> Target<P> {
     /// The target for a process that was spawned with that name.
     pub fn new(via: Via, address: Address<P>, name: &'static str) -> Self {
         match via {
@@ -23,6 +23,6 @@ impl<P: postroom::Actor> Target<P> {
 }
 
 /// The process that has that name, on the host that the calling process runs on.
-pub fn named<P: postroom::Actor>(ctx: &Context<P>, name: &str) -> Pid {
+pub fn named<P: postroom::generic::Actor>(ctx: &Context<P>, name: &str) -> Pid {
     ctx.host().and_then(|host| host.whereis(name)).expect("a process of that name")
 }
