@@ -28,8 +28,11 @@ impl Random {
     }
 }
 
+/// The keys of hash maps in which users' keys are found: drawn by the system, so that no user can have them collide.
+pub(crate) use std::collections::hash_map::RandomState as HashKeys;
+
 /// A seed that differs from run to run, from the keys that the standard library draws for its hash maps.
 pub(crate) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
+    HashKeys::new().build_hasher().finish()
 }

@@ -9,7 +9,6 @@ use crate::actor::definition::actor::Actor;
 use crate::actor::handle::address::Address;
 use crate::api::child_spawn::{ChildSpawn, KnownKind, KnownType, Spawned};
 use crate::api::runtime::Host;
-use crate::env::chance::{Random, entropy};
 use crate::errors::SpawnError;
 use crate::mailbox::bound::Bound;
 use crate::pid::Pid;
@@ -228,9 +227,10 @@ impl Pool {
         if lanes.is_some() {
             (rules.least, rules.most) = (usize::from(least > 0), 1);
         }
-        let plan = plan(rules, 0..lanes.unwrap_or(1))?;
+        let host = place.child_spawn().host();
+        let plan = plan(host, rules, 0..lanes.unwrap_or(1))?;
         let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
-        start::<S, _>(place.child_spawn().host(), plan, routes, factory)
+        start::<S, _>(host, plan, routes, factory)
     }
 }
 
@@ -292,15 +292,17 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
         place: impl SpawnPlace,
         mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
-        let plan = plan(self.rules, [])?;
+        let host = place.child_spawn().host();
+        let plan = plan(host, self.rules, [])?;
         let factory =
             Box::new(move |spawn: ChildSpawn, known: &KeyRef<K>| member(spawn, known.key()).map(|member| member.pid()));
-        start::<S, _>(place.child_spawn().host(), plan, self.routes, factory)
+        start::<S, _>(host, plan, self.routes, factory)
     }
 }
 
 /// The plan of a pool with these rules, if they make sense.
 fn plan<K: LaneKey>(
+    host: Host,
     rules: PoolRules,
     lasting: impl IntoIterator<Item = K>,
 ) -> Result<PoolPlan<K, crate::Package>, SpawnError> {
@@ -308,7 +310,7 @@ fn plan<K: LaneKey>(
     if !Intensity::counts(restarts, within) {
         return Err(SpawnError::Window { restarts });
     }
-    Ok(PoolPlan::new(rules, lasting, Random::new(entropy(), 0)))
+    Ok(PoolPlan::new(rules, lasting, host.scheduler().random()))
 }
 
 fn start<S: Spawned, K: LaneKey>(

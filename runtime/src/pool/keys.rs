@@ -15,11 +15,11 @@
 //! A key that nobody refers to any more is let go when the list would grow. The list itself holds each key, so that a
 //! reference that is dropped under a lock is never the last.
 
+use crate::env::chance::HashKeys;
 use crate::exit::Panic;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, contain, dispose};
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::ManuallyDrop;
 
@@ -33,7 +33,7 @@ struct KeyEntry<K> {
 
 /// See the module.
 pub(crate) struct Keys<K> {
-    hasher: RandomState,
+    hasher: HashKeys,
     list: Mutex<List<K>>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn hashed<K: Hash>(hasher: &impl BuildHasher, key: K) -> Result<(u64,
 impl<K: Hash + Eq> Keys<K> {
     pub(crate) fn new() -> Self {
         let list = List { known: HashMap::new(), count: 0, bound: SOME, last: 0 };
-        Self { hasher: RandomState::new(), list: Mutex::new(list) }
+        Self { hasher: HashKeys::new(), list: Mutex::new(list) }
     }
 
     /// The number of the key: that of one that is equal, or a new one.

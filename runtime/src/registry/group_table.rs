@@ -11,6 +11,7 @@
 use super::group_event::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::env::chance::HashKeys;
 use crate::errors::{BadName, JoinError, SendFailure};
 use crate::exit::ExitReason;
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
@@ -22,7 +23,7 @@ use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 /// How many parts the table has. A guess: more than threads that are in rooms at the same time.
 const SHARDS: usize = 64;
@@ -36,7 +37,7 @@ pub(crate) struct GroupKey {
 
 /// The rooms of a host.
 pub(crate) struct GroupTable {
-    hasher: RandomState,
+    hasher: HashKeys,
     shards: [Mutex<HashMap<GroupKey, Membership>>; SHARDS],
 }
 
@@ -104,7 +105,7 @@ impl Registrant for GroupRegistration {
 
 impl Default for GroupTable {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
+        Self { hasher: HashKeys::new(), shards: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 

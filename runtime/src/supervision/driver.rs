@@ -11,7 +11,7 @@ use super::registry::ChildRegistry;
 use super::status::{ChildState, LastEnd};
 use crate::api::runtime::Host;
 use crate::call::package::Package;
-use crate::env::chance::{Random, entropy};
+use crate::env::chance::Random;
 use crate::env::clock::{Moment, TimerKey};
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::exit::{Cancel, Exit, ExitReason, Signal};
@@ -102,7 +102,7 @@ impl SupervisorProcess {
             timers: HashMap::new(),
             numbers: HashMap::new(),
             happened: VecDeque::new(),
-            random: Random::new(entropy(), 0),
+            random: host.scheduler().random(),
             own: None,
             is_child,
             end: None,

@@ -22,6 +22,7 @@
 //!
 //! A model is in `tests/models`.
 
+use crate::env::clock::instant_now;
 use crate::sync::{
     AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, fence, fence_for_models, lock, wait, wait_for,
 };
@@ -158,7 +159,7 @@ impl Gate {
             if self.inside() <= most {
                 return true;
             }
-            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(instant_now()));
             waiting = match rest {
                 Some(Duration::ZERO) => return false,
                 Some(rest) => wait_for(&self.left, waiting, rest),

@@ -16,6 +16,7 @@ use super::workers::permit::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
 use super::workers::worker::{CALLED, Worker};
+use crate::env::chance::Random;
 use crate::env::clock::{ClockOverride, Moment};
 use crate::mailbox::bound::Bound;
 use crate::names::table::Names;
@@ -107,6 +108,8 @@ pub(crate) struct Scheduler {
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
+    /// How many generators of random numbers there have been, beside those of the threads.
+    generators: AtomicUsize,
     /// Whether nobody waits for the threads: a shutdown has begun that is not waited for, or one is over.
     pub(crate) unattended: AtomicBool,
     /// Whether the threads are to end.
@@ -166,6 +169,7 @@ impl Scheduler {
             told: config.clock.told(),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
+            generators: AtomicUsize::new(0),
             unattended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             dead_ended: Counter::default(),
@@ -261,6 +265,13 @@ impl Scheduler {
         // Those that have ended are let go here, so that their number stays that of the threads.
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
+    }
+
+    /// Returns a generator of random numbers for a supervisor or a pool, which follows from the host's seed.
+    pub(crate) fn random(&self) -> Random {
+        // The first numbers are those of the threads.
+        let number = u64::from(u32::MAX) + self.generators.fetch_add(1, Ordering::Relaxed) as u64;
+        Random::new(self.config.seed, number)
     }
 
     /// Nobody will join the threads from here on: neither those that there are nor those that are still to be started.
@@ -419,5 +430,22 @@ impl Scheduler {
         self.wake_watchdog();
         self.config.clock.let_go(self);
         self.quiet.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Runtime;
+
+    /// Catches: a supervisor or a pool that draws from the system, so that a run cannot be repeated from its seed.
+    #[test]
+    fn generators_follow_from_the_seed_one_after_the_other() {
+        let hosts = [7, 7, 8].map(|seed| Runtime::builder().workers(1).seed(seed).build().expect("one worker"));
+        let drawn = hosts.each_ref().map(|runtime| {
+            let scheduler = runtime.host().scheduler();
+            [scheduler.random().next(), scheduler.random().next()]
+        });
+        assert_eq!(drawn[0], drawn[1]);
+        assert!(drawn[0][0] != drawn[0][1] && drawn[0] != drawn[2]);
     }
 }

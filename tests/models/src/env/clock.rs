@@ -5,6 +5,11 @@ use crate::sync::{AtomicU64, Ordering};
 /// Who keeps the time: nobody.
 pub(crate) trait TimeKeeper {}
 
+/// The time, for deadlines, which no model has.
+pub(crate) fn instant_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 /// Names a timer that was set.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerKey;

@@ -1,0 +1,75 @@
+//! One door to the machine: the time, threads and chance come from `env` and `sync.rs`, and from nowhere else, so that a
+//! simulator can stand in for them there.
+
+use crate::source::{File, runtime};
+use proc_macro2::TokenTree;
+
+/// What asks the machine for something, as a path in the source, and the files that may.
+const DOORS: [(&str, &[&str]); 9] = [
+    ("Instant::now", &["env/clock.rs"]),
+    ("SystemTime", &[]),
+    ("RandomState", &["env/chance.rs"]),
+    // A seed of a host's own, and the number of this run of the program.
+    ("entropy", &["env/chance.rs", "env/program.rs", "api/builder.rs"]),
+    ("thread::spawn", &[]),
+    ("thread::Builder", &["sync.rs"]),
+    ("thread::park", &["sync.rs"]),
+    ("thread::park_timeout", &["sync.rs"]),
+    ("thread::sleep", &[]),
+];
+
+#[test]
+fn only_the_door_asks_the_machine() {
+    let wrong = check(&runtime());
+    assert!(wrong.is_empty(), "past `env` and `sync.rs`: {wrong:#?}");
+}
+
+fn check(files: &[File]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for file in files {
+        for (path, allowed) in DOORS {
+            if !allowed.contains(&&*file.path) && mentions(&file.tokens, &path.split("::").collect::<Vec<_>>()) {
+                wrong.push(format!("{}: {path}", file.path));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether these names follow one another as a path, also in a tree of imports (`thread::{Builder, park}`).
+fn mentions(tokens: &[TokenTree], path: &[&str]) -> bool {
+    let [name, rest @ ..] = path else { return true };
+    tokens.iter().enumerate().any(|(at, token)| match token {
+        TokenTree::Ident(ident) if ident == name => match rest {
+            [] => true,
+            [next] => match tokens.get(at + 1..) {
+                Some([TokenTree::Punct(_), TokenTree::Punct(_), TokenTree::Ident(last), ..]) => last == next,
+                Some([TokenTree::Punct(one), TokenTree::Punct(_), TokenTree::Group(group), ..]) => {
+                    one.as_char() == ':' && mentions(&group.stream().into_iter().collect::<Vec<_>>(), &[next])
+                }
+                _ => false,
+            },
+            _ => unreachable!("the paths above have two names at most"),
+        },
+        TokenTree::Group(group) => mentions(&group.stream().into_iter().collect::<Vec<_>>(), path),
+        _ => false,
+    })
+}
+
+#[test]
+fn a_way_past_the_door_is_found() {
+    let found = |text: &str| check(&[File::new("engine/new.rs", text)]).len();
+    assert_eq!(found("use crate::env::clock::instant_now; fn now() { instant_now(); }"), 0);
+    assert_eq!(found("#[cfg(test)] mod tests { fn now() { std::time::Instant::now(); } }"), 0);
+    let past = [
+        "fn now() { let now = std::time::Instant::now(); }",
+        "use std::thread::{self, Builder};",
+        "fn start() { std::thread::spawn(|| ()); }",
+        "fn rest() { if true { thread::park_timeout(rest) } }",
+        "use std::hash::{BuildHasher, RandomState};",
+        "fn seed() -> u64 { crate::env::chance::entropy() }",
+    ];
+    for text in past {
+        assert_eq!(found(text), 1, "{text}");
+    }
+}
