@@ -1,20 +1,17 @@
-//! One turn of a process: from the moment that a thread has its token until it is laid down, queued or buried.
+//! One time slice of a process: from taking its token until the process idles, is queued again, or exits.
 //!
-//! A turn is one step, or several while things keep arriving and the budget lasts. The budget counts events taken and
-//! nodes drawn, so that sending costs as receiving does. A process that has used it goes to the global queue: measured
-//! on the prototype, one that went back to a hot end ran on alone with 204,784 others ready behind it.
+//! A time slice is one step, or several while input keeps arriving and the budget lasts. The budget counts events taken
+//! and nodes drawn, so that sending costs as much as receiving. A process that has used its budget goes to the global
+//! queue: in a measurement, one that returned to the hot end of a deque ran on alone while 204,784 others were ready.
 //!
-//! A single step can spend more than a turn's budget: nothing stops a loop of sends. Then its process lets as many
-//! turns pass as it has used too many, so that those it has sent to keep up: without that, a producer of a thousand
-//! messages a step fills the mailbox of a consumer that takes 128 a turn, on one permit, for ever. (Deficit round
-//! robin: Shreedhar and Varghese, 1995.) Where many send to one, that is not enough: so sending to a process that has
-//! used its turn and has a long mailbox left costs more of the budget, until the mailbox is shorter. Nobody waits for
-//! anybody by these two, and threads outside pay nothing: they level, they do not bound.
+//! A single step can exceed the budget, since a loop of sends cannot be interrupted. Its process then skips as many time
+//! slices as it has overdrawn (deficit round robin: Shreedhar and Varghese, 1995), so that its receivers catch up:
+//! otherwise a producer of a thousand messages a step would outrun a consumer that takes 128 per slice on the same
+//! permit. This levels processes with each other. It does not bound mailboxes, and threads outside pay nothing.
 //!
-//! The guard against panics is around all steps that a thread runs (see `find`), not around each: entering it for each
-//! step costs 20 instructions and keeps the compiler from seeing through. A panic leaves the guard;
-//! [`ThreadContext::panicked`] ends the process that the thread runs, wherever in its turn that was, and the thread
-//! enters the guard anew.
+//! The guard against panics surrounds all steps that a thread runs (see [`find`](super::find)), not each one: entering it
+//! costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
+//! [`ThreadContext::panicked`] ends the process that was running, and the thread enters the guard again.
 
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
