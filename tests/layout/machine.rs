@@ -1,5 +1,5 @@
-//! One door to the machine: the time, threads and chance come from `env` and `sync.rs`, and from nowhere else, so that a
-//! simulator can stand in for them there.
+//! One door to the machine: the time, threads and chance come from `env` and `sync.rs`, and from nowhere else, so that
+//! a simulator can stand in for them there.
 
 use crate::source::{File, runtime};
 use proc_macro2::TokenTree;

@@ -152,8 +152,8 @@ impl Builder {
 
     /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that
     /// runs longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
-    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::inspect::Statistics::stalls). [`Duration::MAX`]:
-    /// never.
+    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::inspect::Statistics::stalls).
+    /// [`Duration::MAX`]: never.
     ///
     /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every
     /// 2.5 ms at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time

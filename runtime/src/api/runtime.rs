@@ -220,7 +220,8 @@ impl Host {
     /// Upgrades a process to the type of that name, as was registered for its own type. See [`Pid::upgrade`].
     ///
     /// # Errors
-    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing) with what there is instead; else as [`Pid::upgrade`].
+    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing) with what there is instead; else as
+    /// [`Pid::upgrade`].
     pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         self.0.upgrades.ask(pid, to)
     }

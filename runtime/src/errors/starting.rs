@@ -131,8 +131,8 @@ pub enum StartError {
     Spawn(#[from] SpawnError),
 }
 
-/// Why an entry could not be started by its name; or, as [`MessageError::Inputs`](crate::error::MessageError::Inputs), why a
-/// message could not be sent by that of its method.
+/// Why an entry could not be started by its name; or, as [`MessageError::Inputs`](crate::error::MessageError::Inputs),
+/// why a message could not be sent by that of its method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {

@@ -22,10 +22,11 @@ static DEPOT: Depot = Depot::new(CHAIN, slab, || FAREWELL.try_with(|_| ()).is_ok
 /// What a thread keeps.
 struct NodeCache {
     shelf: ThreadCache,
-    /// How many nodes this thread has drawn, and what else has been counted, for the budget of a turn.
+    /// How many nodes this thread has drawn, and what else has been counted, for the budget of a time slice.
     spent: u64,
-    /// The address of a mailbox that is marked as too full and that the process whose turn this thread runs need not
-    /// ask any more; zero if there is none. It is kept here, as `spent` is, because sending touches this record anyway.
+    /// The address of a mailbox that is marked as too full and that the process whose time slice this thread runs need
+    /// not ask any more; zero if there is none. It is kept here, as `spent` is, because sending touches this record
+    /// anyway.
     pressing: usize,
 }
 
@@ -82,14 +83,14 @@ pub(crate) fn recycle(node: NodeBox) {
     with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.cast()) });
 }
 
-/// How many nodes this thread has drawn so far, and what else was counted: what a turn has spent is the difference
-/// of two such counts. It is kept here because sending a message touches this record anyway.
+/// How many nodes this thread has drawn so far, and what else was counted: what a time slice has spent is the
+/// difference of two such counts. It is kept here because sending a message touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
     with_stock(|stock| stock.spent)
 }
 
-/// The same, when a turn begins: of no mailbox is it known yet how full it is.
+/// The same, when a time slice begins: of no mailbox is it known yet how full it is.
 #[inline]
 pub(crate) fn begin_turn() -> u64 {
     with_stock(|stock| {

@@ -34,11 +34,11 @@ const IDLE: Duration = Duration::from_secs(60);
 /// [`spawn`](Pool::spawn) it.
 ///
 /// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the
-/// sender gets it back ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time unless
-/// [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is done. A
-/// member that dies is replaced, after a delay that grows while members go on failing ([`backoff`](Pool::backoff)); the
-/// callers of what it had in hand are told at once, and what waits in the line waits for another. A pool whose members
-/// fail too often gives up ([`intensity`](Pool::intensity)).
+/// sender gets it back ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time
+/// unless [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is
+/// done. A member that dies is replaced, after a delay that grows while members go on failing
+/// ([`backoff`](Pool::backoff)); the callers of what it had in hand are told at once, and what waits in the line waits
+/// for another. A pool whose members fail too often gives up ([`intensity`](Pool::intensity)).
 ///
 /// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share:
 /// twice the instructions of a call to a process, also for what is only sent.
@@ -157,7 +157,8 @@ macro_rules! options {
 
             /// A message that has waited in line so long fails its caller with
             /// [`CallError::Timeout`](crate::CallError::Timeout) and is a dead letter
-            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)). If nothing is said it waits as long as it takes.
+            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)). If nothing is said it waits as long as it
+            /// takes.
             pub fn deadline(mut self, deadline: Duration) -> Self {
                 self.rules.patience = Some(deadline);
                 self

@@ -147,9 +147,9 @@ pub(crate) struct StepInput {
     generation: u64,
     /// Controls taken out of the lane and not yet seen.
     controls: Controls,
-    /// The thread's count of what was spent when the turn began.
+    /// The thread's count of what was spent when the time slice began.
     began: u64,
-    /// How much may be spent: nothing once the process is to end, or when the turn has taken too long.
+    /// How much may be spent: nothing once the process is to end, or when the time slice has taken too long.
     turn: &'static TimeSlice,
     /// Whether there was something in the control lane when the step began. What comes into an empty one during the
     /// step is left to the next step, which then begins at once.
@@ -226,7 +226,7 @@ impl StepInput {
         }
     }
 
-    /// A turn begins, which may spend so much.
+    /// A time slice begins, which may spend so much.
     #[inline]
     pub(crate) fn begin_turn(&mut self, budget: u32) {
         self.began = node_pool::begin_turn();
@@ -379,13 +379,13 @@ impl StepInput {
         }
     }
 
-    /// How much the turn has spent.
+    /// How much the time slice has spent.
     #[inline]
     pub(crate) fn spent(&self) -> u64 {
         node_pool::spent() - self.began
     }
 
-    /// Whether the turn may spend no more.
+    /// Whether the time slice may spend no more.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.turn.is_over(node_pool::spent())

@@ -15,12 +15,12 @@ use std::{fmt, ptr};
 /// What its process leaves unopened is to be turned into a [`Package`], and so becomes a dead letter.
 pub struct Mail<'a> {
     content: &'a mut EnvelopeContent,
-    /// The turn in which it was taken out of the mailbox, if that is not known there yet.
+    /// The time slice in which it was taken out of the mailbox, if that is not known there yet.
     turn: Option<&'static TimeSlice>,
 }
 
 impl<'a> Mail<'a> {
-    /// The message in `content`, whose word is its caller's or null, for a process in that turn.
+    /// The message in `content`, whose word is its caller's or null, for a process in that time slice.
     #[inline(always)]
     pub(crate) fn new(content: &'a mut EnvelopeContent, turn: &'static TimeSlice) -> Self {
         Self { content, turn: Some(turn) }

@@ -40,7 +40,7 @@ sites! {
     // A process.
     Make => "what makes a pinned process",
     Start => "the start of a process",
-    /// Whatever a turn runs that has no guard of its own: `step` above all.
+    /// Whatever a time slice runs that has no guard of its own: `step` above all.
     Turn => "a step",
     TrapsExits => "`traps_exits`",
     HandlesCancel => "`handles_cancel`",

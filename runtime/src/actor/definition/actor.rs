@@ -78,7 +78,8 @@ pub trait Actor: Declared + Sized + 'static {
 /// A process that may go from thread to thread: one without `#[process(pinned)]`, whose state is `Send`. What
 /// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
-/// Implemented for all of them. A function that spawns what it is given asks for it: `fn start<P: Migratable>(process: P)`.
+/// Implemented for all of them. A function that spawns what it is given asks for it:
+/// `fn start<P: Migratable>(process: P)`.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",

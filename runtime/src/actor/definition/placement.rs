@@ -33,8 +33,9 @@ impl Anywhere for OnWorkers {}
 
 /// State that may go from thread to thread, as that of a process does which the workers run: whatever is `Send`.
 ///
-/// A bound of its own rather than `Send`, so that the compiler's error speaks of processes. [`Migratable`](crate::generic::Migratable)
-/// has the same text: the compiler takes that of the bound which was written where the process is spawned.
+/// A bound of its own rather than `Send`, so that the compiler's error speaks of processes.
+/// [`Migratable`](crate::generic::Migratable) has the same text: the compiler takes that of the bound which was written
+/// where the process is spawned.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",

@@ -231,9 +231,10 @@ impl Pid {
     ///
     /// The wish overtakes messages. An async method that is at work is finished first. Kept are the mailbox, the name,
     /// links, monitors, timers, and what is being waited for: what comes of calls and futures whose closures were of
-    /// the old definition is a message to the new one, [`Answered`](crate::future::Answered) or [`Finished`](crate::future::Finished).
-    /// Old addresses stay valid; what the new definition has no method for is a dead letter, and a call fails with
-    /// [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the process that answers for it now.
+    /// the old definition is a message to the new one, [`Answered`](crate::future::Answered) or
+    /// [`Finished`](crate::future::Finished). Old addresses stay valid; what the new definition has no method for is a
+    /// dead letter, and a call fails with [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the
+    /// process that answers for it now.
     ///
     /// Costs one control message, and the allocations of a spawn.
     ///

@@ -243,9 +243,9 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     pending.unwrap_or(AfterPending::Suspended)
 }
 
-/// Whether others come first: the process has used its turn, and what is left for it is not in its mailbox, which would
-/// give nothing more: messages that it has set aside, items of a stream. Not for a machine that is driven by hand,
-/// which has no turns. Whoever asks wakes the process.
+/// Whether others come first: the process has used its time slice, and what is left for it is not in its mailbox, which
+/// would give nothing more: messages that it has set aside, items of a stream. Not for a machine that is driven by
+/// hand, which has no turns. Whoever asks wakes the process.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_turn_over()

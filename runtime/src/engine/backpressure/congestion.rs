@@ -86,8 +86,8 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             if is_over(slot) {
                 press(own, slot);
             } else {
-                // Marked for those who wait for room there. Whether it comes to be over its bound in this turn is seen
-                // with every 128th message, as of any other.
+                // Marked for those who wait for room there. Whether it comes to be over its bound in this time slice is
+                // seen with every 128th message, as of any other.
                 node_pool::set_pressing(slot.address());
             }
             false

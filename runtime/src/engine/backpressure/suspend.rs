@@ -126,7 +126,7 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// That of a process that is held, so that its turn begins with a look at why it should not.
+/// That of a process that is held, so that its time slice begins with a look at why it should not.
 const HELD_DEBT: u8 = u8::MAX;
 
 /// The same, of one that waits for its yields besides.
@@ -242,8 +242,8 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
 /// Those who wait for room in a mailbox are let go if there is some. All, if the process `rests` now. If it will look
 /// again soon, one when it is below half of its bound, since some send more at a time than a mailbox may have; and as
 /// many as there is [room](has_room) for. (With the first rule alone a thousand that had one message each for it were
-/// let go at one a turn. And one that gives out work and is told in the same mailbox what is done came to give out a
-/// bound of work for each half of a bound that it was told of: without end, the work grew.)
+/// let go at one a time slice. And one that gives out work and is told in the same mailbox what is done came to give
+/// out a bound of work for each half of a bound that it was told of: without end, the work grew.)
 pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
     let mut has_one_gone = false;

@@ -49,7 +49,7 @@ pub(crate) struct ThreadContext {
     pub(crate) random: RefCell<Random>,
     /// When this thread saw a process in debt last.
     pub(crate) debtor_seen: Cell<Moment>,
-    /// When a process had used its turn here last.
+    /// When a process had used its time slice here last.
     pub(crate) turn_used: Cell<Moment>,
 }
 

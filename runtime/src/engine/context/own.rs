@@ -29,7 +29,7 @@ pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
     running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
 }
 
-/// Whether the turn that the calling thread runs has spent what it may.
+/// Whether the time slice that the calling thread runs has spent what it may.
 pub(crate) fn is_turn_over() -> bool {
     with_current(|context| context.is_some_and(|context| context.thread.turn.is_over(node_pool::spent())))
 }

@@ -46,12 +46,12 @@
 //! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20 cycles, on each message that finds
 //! the run-next slot taken.)
 //!
-//! Nor does it announce a process that has used its turn and that it will come to next itself, or right after what is
-//! in the run-next slot: there is no other permit; or there is nothing else in its deque or in the global queue, and
-//! turns are used here every [few microseconds](crate::engine::sched::step). A thread that is woken for it comes too
-//! late to be of help, and then takes the receiver away from those who send to it. The same promises hold: its pusher
-//! looks at the global queue before it lies down (S3) or stands by (`handoff`, A3, which announces), and the watchdog
-//! announces what lies there behind a step that does not end.
+//! Nor does it announce a process that has used its time slice and that it will come to next itself, or right after
+//! what is in the run-next slot: there is no other permit; or there is nothing else in its deque or in the global
+//! queue, and turns are used here every [few microseconds](crate::engine::sched::step). A thread that is woken for it
+//! comes too late to be of help, and then takes the receiver away from those who send to it. The same promises hold:
+//! its pusher looks at the global queue before it lies down (S3) or stands by (`handoff`, A3, which announces), and the
+//! watchdog announces what lies there behind a step that does not end.
 //!
 //! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What
 //! waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is

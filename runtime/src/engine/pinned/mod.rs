@@ -2,8 +2,8 @@
 //!
 //! Each has a [`PinnedThread`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process
 //! asks the slot's home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process
-//! knows nothing of this. The thread takes the token out, runs a turn in the loop that all threads run, and waits for
-//! the next. It has a context, so that its process is found as any other is, and counts as one that has lost its
+//! knows nothing of this. The thread takes the token out, runs a time slice in the loop that all threads run, and waits
+//! for the next. It has a context, so that its process is found as any other is, and counts as one that has lost its
 //! permit: so the loop looks here for what to run, and what the process wakes goes to the global queue and is announced
 //! with the fence.
 //!

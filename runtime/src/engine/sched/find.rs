@@ -6,30 +6,30 @@
 //! # How long a process waits
 //!
 //! Three exceptions keep anyone from waiting for ever:
-//! * after every [`FAIR`] steps, and at the first turn after each tick of the
+//! * after every [`FAIR`] steps, and at the first time slice after each tick of the
 //!   [`watchdog`](crate::engine::sched::watchdog), one of the far ends comes first, one after the other: global queue,
 //!   own inject queue, cold end of the own deque; in every second round what threads without a permit have left instead
 //!   of the inject queue. If nothing is there, it looks at the own inject queue, and at that of one permit after the
 //!   other, whose thread may have no core. At a tick, and at every fourth visit, the time is looked at, too;
-//! * after [`STREAK`] turns in a row from the run-next slot the deque comes first;
-//! * a process that has used its turn goes to the global queue, never back to a hot end (see `step`).
+//! * after [`STREAK`] time slices in a row from the run-next slot the deque comes first;
+//! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
-//! And turns are bounded: by [`BUDGET`](crate::process::budget::BUDGET) events, and by time (`turn`): a turn ends with
-//! the event that is at work at the second tick after it began. Ticks are a quarter of the stall limit apart, 2.5 ms at
-//! most. So with e for the longest that one event takes (one message method, one poll of a future up to where it
-//! waits):
-//! * a turn takes at most 128 events, and at most two ticks and e: 5 ms and e;
-//! * a thread visits a far end after 20 steps, and at least once in a tick and a turn; so each of the four at least
-//!   once in 45 ms and 6 e, with turns as long as they may be, the global queue and the deque twice as often, and an
-//!   inject queue at each visit while the others are empty; one process is taken at a visit. So one that stands in line
-//!   behind n others has a permit's turn at the latest after n + 1 visits (and after as many turns more as it owes, see
-//!   `step`); most often long before that, since idle permits take from all queues;
+//! And time slices are bounded: by [`BUDGET`](crate::process::budget::BUDGET) events, and by time (`turn`): a time
+//! slice ends with the event that is at work at the second tick after it began. Ticks are a quarter of the stall limit
+//! apart, 2.5 ms at most. So with e for the longest that one event takes (one message method, one poll of a future up
+//! to where it waits):
+//! * a time slice takes at most 128 events, and at most two ticks and e: 5 ms and e;
+//! * a thread visits a far end after 20 steps, and at least once in a tick and a time slice; so each of the four at
+//!   least once in 45 ms and 6 e, with time slices as long as they may be, the global queue and the deque twice as
+//!   often, and an inject queue at each visit while the others are empty; one process is taken at a visit. So one that
+//!   stands in line behind n others has a permit's turn at the latest after n + 1 visits (and after as many time slices
+//!   more as it owes, see `step`); most often long before that, since idle permits take from all queues;
 //! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take
 //!   from the deque at once, from the slot after two ticks (`stall`, J1); and if all permits are in such events, one of
 //!   them goes to another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system
 //!   takes to wake a thread.
 //!
-//! What is not bounded is how many others are ready at the same time: there are as many turns at once as permits.
+//! What is not bounded is how many others are ready at the same time: there are as many time slices at once as permits.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
 //! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
@@ -46,9 +46,9 @@ use crate::slots::Token;
 use crate::sync::{Ordering, Steal, fence, spin};
 use crate::util::panics::{Site, contain};
 
-/// After how many steps a far end comes first. (Counted by what was spent, it came so often where each turn takes all
-/// its budget that a receiver was taken away from those who send to it: then their messages cross between the cores, at
-/// five times the price. In time it is bounded by the ticks.)
+/// After how many steps a far end comes first. (Counted by what was spent, it came so often where each time slice takes
+/// all its budget that a receiver was taken away from those who send to it: then their messages cross between the
+/// cores, at five times the price. In time it is bounded by the ticks.)
 const FAIR: u64 = 20;
 
 /// Every how many visits to far ends the clock is read, timers are looked at, and the reactor.
@@ -84,7 +84,7 @@ impl ThreadContext {
         }
     }
 
-    /// Sees to a panic, and to those of the steps that follow in the same turn.
+    /// Sees to a panic, and to those of the steps that follow in the same time slice.
     fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let mut panic = panic;
         loop {
@@ -187,7 +187,7 @@ impl ThreadContext {
         }
     }
 
-    /// What has been sent from outside to a process of this permit, or of the one whose turn it is.
+    /// What has been sent from outside to a process of this permit, or of the one whose time slice it is.
     fn take_outside(&self, visit: u32) -> Option<Token> {
         let permits = &self.host.permits;
         let other: &Permit = &permits[visit as usize % permits.len()];
@@ -209,8 +209,8 @@ impl ThreadContext {
     }
 
     /// One of what was sent from outside. As with the global queue, a look first: the queue's own `pop` has a fence for
-    /// one that is empty, twenty cycles in each turn. What comes right after the look is announced by whoever pushes
-    /// it.
+    /// one that is empty, twenty cycles in each time slice. What comes right after the look is announced by whoever
+    /// pushes it.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
         let inject = &self.permit.get().inject;
@@ -280,8 +280,8 @@ impl ThreadContext {
                 if self.thread.attention() != 0 {
                     return self.find_when_called();
                 }
-                // T1: what a timer has queued here is told to nobody, as in a turn; so this thread does not lie down
-                // before it has looked, whether or not it may search.
+                // T1: what a timer has queued here is told to nobody, as in a time slice; so this thread does not lie
+                // down before it has looked, whether or not it may search.
                 if let Some(token) = self.take_near() {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();

@@ -4,13 +4,13 @@
 //! and nodes drawn, so that sending costs as much as receiving. A process that has used its budget goes to the global
 //! queue: in a measurement, one that returned to the hot end of a deque ran on alone while 204,784 others were ready.
 //!
-//! A single step can exceed the budget, since a loop of sends cannot be interrupted. Its process then skips as many time
-//! slices as it has overdrawn (deficit round robin: Shreedhar and Varghese, 1995), so that its receivers catch up:
+//! A single step can exceed the budget, since a loop of sends cannot be interrupted. Its process then skips as many
+//! time slices as it has overdrawn (deficit round robin: Shreedhar and Varghese, 1995), so that its receivers catch up:
 //! otherwise a producer of a thousand messages a step would outrun a consumer that takes 128 per slice on the same
 //! permit. This levels processes with each other. It does not bound mailboxes, and threads outside pay nothing.
 //!
-//! The guard against panics surrounds all steps that a thread runs (see [`find`](super::find)), not each one: entering it
-//! costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
+//! The guard against panics surrounds all steps that a thread runs (see [`find`](super::find)), not each one: entering
+//! it costs 20 instructions and keeps the compiler from inlining through it. A panic leaves the guard;
 //! [`ThreadContext::panicked`] ends the process that was running, and the thread enters the guard again.
 
 use crate::call::caller::{self, Caller};
@@ -41,13 +41,13 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// How long the others' turns may take while a process in debt lets one pass. So a debt, which is at most 255 turns, is
-/// over after 13 ms for each debtor on the host, however long those turns are.
+/// How long the others' time slices may take while a process in debt lets one pass. So a debt, which is at most 255
+/// time slices, is over after 13 ms for each debtor on the host, however long those time slices are.
 const PASS: Duration = Duration::from_micros(50);
 
-/// A thread that comes to the end of a turn's budget more often than that calls nobody for a process that it will come
-/// to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two
-/// permits: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a turn takes
+/// A thread that comes to the end of a time slice's budget more often than that calls nobody for a process that it will
+/// come to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two
+/// permits: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a time slice takes
 /// longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
@@ -60,7 +60,7 @@ enum StepOutcome {
 
 /// What is to happen after a step.
 enum AfterStep {
-    /// Another step in this turn: there is something left, and budget.
+    /// Another step in this time slice: there is something left, and budget.
     Again,
     /// Let others run first.
     Requeue,
@@ -84,7 +84,7 @@ pub(crate) struct StepScratch {
     result: Option<Payload>,
     /// Whether the process has values to hand on.
     has_values: bool,
-    /// Whether the process has panicked in this turn.
+    /// Whether the process has panicked in this time slice.
     has_panicked: bool,
 }
 
@@ -132,9 +132,10 @@ impl ThreadContext {
         self.go_on(scratch, token);
     }
 
-    /// Whether a process in debt lets this turn pass. A signal for it does not wait; an answer does, or whoever sends a
-    /// thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the thread saw
-    /// a debtor last counts as a turn too, so that long turns of others make it wait no longer than short ones.
+    /// Whether a process in debt lets this time slice pass. A signal for it does not wait; an answer does, or whoever
+    /// sends a thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the
+    /// thread saw a debtor last counts as a time slice too, so that long ones of others make it wait no longer than
+    /// short ones.
     #[cold]
     fn stand_back(&self, token: Token) -> Option<Token> {
         let mut token = token;
@@ -142,7 +143,7 @@ impl ThreadContext {
             return self.stay_held(token);
         }
         if self.pinned_thread.is_some() {
-            // There are no turns of others to let pass: what it owes is levelled by its being held.
+            // There are no time slices of others to let pass: what it owes is levelled by its being held.
             token.slot().debt.store(0, Ordering::Relaxed);
             return Some(token);
         }
@@ -166,9 +167,9 @@ impl ThreadContext {
         left > 0
     }
 
-    /// Notes what the turn has spent beyond its budget.
+    /// Notes what the time slice has spent beyond its budget.
     fn owe(&self, scratch: &StepScratch, slot: &'static Slot) {
-        // To the nearest: a turn that ends with its step is a little over.
+        // To the nearest: a time slice that ends with its step is a little over.
         let budget = u64::from(BUDGET);
         let turns = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
         if turns > 0 {
@@ -177,7 +178,7 @@ impl ThreadContext {
         }
     }
 
-    /// The turn, from one of its steps on.
+    /// The time slice, from one of its steps on.
     #[inline(always)]
     fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
@@ -190,7 +191,7 @@ impl ThreadContext {
     }
 
     /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it
-    /// came from its step or from whatever else the turn does. Gives the panic back if the thread runs none.
+    /// came from its step or from whatever else the time slice does. Gives the panic back if the thread runs none.
     #[cold]
     pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
@@ -212,7 +213,7 @@ impl ThreadContext {
         Ok(())
     }
 
-    /// What follows from a step. Gives the token back if there is another step in this turn.
+    /// What follows from a step. Gives the token back if there is another step in this time slice.
     #[inline(always)]
     fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
         if scratch.has_values {
@@ -288,7 +289,7 @@ impl ThreadContext {
         }
     }
 
-    /// The process has used its turn: others come first. See `idle`, *Own work*.
+    /// The process has used its time slice: others come first. See `idle`, *Own work*.
     fn push_used(&self, token: Token) {
         // A permit that is alone has nobody to call.
         let is_next =
@@ -301,7 +302,7 @@ impl ThreadContext {
         }
     }
 
-    /// Whether a turn was used here shortly before this one.
+    /// Whether a time slice was used here shortly before this one.
     fn is_brief(&self) -> bool {
         let now = Moment::about_now();
         now.since(self.turn_used.replace(now)) < BRIEF

@@ -4,10 +4,10 @@
 //! # A tick
 //!
 //! * K1 it looks at all threads and queues; K2 what is queued while permits sleep is announced once more, for whoever
-//!   has queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a turn is told that a tick has
-//!   passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a turn that was
-//!   told before ends (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there is one
-//!   (`driving`).
+//!   has queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a time slice is told that a tick
+//!   has passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a time slice
+//!   that was told before ends (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there
+//!   is one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned
 //! process holds no permit, and keeps nobody from one: it may take as long as it likes, and is not watched.
@@ -23,7 +23,7 @@
 //! * R1 the watchdog has found all permits idle at some ticks: under the lock of `idle` it looks whether they all are;
 //!   if so, it notes that it rests. R2 it parks until the note is gone.
 //! * U1 a thread that has got a permit, under the lock, looks whether the watchdog rests. If so it is *unwatched*: it
-//!   notes that, and when its turn began: so it can be told later how long it has been at that.
+//!   notes that, and when its time slice began: so it can be told later how long it has been at that.
 //! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in
 //!   the global queue), G2 whoever announces something and finds nobody who sleeps or searches (P3 of `idle`), G3
 //!   whoever sets a timer and finds nobody to keep it, G4 whoever joins the line for a permit: looks whether the

@@ -27,14 +27,14 @@
 //! and its sender after it has come to rest. Hence the order:
 //!
 //! * D1 The host is at rest ([`settle`](crate::engine::shutdown::quiescence)), and no timer is due. A look at that
-//!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a turn.
+//!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a time slice.
 //! * D2 All processes are laid down, and neither they nor the backlogs have work.
 //! * D3 The host is at rest, and the number is that of D1.
 //!
-//! Equal numbers show that no process of the host had a turn between D1 and D3, so what D2 saw held throughout, but for
-//! what threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of sleepers,
-//! under its lock, after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.) A process
-//! whose step blocks has given its permit away, and its thread may be at rest, but it is not laid down.
+//! Equal numbers show that no process of the host had a time slice between D1 and D3, so what D2 saw held throughout,
+//! but for what threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of
+//! sleepers, under its lock, after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.)
+//! A process whose step blocks has given its permit away, and its thread may be at rest, but it is not laid down.
 //!
 //! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to
 //! queue it: D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a

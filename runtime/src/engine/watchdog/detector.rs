@@ -22,12 +22,12 @@
 //! * W1 more processes were queued at the tick before than steps have been taken since: so one of them has waited for a
 //!   tick; or
 //! * W2 something was queued, with no permit idle, at each tick for the limit: what the stuck permit does not do is
-//!   missing. (W1 alone would be blind where turns have many steps. What waits is taken to be one then.)
+//!   missing. (W1 alone would be blind where time slices have many steps. What waits is taken to be one then.)
 //!
 //! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
 //! quarters of it after it began, and as much later as the watchdog's thread gets the processor late. One that ends
-//! within a tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its turn
-//! began; if others in the same turn came before it, it is taken to begin when it is seen.
+//! within a tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its time
+//! slice began; if others in the same time slice came before it, it is taken to begin when it is seen.
 //!
 //! A step that computes for a second while nobody waits is nobody's trouble: it is not reported.
 //!
@@ -43,7 +43,7 @@ use std::time::Duration;
 /// How long a step may run while others wait, if the builder does not say otherwise.
 pub(crate) const LIMIT: Duration = Duration::from_millis(10);
 
-/// How far ticks are apart at most: they bound the time of turns, too, which a long limit is not to stretch.
+/// How far ticks are apart at most: they bound time slices, too, which a long limit is not to stretch.
 const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 
 /// How far ticks are apart at least. A look costs about a microsecond and the thread's waking about five, so this is

@@ -22,12 +22,12 @@ pub struct Stall {
     pub process: &'static str,
     /// The entry that it was started at.
     pub entry: &'static str,
-    /// The type of the message that the turn was given last: that which is being handled, unless it has been set aside.
-    /// `None` in a step that is about something else: an answer, a timer, a signal, the end.
+    /// The type of the message that the time slice was given last: that which is being handled, unless it has been set
+    /// aside. `None` in a step that is about something else: an answer, a timer, a signal, the end.
     pub message: Option<&'static str>,
     /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Or more,
-    /// if nobody waited for anything when it began, and it is not the first in its turn: such a one is watched from
-    /// when somebody waits.
+    /// if nobody waited for anything when it began, and it is not the first in its time slice: such a one is watched
+    /// from when somebody waits.
     pub lasted: Duration,
     /// Whether its permit was given to another thread.
     pub taken_over: bool,

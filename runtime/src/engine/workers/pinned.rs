@@ -32,12 +32,12 @@ struct Inbox {
     rests: bool,
     /// How often it has got work.
     rises: u64,
-    /// The process, once it has had a turn.
+    /// The process, once it has had a time slice.
     runs: Option<Pid>,
 }
 
 pub(crate) enum Work {
-    /// A turn of the process.
+    /// A time slice of the process.
     Turn(Token),
     /// Its start has failed: close and drop it, and tell the panic of that.
     Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
@@ -133,7 +133,7 @@ impl PinnedThread {
         self.arrived.notify_all();
     }
 
-    /// Waits for something to do: for a turn not while the host is paused. Says so whenever it comes to rest.
+    /// Waits for something to do: for a time slice not while the host is paused. Says so whenever it comes to rest.
     pub(crate) fn next(&self, is_paused: impl Fn() -> bool, rests: impl Fn()) -> Work {
         let mut inbox = lock(&self.inbox);
         loop {
@@ -164,12 +164,12 @@ impl PinnedThread {
         Some(rises.wrapping_add(waits))
     }
 
-    /// Whether the process has had a turn, and has ended in it: nobody else can end it then.
+    /// Whether the process has had a time slice, and has ended in it: nobody else can end it then.
     pub(crate) fn has_ended(&self) -> bool {
         lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
     }
 
-    /// The process has a turn.
+    /// The process has a time slice.
     pub(crate) fn runs(&self, pid: Option<Pid>) {
         lock(&self.inbox).runs = pid;
     }

@@ -38,7 +38,7 @@ use std::task::Waker;
 pub(crate) const CALLED: u8 = 1;
 /// The thread has no permit any more, although it is in a step.
 pub(crate) const LOST: u8 = 2;
-/// A tick has passed while the thread was in a turn.
+/// A tick has passed while the thread was in a time slice.
 const TICK: u8 = 4;
 /// The watchdog rests (its U1).
 pub(crate) const UNWATCHED: u8 = 8;
@@ -52,14 +52,14 @@ pub(crate) struct Worker {
     run_next: AtomicPtr<Slot>,
     /// What it runs now; also while that blocks.
     pub(crate) running: RunningProcess,
-    /// What is left of its turn, and what that is at.
+    /// What is left of its time slice, and what that is at.
     pub(crate) turn: TimeSlice,
     /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
     pub(crate) nowhere: Lanes,
     /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time
     /// has gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
     attention: AtomicU8,
-    /// When its turn began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
+    /// When its time slice began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
     begun: AtomicU64,
     begun_after: AtomicU64,
     /// Whether its deque is in the host's queue of those that were left behind.
@@ -178,7 +178,7 @@ impl Worker {
         body()
     }
 
-    /// A tick, while the thread is in a turn: for the watchdog.
+    /// A tick, while the thread is in a time slice: for the watchdog.
     pub(crate) fn tick(&self) {
         self.turn.tick();
         self.attention.fetch_or(TICK, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Worker {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// U1 of the watchdog, which rests: for the thread itself, when it has got a permit and between two turns.
+    /// U1 of the watchdog, which rests: for the thread itself, when it has got a permit and between two time slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);

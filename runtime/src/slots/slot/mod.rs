@@ -124,7 +124,7 @@ pub(crate) struct Slot {
     /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too
     /// few or too many. RING and LIMITED are set before the process begins.
     flags: AtomicU8,
-    /// How many turns the process is to let pass, having spent more than one.
+    /// How many time slices the process is to let pass, having spent more than one.
     pub(crate) debt: AtomicU8,
     pub(crate) metadata: Metadata,
     /// Which thread uses the token, for assertions.
