@@ -1,41 +1,13 @@
 //! The macros of Postroom. Use them through the crate `postroom`, which documents what they generate by its traits.
 //!
-//! From reading to writing: `subject` is the type, `marker` finds the methods that matter, `argument`, `owned` and
-//! `output` check their signatures, put together in `method`. `message`, `entry` and `signal` check what is special to
-//! each, and `block` is all that was read. `handles`, `client`, `entries`, `deliver` and `actor` write it out, put
-//! together in `process`. `protocol` is the trait of `#[protocol]`, `answers` an `impl` of one. `declare` is the struct
-//! half, `main_fn` is `#[postroom::main]`.
+//! From the bottom up: `check` judges what the user wrote and keeps the errors, `parse` reads signatures, options and
+//! markers, and `expand` writes the generated code.
 
-mod actor;
-mod answers;
-mod argument;
-mod block;
-mod by_name;
-mod client;
-mod declare;
-mod deliver;
-mod docs;
-mod entries;
-mod entry;
-mod fault;
-mod generics;
-mod handles;
-mod main_fn;
-mod marker;
-mod message;
-mod method;
-mod naming;
-mod options;
-mod output;
-mod owned;
-mod process;
-mod protocol;
-mod signal;
-mod subject;
-mod suggest;
-mod text;
+mod check;
+mod expand;
+mod parse;
 
-use fault::Faults;
+use check::diagnostics::Diagnostics;
 use proc_macro::TokenStream;
 use proc_macro2::{Span, TokenStream as TokenStream2};
 use quote::quote;
@@ -53,11 +25,11 @@ use syn::Item;
 pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     let options = TokenStream2::from(options);
     let original = TokenStream2::from(item.clone());
-    let mut faults = Faults::default();
+    let mut diagnostics = Diagnostics::default();
     let what = match syn::parse::<Item>(item) {
-        Ok(Item::Struct(item)) => return declare::of_struct(options, item).into(),
-        Ok(Item::Enum(item)) => return declare::of_enum(options, item).into(),
-        Ok(Item::Impl(item)) => return process::expand(options, item).into(),
+        Ok(Item::Struct(item)) => return crate::expand::declaration::of_struct(options, item).into(),
+        Ok(Item::Enum(item)) => return crate::expand::declaration::of_enum(options, item).into(),
+        Ok(Item::Impl(item)) => return crate::expand::process::expand(options, item).into(),
         Ok(Item::Union(_)) => "a union",
         Ok(Item::Trait(_)) => "a trait",
         Ok(Item::Fn(_)) => "a function",
@@ -67,18 +39,18 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
         Ok(Item::Static(_)) => "a static",
         Ok(_) => "this item",
         Err(error) => {
-            faults.parse(error);
-            let faults = faults.to_tokens();
-            return quote!(#original #faults).into();
+            diagnostics.parse(error);
+            let diagnostics = diagnostics.to_tokens();
+            return quote!(#original #diagnostics).into();
         }
     };
-    faults.at(
+    diagnostics.at(
         Span::call_site(),
         format!("`#[process]` goes on a struct, an enum or their `impl` block, not on {what}"),
         "remove it",
     );
-    let faults = faults.to_tokens();
-    quote!(#original #faults).into()
+    let diagnostics = diagnostics.to_tokens();
+    quote!(#original #diagnostics).into()
 }
 
 /// Makes a protocol of a trait: messages that several kinds of process answer.
@@ -89,12 +61,12 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {
-        Ok(item) => protocol::expand(options.into(), item).into(),
+        Ok(item) => crate::expand::protocol::expand(options.into(), item).into(),
         Err(_) => {
-            let mut faults = Faults::default();
-            faults.at(Span::call_site(), "`#[protocol]` goes on a trait", "remove it");
-            let (item, faults) = (TokenStream2::from(item), faults.to_tokens());
-            quote!(#item #faults).into()
+            let mut diagnostics = Diagnostics::default();
+            diagnostics.at(Span::call_site(), "`#[protocol]` goes on a trait", "remove it");
+            let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
+            quote!(#item #diagnostics).into()
         }
     }
 }
@@ -119,14 +91,14 @@ pub fn signal(_: TokenStream, item: TokenStream) -> TokenStream {
 
 /// `#[process]` takes these attributes off the methods it reads; one that is expanded stands elsewhere.
 fn outside(name: &str, item: TokenStream) -> TokenStream {
-    let mut faults = Faults::default();
-    faults.at(
+    let mut diagnostics = Diagnostics::default();
+    diagnostics.at(
         Span::call_site(),
         format!("`#[{name}]` goes on a method inside a `#[process] impl`"),
         "write `#[process]` above the `impl`, or remove this attribute",
     );
-    let (item, faults) = (TokenStream2::from(item), faults.to_tokens());
-    quote!(#item #faults).into()
+    let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
+    quote!(#item #diagnostics).into()
 }
 
 /// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
@@ -137,12 +109,12 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {
-        Ok(item) => main_fn::expand(options.into(), item).into(),
+        Ok(item) => crate::expand::main_fn::expand(options.into(), item).into(),
         Err(_) => {
-            let mut faults = Faults::default();
-            faults.at(Span::call_site(), "`#[postroom::main]` goes on a function", "remove it");
-            let (item, faults) = (TokenStream2::from(item), faults.to_tokens());
-            quote!(#item #faults).into()
+            let mut diagnostics = Diagnostics::default();
+            diagnostics.at(Span::call_site(), "`#[postroom::main]` goes on a function", "remove it");
+            let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
+            quote!(#item #diagnostics).into()
         }
     }
 }

@@ -4,7 +4,7 @@
 //! A path counts as an import wherever it stands: in `use`, in code, or in the arguments of a macro. A name that a
 //! folder's `mod.rs` exports counts as that folder's, and one that the crate exports as the file's that defines it.
 
-use crate::source::{File, runtime};
+use crate::source::{File, macros, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,6 +19,12 @@ fn folders_import_downward() {
     let order: Vec<_> = order.iter().map(String::as_str).collect();
     let wrong = check(&order, &runtime());
     assert!(wrong.is_empty(), "{} imports against ARCHITECTURE.md:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn folders_of_the_macros_import_downward() {
+    let wrong = check(&["check", "parse", "expand"], &macros());
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// The folders in the first column of the table in `ARCHITECTURE.md`.

@@ -4,9 +4,9 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::fs;
 use std::path::Path;
 
-/// A file of `runtime/src`.
+/// A file of `runtime/src`, or of `macros/src`.
 pub(crate) struct File {
-    /// Its path, relative to `runtime/src`.
+    /// Its path, relative to that folder.
     pub(crate) path: String,
     /// Its tokens outside of comments and of items under `#[cfg(test)]`.
     pub(crate) tokens: Vec<TokenTree>,
@@ -36,11 +36,20 @@ impl File {
 
 /// All files of the runtime but those that hold only tests.
 pub(crate) fn runtime() -> Vec<File> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src");
+    files("../runtime/src", 150)
+}
+
+/// All files of the macros.
+pub(crate) fn macros() -> Vec<File> {
+    files("../macros/src", 25)
+}
+
+fn files(folder: &str, at_least: usize) -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files = Vec::new();
     walk(&root, &root, &mut files);
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(files.len() > 150, "only {} files were found", files.len());
+    assert!(files.len() >= at_least, "only {} files were found", files.len());
     files
 }
 

@@ -1,8 +1,8 @@
 //! The options in `#[process(…)]` and `#[postroom::main(…)]`: `key = value`, separated by commas.
 
-use crate::fault::Faults;
-use crate::suggest;
-use crate::text::text;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::suggest;
+use crate::check::text::text;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -41,38 +41,38 @@ impl Parse for Setting {
     }
 }
 
-fn settings(tokens: TokenStream, faults: &mut Faults) -> Vec<Setting> {
+fn settings(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Vec<Setting> {
     match Punctuated::<Setting, Token![,]>::parse_terminated.parse2(tokens) {
         Ok(settings) => settings.into_iter().collect(),
         Err(error) => {
-            faults.at(error.span(), "options are written `key = value`", "write `name = \"Text\"`");
+            diagnostics.at(error.span(), "options are written `key = value`", "write `name = \"Text\"`");
             Vec::new()
         }
     }
 }
 
-fn unknown(setting: &Setting, attribute: &str, known: &[&str], faults: &mut Faults) {
+fn unknown(setting: &Setting, attribute: &str, known: &[&str], diagnostics: &mut Diagnostics) {
     let Setting { key, value, .. } = setting;
     let what = format!("{attribute} has no option `{key}`; it has {}", suggest::list(known));
     match suggest::nearest(&key.to_string(), known) {
-        Some(meant) => faults.on(key, what, format!("write `{meant}`")),
-        None => faults.on(quote!(#key #value), what, "remove it"),
+        Some(meant) => diagnostics.on(key, what, format!("write `{meant}`")),
+        None => diagnostics.on(quote!(#key #value), what, "remove it"),
     }
 }
 
 /// A second `#[process]` on the same item.
-pub(crate) fn twice(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
+pub(crate) fn twice(attrs: &mut Vec<Attribute>, diagnostics: &mut Diagnostics) {
     attrs.retain(|attribute| {
         let again = attribute.path().segments.last().is_some_and(|last| last.ident == "process");
         if again {
-            faults.on(attribute, "`#[process]` is said twice", "remove it");
+            diagnostics.on(attribute, "`#[process]` is said twice", "remove it");
         }
         !again
     });
 }
 
 /// Options of `#[process]` on a struct or enum.
-pub(crate) struct Declaration {
+pub(crate) struct TypeOptions {
     pub(crate) krate: Path,
     pub(crate) name: Option<LitStr>,
     pub(crate) ends_on_error: bool,
@@ -80,53 +80,57 @@ pub(crate) struct Declaration {
     pub(crate) pinned: bool,
 }
 
-impl Declaration {
-    pub(crate) fn read(tokens: TokenStream, faults: &mut Faults) -> Self {
+impl TypeOptions {
+    pub(crate) fn read(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
         let mut out = Self { krate: default_crate(), name: None, ends_on_error: false, pinned: false };
-        for setting in settings(tokens, faults) {
+        for setting in settings(tokens, diagnostics) {
             match setting.key.to_string().as_str() {
-                "crate" => out.krate = path(&setting, out.krate, faults),
-                "name" => out.name = name(&setting, faults),
-                "on_error" => out.ends_on_error = ends_on_error(&setting, faults),
-                "pinned" => out.pinned = pinned(&setting, faults),
+                "crate" => out.krate = path(&setting, out.krate, diagnostics),
+                "name" => out.name = name(&setting, diagnostics),
+                "on_error" => out.ends_on_error = ends_on_error(&setting, diagnostics),
+                "pinned" => out.pinned = pinned(&setting, diagnostics),
                 "protocols" => {
                     let what = "the option `protocols` belongs to `#[process]` on the `impl`";
-                    faults.on(&setting.key, what, "move `protocols(…)` to the `impl`'s `#[process]`");
+                    diagnostics.on(&setting.key, what, "move `protocols(…)` to the `impl`'s `#[process]`");
                 }
-                _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error", "pinned"], faults),
+                _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error", "pinned"], diagnostics),
             }
         }
         out
     }
 }
 
-fn name(setting: &Setting, faults: &mut Faults) -> Option<LitStr> {
+fn name(setting: &Setting, diagnostics: &mut Diagnostics) -> Option<LitStr> {
     match text_of(setting) {
         Some(text) if !text.value().is_empty() => Some(text.clone()),
         Some(text) => {
-            faults.on(text, "a process is started by its name: the name cannot be empty", "write `\"Account\"`");
+            diagnostics.on(text, "a process is started by its name: the name cannot be empty", "write `\"Account\"`");
             None
         }
         None => {
-            missing(setting, "`name` is a text", "name = \"Account\"", "\"Account\"", faults);
+            missing(setting, "`name` is a text", "name = \"Account\"", "\"Account\"", diagnostics);
             None
         }
     }
 }
 
 /// Bare: there is nothing to say of it.
-fn pinned(setting: &Setting, faults: &mut Faults) -> bool {
+fn pinned(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
     let (key, value) = (&setting.key, &setting.value);
     let written = match (value, &setting.list) {
         (None, None) => return true,
         (Some(value), _) => quote!(#key #value),
         (None, Some(_)) => quote_spanned!(setting.end=> #key ()),
     };
-    faults.on(written, "`pinned` stands alone: a process has a thread of its own, or it has not", "write `pinned`");
+    diagnostics.on(
+        written,
+        "`pinned` stands alone: a process has a thread of its own, or it has not",
+        "write `pinned`",
+    );
     true
 }
 
-fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
+fn ends_on_error(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
     const KNOWN: &[&str] = &["end", "report"];
     match text_of(setting) {
         Some(text) if text.value() == "end" => true,
@@ -135,18 +139,18 @@ fn ends_on_error(setting: &Setting, faults: &mut Faults) -> bool {
             let meant = suggest::nearest(&text.value(), KNOWN).unwrap_or("end");
             let what =
                 format!("`on_error` cannot be {:?}: a process can `\"end\"` or `\"report\"` and live", text.value());
-            faults.on(text, what, format!("write `{meant:?}`"));
+            diagnostics.on(text, what, format!("write `{meant:?}`"));
             false
         }
         None => {
-            missing(setting, "`on_error` is `\"end\"` or `\"report\"`", "on_error = \"end\"", "\"end\"", faults);
+            missing(setting, "`on_error` is `\"end\"` or `\"report\"`", "on_error = \"end\"", "\"end\"", diagnostics);
             false
         }
     }
 }
 
 /// Options of `#[process]` on an impl block.
-pub(crate) struct OfImpl {
+pub(crate) struct ImplOptions {
     pub(crate) krate: Path,
     pub(crate) protocols: Vec<Path>,
     /// The protocols are named in a way that cannot be read.
@@ -154,37 +158,41 @@ pub(crate) struct OfImpl {
 }
 
 /// Reads them; `of_protocol` says that it is the block of a protocol.
-pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, faults: &mut Faults) -> OfImpl {
+pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut Diagnostics) -> ImplOptions {
     let (mut krate, mut protocols, mut names_any_protocol) = (default_crate(), Vec::new(), false);
-    for setting in settings(tokens, faults) {
+    for setting in settings(tokens, diagnostics) {
         match setting.key.to_string().as_str() {
-            "crate" => krate = path(&setting, krate, faults),
+            "crate" => krate = path(&setting, krate, diagnostics),
             key @ ("name" | "on_error") => {
                 let what = format!("the option `{key}` belongs to `#[process]` on the struct");
-                faults.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
+                diagnostics.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
             }
             "pinned" => {
                 let what = "the option `pinned` belongs to `#[process]` on the struct";
-                faults.on(&setting.key, what, "move `pinned` to the struct's `#[process]`");
+                diagnostics.on(&setting.key, what, "move `pinned` to the struct's `#[process]`");
             }
             "protocols" if of_protocol => {
                 let what = "the option `protocols` belongs to the type's own `impl`";
-                faults.on(&setting.key, what, "move `protocols(…)` to the `#[process]` before the type's own `impl`");
+                diagnostics.on(
+                    &setting.key,
+                    what,
+                    "move `protocols(…)` to the `#[process]` before the type's own `impl`",
+                );
             }
             "protocols" => {
-                let before = faults.count();
-                named_protocols(&setting, &mut protocols, faults);
-                names_any_protocol = faults.count() > before && protocols.is_empty();
+                let before = diagnostics.count();
+                named_protocols(&setting, &mut protocols, diagnostics);
+                names_any_protocol = diagnostics.count() > before && protocols.is_empty();
             }
-            _ if of_protocol => unknown(&setting, "`#[process]` on an `impl` of a protocol", &["crate"], faults),
-            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate", "protocols"], faults),
+            _ if of_protocol => unknown(&setting, "`#[process]` on an `impl` of a protocol", &["crate"], diagnostics),
+            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate", "protocols"], diagnostics),
         }
     }
-    OfImpl { krate, protocols, names_any_protocol }
+    ImplOptions { krate, protocols, names_any_protocol }
 }
 
 /// The paths in `protocols(…)`.
-fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, faults: &mut Faults) {
+fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, diagnostics: &mut Diagnostics) {
     let (key, value) = (&setting.key, &setting.value);
     let what = "`protocols` names the protocols that the process answers";
     let Some(list) = setting.list.clone() else {
@@ -192,18 +200,18 @@ fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, faults: &mut Fa
             Some(value) => (quote!(#key #value), text(value)),
             None => (quote!(#key), "Storage".to_owned()),
         };
-        return faults.on(written, what, format!("write `protocols({shown})`"));
+        return diagnostics.on(written, what, format!("write `protocols({shown})`"));
     };
     let Ok(paths) = Punctuated::<Path, Token![,]>::parse_terminated.parse2(list.clone()) else {
-        return faults.on(&list, what, "write `Storage`");
+        return diagnostics.on(&list, what, "write `Storage`");
     };
     if paths.is_empty() {
         let whole = quote_spanned!(setting.end=> #key ());
-        return faults.on(whole, "`protocols()` names no protocol", "write `protocols(Storage)`");
+        return diagnostics.on(whole, "`protocols()` names no protocol", "write `protocols(Storage)`");
     }
     for path in paths {
         if protocols.iter().any(|other| text(other) == text(&path)) {
-            faults.on(&path, format!("`{}` is named twice", text(&path)), "remove it");
+            diagnostics.on(&path, format!("`{}` is named twice", text(&path)), "remove it");
         } else {
             protocols.push(path);
         }
@@ -211,52 +219,52 @@ fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, faults: &mut Fa
 }
 
 /// Options of `#[protocol]`: the path of the crate.
-pub(crate) fn of_protocol(tokens: TokenStream, faults: &mut Faults) -> Path {
+pub(crate) fn of_protocol(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Path {
     let mut krate = default_crate();
-    for setting in settings(tokens, faults) {
+    for setting in settings(tokens, diagnostics) {
         match setting.key.to_string().as_str() {
-            "crate" => krate = path(&setting, krate, faults),
-            _ => unknown(&setting, "`#[protocol]`", &["crate"], faults),
+            "crate" => krate = path(&setting, krate, diagnostics),
+            _ => unknown(&setting, "`#[protocol]`", &["crate"], diagnostics),
         }
     }
     krate
 }
 
 /// Options of `#[postroom::main]`.
-pub(crate) struct Main {
+pub(crate) struct MainOptions {
     pub(crate) krate: Path,
     pub(crate) workers: Option<Expr>,
 }
 
-impl Main {
-    pub(crate) fn read(tokens: TokenStream, faults: &mut Faults) -> Self {
+impl MainOptions {
+    pub(crate) fn read(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
         let mut out = Self { krate: default_crate(), workers: None };
-        for setting in settings(tokens, faults) {
+        for setting in settings(tokens, diagnostics) {
             match setting.key.to_string().as_str() {
-                "crate" => out.krate = path(&setting, out.krate, faults),
-                "workers" => out.workers = workers(setting, faults),
-                _ => unknown(&setting, "`#[postroom::main]`", &["crate", "workers"], faults),
+                "crate" => out.krate = path(&setting, out.krate, diagnostics),
+                "workers" => out.workers = workers(setting, diagnostics),
+                _ => unknown(&setting, "`#[postroom::main]`", &["crate", "workers"], diagnostics),
             }
         }
         out
     }
 }
 
-fn workers(setting: Setting, faults: &mut Faults) -> Option<Expr> {
+fn workers(setting: Setting, diagnostics: &mut Diagnostics) -> Option<Expr> {
     match &setting.value {
         Some(Expr::Lit(literal)) => match &literal.lit {
             Lit::Int(number) if number.base10_digits() == "0" => {
-                faults.on(number, "without workers nothing runs", "write `1`");
+                diagnostics.on(number, "without workers nothing runs", "write `1`");
                 return None;
             }
             Lit::Int(_) => {}
             other => {
-                faults.on(other, "`workers` is a number", "write `2`");
+                diagnostics.on(other, "`workers` is a number", "write `2`");
                 return None;
             }
         },
         Some(_) => {}
-        None => missing(&setting, "`workers` needs a number", "workers = 2", "2", faults),
+        None => missing(&setting, "`workers` needs a number", "workers = 2", "2", diagnostics),
     }
     setting.value
 }
@@ -265,11 +273,11 @@ fn default_crate() -> Path {
     parse_quote!(::postroom)
 }
 
-fn path(setting: &Setting, fallback: Path, faults: &mut Faults) -> Path {
+fn path(setting: &Setting, fallback: Path, diagnostics: &mut Diagnostics) -> Path {
     match &setting.value {
         Some(Expr::Path(path)) => path.path.clone(),
         _ => {
-            missing(setting, "`crate` is a path without quotes", "crate = ::postroom", "::postroom", faults);
+            missing(setting, "`crate` is a path without quotes", "crate = ::postroom", "::postroom", diagnostics);
             fallback
         }
     }
@@ -286,9 +294,9 @@ fn text_of(setting: &Setting) -> Option<&LitStr> {
 }
 
 /// A value of the wrong kind, or none.
-fn missing(setting: &Setting, what: &str, whole: &str, value: &str, faults: &mut Faults) {
+fn missing(setting: &Setting, what: &str, whole: &str, value: &str, diagnostics: &mut Diagnostics) {
     match &setting.value {
-        Some(wrong) => faults.on(wrong, what, format!("write `{value}`")),
-        None => faults.on(&setting.key, what, format!("write `{whole}`")),
+        Some(wrong) => diagnostics.on(wrong, what, format!("write `{value}`")),
+        None => diagnostics.on(&setting.key, what, format!("write `{whole}`")),
     }
 }

@@ -2,31 +2,31 @@
 //!
 //! Its parameters are those of the process, without bounds, so that an address can be named wherever the process can.
 
-use crate::argument::Reply;
-use crate::block::Block;
-use crate::docs;
-use crate::message::Message;
-use crate::naming::local;
-use crate::subject::{Subject, place, respan};
+use super::docs;
+use crate::check::self_type::{SelfType, place, respan};
+use crate::parse::argument::Reply;
+use crate::parse::message::Message;
+use crate::parse::naming::local;
+use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident, parse_quote};
 
-pub(crate) fn items(block: &Block) -> TokenStream {
-    let (subject, client) = (&block.subject, &block.client);
+pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
+    let (self_type, client) = (&block.self_type, &block.client);
     if !block.protocols.is_empty() {
-        return linked(subject, client, &block.messages);
+        return linked(self_type, client, &block.messages);
     }
-    let (krate, ident) = (&subject.krate, subject.ident.unraw());
-    let unbounded = unbounded(&subject.generics);
+    let (krate, ident) = (&self_type.krate, self_type.ident.unraw());
+    let unbounded = unbounded(&self_type.generics);
     let (bare_parameters, arguments, _) = unbounded.split_for_impl();
-    let (parameters, _, clause) = subject.generics.split_for_impl();
-    let marker = marker(&subject.generics);
+    let (parameters, _, clause) = self_type.generics.split_for_impl();
+    let marker = marker(&self_type.generics);
     let field = marker.map(|marker| quote!(, of: #marker));
     let doc = format!("The messages of `{ident}`, as methods of its address.");
-    let calls = block.messages.iter().map(|message| call(message, subject, &quote!(self.pid)));
-    let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
+    let calls = block.messages.iter().map(|message| call(message, self_type, &quote!(self.pid)));
+    let clause = clause.map(|clause| crate::parse::generics::without_self(clause, &self_type.ty));
     quote! {
         #[doc = #doc]
         #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
@@ -49,22 +49,22 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 
 /// A handle over another's: of a protocol, and of a process that answers protocols. Its own methods come first, then
 /// those of the `Rest`, which is a parameter: so it needs no bounds, and is as visible as what stands there.
-pub(crate) fn linked(subject: &Subject, client: &Ident, messages: &[Message]) -> TokenStream {
-    let (krate, private, ident) = (&subject.krate, subject.private(), subject.ident.unraw());
+pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message]) -> TokenStream {
+    let (krate, private, ident) = (&self_type.krate, self_type.private(), self_type.ident.unraw());
     let (rest, pid) = (quote!(__Rest), local("pid"));
-    let mut unbounded = unbounded(&subject.generics);
+    let mut unbounded = unbounded(&self_type.generics);
     unbounded.params.push(parse_quote!(#rest));
-    let mut bounded = subject.generics.clone();
+    let mut bounded = self_type.generics.clone();
     bounded.params.push(parse_quote!(#rest: #private::Link));
-    let (field, filled) = match marker(&subject.generics) {
+    let (field, filled) = match marker(&self_type.generics) {
         Some(marker) => (quote!(, of: #marker), quote!(, of: ::core::marker::PhantomData)),
         None => (TokenStream::new(), TokenStream::new()),
     };
     let (bare, arguments, _) = unbounded.split_for_impl();
     let (parameters, _, clause) = bounded.split_for_impl();
-    let clause = clause.map(|clause| crate::generics::without_self(clause, &subject.ty));
+    let clause = clause.map(|clause| crate::parse::generics::without_self(clause, &self_type.ty));
     let through = quote!(#private::Link::pid(&self.rest));
-    let calls = messages.iter().map(|message| call(message, subject, &through));
+    let calls = messages.iter().map(|message| call(message, self_type, &through));
     let doc = format!("The messages of `{ident}`, as methods of an address.");
     quote! {
         #[doc = #doc]
@@ -114,8 +114,8 @@ pub(crate) fn over(generics: &Generics, client: &Ident, rest: &TokenStream) -> T
 }
 
 /// `Actor::Client`.
-pub(crate) fn handle(block: &Block) -> TokenStream {
-    let (generics, client) = (&block.subject.generics, &block.client);
+pub(crate) fn handle(block: &ProcessImpl) -> TokenStream {
+    let (generics, client) = (&block.self_type.generics, &block.client);
     if block.protocols.is_empty() {
         let (_, arguments, _) = generics.split_for_impl();
         return quote!(#client #arguments);
@@ -124,8 +124,8 @@ pub(crate) fn handle(block: &Block) -> TokenStream {
 }
 
 /// The protocols' handles, one over the other.
-fn rest(block: &Block) -> TokenStream {
-    let private = block.subject.private();
+fn rest(block: &ProcessImpl) -> TokenStream {
+    let private = block.self_type.private();
     block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
         respan(quote!(<dyn #protocol as #private::Protocol>::Linked<#rest>), place(protocol))
     })
@@ -164,10 +164,10 @@ fn marker(generics: &Generics) -> Option<TokenStream> {
 }
 
 /// The method that makes the call of `pid`.
-fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream {
-    let (krate, method) = (&subject.krate, &message.method);
+fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStream {
+    let (krate, method) = (&self_type.krate, &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
-    let label = format!("{}::{}", subject.ident.unraw(), name.unraw());
+    let label = format!("{}::{}", self_type.ident.unraw(), name.unraw());
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer());
     let inputs = method.parameters();
@@ -196,21 +196,21 @@ fn call(message: &Message, subject: &Subject, pid: &TokenStream) -> TokenStream 
 }
 
 /// `Addressed::pid`.
-pub(crate) fn pid(block: &Block, handle: &Ident) -> TokenStream {
+pub(crate) fn pid(block: &ProcessImpl, handle: &Ident) -> TokenStream {
     if block.protocols.is_empty() {
         return quote!(#handle.pid);
     }
-    let private = block.subject.private();
+    let private = block.self_type.private();
     quote!(#private::Link::pid(#handle))
 }
 
 /// `Addressed::client`.
-pub(crate) fn constructor(block: &Block) -> TokenStream {
+pub(crate) fn constructor(block: &ProcessImpl) -> TokenStream {
     let (client, pid) = (&block.client, local("pid"));
-    let of = marker(&block.subject.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
+    let of = marker(&block.self_type.generics).map(|_| quote!(, of: ::core::marker::PhantomData));
     if block.protocols.is_empty() {
         return quote!(#client { pid: #pid #of });
     }
-    let private = block.subject.private();
+    let private = block.self_type.private();
     quote!(#private::Link::of(#pid))
 }

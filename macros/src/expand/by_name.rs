@@ -1,10 +1,10 @@
 //! What is known by its name: the arms that make a start, or a message, of inputs which are taken one by one.
 
-use crate::argument::{Argument, Reply};
-use crate::generics::names_lifetime;
-use crate::message::Message;
-use crate::naming::local;
-use crate::text::text;
+use crate::check::text::text;
+use crate::parse::argument::{Argument, Reply};
+use crate::parse::generics::names_lifetime;
+use crate::parse::message::Message;
+use crate::parse::naming::local;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;

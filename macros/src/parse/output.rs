@@ -4,9 +4,9 @@
 //! alias such as `io::Result<T>` is taken apart by the compiler, through `Fallible`. An alias of another name cannot be
 //! told from any other type here; the compiler refuses it, through `MayBeResult`.
 
-use crate::fault::Faults;
-use crate::generics::without_self;
-use crate::owned;
+use super::generics::without_self;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::owned;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::{GenericArgument, Path, PathArguments, ReturnType, Type};
@@ -38,11 +38,11 @@ impl Output {
         what: &str,
         krate: &Path,
         process: &TokenStream,
-        faults: &mut Faults,
+        diagnostics: &mut Diagnostics,
     ) -> Self {
         match output {
             ReturnType::Default => Self::Unit,
-            ReturnType::Type(_, ty) => Self::of(&owned::check(ty, what, faults), krate, process),
+            ReturnType::Type(_, ty) => Self::of(&owned::check(ty, what, diagnostics), krate, process),
         }
     }
 

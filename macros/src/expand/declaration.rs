@@ -1,26 +1,26 @@
 //! `#[process]` on a struct or enum: its name, what an error does, and that the other half exists.
 
-use crate::fault::Faults;
-use crate::options::{self, Declaration};
-use crate::owned;
-use crate::subject::lifetime_fault;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::owned;
+use crate::check::self_type::lifetime_fault;
+use crate::parse::options::{self, TypeOptions};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Attribute, Fields, GenericParam, Generics, Ident, ItemEnum, ItemStruct};
 
 pub(crate) fn of_struct(options: TokenStream, mut item: ItemStruct) -> TokenStream {
-    let mut faults = Faults::default();
-    options::twice(&mut item.attrs, &mut faults);
+    let mut diagnostics = Diagnostics::default();
+    options::twice(&mut item.attrs, &mut diagnostics);
     let fields = [&item.fields];
-    expand(options, &item.ident, &item.generics, fields.into_iter(), &item.attrs, item.to_token_stream(), faults)
+    expand(options, &item.ident, &item.generics, fields.into_iter(), &item.attrs, item.to_token_stream(), diagnostics)
 }
 
 pub(crate) fn of_enum(options: TokenStream, mut item: ItemEnum) -> TokenStream {
-    let mut faults = Faults::default();
-    options::twice(&mut item.attrs, &mut faults);
+    let mut diagnostics = Diagnostics::default();
+    options::twice(&mut item.attrs, &mut diagnostics);
     let fields = item.variants.iter().map(|variant| &variant.fields);
-    expand(options, &item.ident, &item.generics, fields, &item.attrs, item.to_token_stream(), faults)
+    expand(options, &item.ident, &item.generics, fields, &item.attrs, item.to_token_stream(), diagnostics)
 }
 
 fn expand<'a>(
@@ -30,10 +30,10 @@ fn expand<'a>(
     fields: impl Iterator<Item = &'a Fields>,
     attrs: &[Attribute],
     item: TokenStream,
-    mut faults: Faults,
+    mut diagnostics: Diagnostics,
 ) -> TokenStream {
-    let options = Declaration::read(options, &mut faults);
-    lifetimes(generics, fields, &mut faults);
+    let options = TypeOptions::read(options, &mut diagnostics);
+    lifetimes(generics, fields, &mut diagnostics);
     let krate = &options.krate;
     let name = options.name.map_or_else(|| ident.unraw().to_string(), |name| name.value());
     let ends_on_error = options.ends_on_error;
@@ -53,10 +53,10 @@ fn expand<'a>(
             };
         }
     });
-    let faults = faults.to_tokens();
+    let diagnostics = diagnostics.to_tokens();
     quote! {
         #item
-        #faults
+        #diagnostics
         #(#cfgs)*
         #[automatically_derived]
         impl #parameters #krate::__private::Declared for #ident #arguments #clause {
@@ -69,16 +69,16 @@ fn expand<'a>(
 }
 
 /// A process that borrows: the lifetime is a mistake, and so is every field that needs it.
-fn lifetimes<'a>(generics: &Generics, fields: impl Iterator<Item = &'a Fields>, faults: &mut Faults) {
+fn lifetimes<'a>(generics: &Generics, fields: impl Iterator<Item = &'a Fields>, diagnostics: &mut Diagnostics) {
     let Some(first) = generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) else { return };
     let all_lifetimes = generics.params.iter().all(|param| matches!(param, GenericParam::Lifetime(_)));
     let what = lifetime_fault(first);
     if all_lifetimes {
-        faults.on(generics, what, "remove it");
+        diagnostics.on(generics, what, "remove it");
     } else {
-        faults.on(first, what, "remove it, and own what it borrows");
+        diagnostics.on(first, what, "remove it, and own what it borrows");
     }
     for field in fields.flat_map(Fields::iter) {
-        owned::check(&field.ty, "a process's field", faults);
+        owned::check(&field.ty, "a process's field", diagnostics);
     }
 }

@@ -3,11 +3,11 @@
 //! A sync entry runs as the process's `init`; an async one is the life of the process, as a future that owns state and
 //! context and gives both back at its end.
 
-use crate::fault::Faults;
-use crate::method::Method;
-use crate::naming;
-use crate::output::Output;
-use crate::text::text;
+use super::method::Method;
+use super::naming;
+use super::output::Output;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::text::text;
 use syn::ext::IdentExt;
 use syn::{Meta, Type};
 
@@ -16,21 +16,25 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn check(mut method: Method, faults: &mut Faults) -> Self {
-        let before = faults.count();
+    pub(crate) fn check(mut method: Method, diagnostics: &mut Diagnostics) -> Self {
+        let before = diagnostics.count();
         let name = method.ident.unraw().to_string();
         if let Some(why) = naming::reserved_for_entries(&name) {
             let what = format!("an entry cannot be called `{name}`: {why}");
-            faults.on(&method.ident, what, format!("rename it, for instance `start_{name}`"));
+            diagnostics.on(&method.ident, what, format!("rename it, for instance `start_{name}`"));
         }
         if !matches!(method.marked.marker.meta, Meta::Path(_)) {
-            faults.on(&method.marked.marker, "`#[entry]` has no options", "write `#[entry]`");
+            diagnostics.on(&method.marked.marker, "`#[entry]` has no options", "write `#[entry]`");
         }
         if !method.is_async && !gives_nothing(&method.output) {
             let what = "a sync entry prepares the process: it gives back nothing, or a `Result<(), …>`";
-            faults.on(&method.returns, what, "remove it, or make the entry `async` to give back a result at its end");
+            diagnostics.on(
+                &method.returns,
+                what,
+                "remove it, or make the entry `async` to give back a result at its end",
+            );
         }
-        method.sound &= faults.count() == before;
+        method.sound &= diagnostics.count() == before;
         Self { method }
     }
 

@@ -1,17 +1,17 @@
 //! `Actor::deliver` and `Actor::signal`: a message is opened as each message type in turn, a signal as each kind, and
 //! what is found is handed to its method.
 
-use crate::argument::Reply;
-use crate::message::Message;
-use crate::method::Method;
-use crate::naming::local;
-use crate::output::describe;
-use crate::subject::{Subject, kept};
+use crate::check::self_type::{SelfType, kept};
+use crate::parse::argument::Reply;
+use crate::parse::message::Message;
+use crate::parse::method::Method;
+use crate::parse::naming::local;
+use crate::parse::output::describe;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 /// Whose method it is.
-pub(crate) struct Whose {
+pub(crate) struct MethodOwner {
     /// The process, as a value: `self`.
     pub(crate) this: TokenStream,
     /// What its methods are found on: `Self`.
@@ -20,7 +20,7 @@ pub(crate) struct Whose {
     pub(crate) process: TokenStream,
 }
 
-impl Whose {
+impl MethodOwner {
     /// Inside an `impl` of the process.
     pub(crate) fn own() -> Self {
         Self { this: quote!(self), path: quote!(Self), process: quote!(Self) }
@@ -28,14 +28,14 @@ impl Whose {
 }
 
 /// The statement that hands the mail to one message method or passes it on.
-pub(crate) fn message(message: &Message, whose: &Whose, private: &TokenStream) -> Option<TokenStream> {
+pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStream) -> Option<TokenStream> {
     let method = &message.method;
     if !method.sound {
         return None;
     }
     let (mail, caller) = (local("mail"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
-    let handled = handled(method, whose, private);
+    let handled = handled(method, owner, private);
     // A function's frame has room for all that it may hold. So that no message pays for a large one which has not come,
     // that is handled in a function of its own; and so are all without optimization, which does not leave out what
     // cannot be.
@@ -67,8 +67,8 @@ pub(crate) fn message(message: &Message, whose: &Whose, private: &TokenStream) -
 }
 
 /// The delivery: done at once, or pending until the method's future is.
-pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> TokenStream {
-    let Whose { this, path, process } = whose;
+pub(crate) fn handled(method: &Method, owner: &MethodOwner, private: &TokenStream) -> TokenStream {
+    let MethodOwner { this, path, process } = owner;
     let (ctx, caller, out) = (local("ctx"), local("caller"), local("out"));
     let (name, names, passed) = (&method.ident, method.names(), method.ctx(&ctx));
     let dot_await = method.is_async.then(|| quote!(.await));
@@ -112,13 +112,13 @@ pub(crate) fn handled(method: &Method, whose: &Whose, private: &TokenStream) -> 
 }
 
 /// The statement that hands the signal to one signal method or passes it on.
-pub(crate) fn signal(method: &Method, subject: &Subject) -> Option<TokenStream> {
+pub(crate) fn signal(method: &Method, self_type: &SelfType) -> Option<TokenStream> {
     let [argument] = method.arguments.carried.as_slice() else { return None };
     if !method.sound {
         return None;
     }
     let (ctx, signal) = (local("ctx"), local("signal"));
-    let (krate, private) = (&subject.krate, subject.private());
+    let (krate, private) = (&self_type.krate, self_type.private());
     let (name, cfgs) = (&method.ident, method.cfgs());
     let (value, ty) = (&argument.ident, &argument.ty);
     let passed = method.ctx(&ctx);

@@ -1,10 +1,10 @@
 //! `#[signal]`: a method for something the runtime says. Which one is known by the type of its argument.
 
-use crate::fault::Faults;
-use crate::method::Method;
-use crate::output::Output;
-use crate::suggest;
-use crate::text::text;
+use super::method::Method;
+use super::output::Output;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::suggest;
+use crate::check::text::text;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Meta;
@@ -18,25 +18,25 @@ pub(crate) struct SignalMethod {
 }
 
 impl SignalMethod {
-    pub(crate) fn check(mut method: Method, others: &[Self], faults: &mut Faults) -> Self {
-        let before = faults.count();
+    pub(crate) fn check(mut method: Method, others: &[Self], diagnostics: &mut Diagnostics) -> Self {
+        let before = diagnostics.count();
         if !matches!(method.marked.marker.meta, Meta::Path(_)) {
             let what = "`#[signal]` has no options: the argument's type says which signal it is";
-            faults.on(&method.marked.marker, what, "write `#[signal]`");
+            diagnostics.on(&method.marked.marker, what, "write `#[signal]`");
         }
         if !matches!(method.output, Output::Unit) {
-            faults.on(&method.returns, "a signal has no caller: there is nobody to give this to", "remove it");
+            diagnostics.on(&method.returns, "a signal has no caller: there is nobody to give this to", "remove it");
         }
-        let kind = kind(&method, method.sound, faults);
+        let kind = kind(&method, method.sound, diagnostics);
         let conditional = method.present().is_some();
         let same = others.iter().find(|other| kind.is_some() && other.kind == kind);
         if let (Some(kind), Some(same)) = (kind, same)
             && !(conditional && same.method.present().is_some())
         {
             let what = format!("`{kind}` is handled by `{}` already", same.method.ident);
-            faults.on(&method.marked.marker, what, "remove it, and call this method from there");
+            diagnostics.on(&method.marked.marker, what, "remove it, and call this method from there");
         }
-        method.sound &= faults.count() == before;
+        method.sound &= diagnostics.count() == before;
         Self { method, kind }
     }
 
@@ -47,12 +47,12 @@ impl SignalMethod {
     }
 }
 
-fn kind(method: &Method, sound: bool, faults: &mut Faults) -> Option<&'static str> {
+fn kind(method: &Method, sound: bool, diagnostics: &mut Diagnostics) -> Option<&'static str> {
     let known = suggest::list(KINDS);
     let [argument] = method.arguments.carried.as_slice() else {
         if sound {
             let what = format!("a signal method takes one signal: {known}");
-            faults.on(
+            diagnostics.on(
                 &method.ident,
                 what,
                 format!("write `{}(&mut self, cancel: Cancel)`, or another of them", method.ident),
@@ -65,7 +65,11 @@ fn kind(method: &Method, sound: bool, faults: &mut Faults) -> Option<&'static st
     let found = KINDS.iter().find(|kind| **kind == last).copied();
     if found.is_none() && sound {
         let meant = suggest::nearest(&last, KINDS).unwrap_or("Cancel");
-        faults.on(&argument.ty, format!("`{written}` is no signal; there are {known}"), format!("write `{meant}`"));
+        diagnostics.on(
+            &argument.ty,
+            format!("`{written}` is no signal; there are {known}"),
+            format!("write `{meant}`"),
+        );
     }
     found
 }

@@ -4,7 +4,7 @@
 //! `#[message]`, and `#[derive]` anywhere, goes to the message type. What is about functions, and what stands above
 //! `#[message]`, stays with the method.
 
-use crate::fault::Faults;
+use crate::check::diagnostics::Diagnostics;
 use syn::{Attribute, Meta, Path, parse_quote};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) struct Marked {
 }
 
 /// Takes marker and message attributes off a method; nothing if it is a plain method.
-pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults) -> Option<Marked> {
+pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Option<Marked> {
     let (position, role) =
         attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
     let marker = attrs.remove(position);
@@ -63,7 +63,7 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults
     for (at, attribute) in attrs.drain(..).enumerate() {
         if let Some(second) = Role::of(&attribute, krate) {
             let what = if second == role { "this is said twice" } else { "a method is one thing" };
-            faults.on(&attribute, format!("{what}: this one is {} already", role.what()), "remove it");
+            diagnostics.on(&attribute, format!("{what}: this one is {} already", role.what()), "remove it");
             continue;
         }
         let name = attribute.path().get_ident().map(ToString::to_string).unwrap_or_default();
@@ -73,11 +73,11 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults
             "deprecated" => marked.deprecated.push(attribute.clone()),
             "derive" if role == Role::Message && !owns_type => {
                 let what = "the message type stands elsewhere: only a type made here can get a `derive`";
-                faults.on(&attribute, what, "remove it");
+                diagnostics.on(&attribute, what, "remove it");
                 continue;
             }
             "derive" if role != Role::Message => {
-                faults.on(&attribute, format!("{} has no type to derive for", role.what()), "remove it");
+                diagnostics.on(&attribute, format!("{} has no type to derive for", role.what()), "remove it");
                 continue;
             }
             "derive" => {
@@ -97,11 +97,11 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults
 }
 
 /// The same for a method that is a message unless it says otherwise, as all methods of a protocol are.
-pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, faults: &mut Faults) -> Marked {
+pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Marked {
     if !attrs.iter().any(|attribute| Role::of(attribute, krate).is_some()) {
         attrs.push(parse_quote!(#[message]));
     }
-    match take(attrs, krate, faults) {
+    match take(attrs, krate, diagnostics) {
         Some(marked) => marked,
         None => unreachable!("a marker is there"),
     }

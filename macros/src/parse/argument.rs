@@ -3,13 +3,13 @@
 //! Rule: in this order. The context is `&mut Context<Self>`; everything carried has a name and an owned type; a reply
 //! is the last one.
 
-use crate::fault::Faults;
-use crate::generics::{occurs, without_self};
-use crate::marker::Role;
-use crate::output::{self, Output};
-use crate::owned;
-use crate::subject::Subject;
-use crate::text::text;
+use super::generics::{occurs, without_self};
+use super::marker::Role;
+use super::output::{self, Output};
+use crate::check::diagnostics::Diagnostics;
+use crate::check::owned;
+use crate::check::self_type::SelfType;
+use crate::check::text::text;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::{Attribute, FnArg, Ident, Pat, PatType, ReceiverKind, Signature, Type};
@@ -52,7 +52,7 @@ impl Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ArgumentKind {
     Receiver,
     Context,
     Carried,
@@ -60,15 +60,20 @@ enum Kind {
 }
 
 /// Reads the arguments and takes their attributes off, which mean nothing on a function.
-pub(crate) fn read(signature: &mut Signature, role: Role, subject: &Subject, faults: &mut Faults) -> Arguments {
-    receiver(signature, role, faults);
-    let generic = generics(signature, role, faults);
+pub(crate) fn read(
+    signature: &mut Signature,
+    role: Role,
+    self_type: &SelfType,
+    diagnostics: &mut Diagnostics,
+) -> Arguments {
+    receiver(signature, role, diagnostics);
+    let generic = generics(signature, role, diagnostics);
     let mut out = Arguments::default();
     let mut kinds = Vec::new();
     let written = signature.clone();
     for (at, input) in signature.inputs.iter_mut().enumerate() {
         let FnArg::Typed(input) = input else {
-            kinds.push(Kind::Receiver);
+            kinds.push(ArgumentKind::Receiver);
             continue;
         };
         let kind = kind(input);
@@ -81,36 +86,38 @@ pub(crate) fn read(signature: &mut Signature, role: Role, subject: &Subject, fau
             quote!(#comma #arg)
         };
         match kind {
-            Kind::Receiver => {}
-            Kind::Context if out.has_ctx => faults.on(whole(), "there is one context", "remove it"),
-            Kind::Context => {
-                context(input, subject, faults);
+            ArgumentKind::Receiver => {}
+            ArgumentKind::Context if out.has_ctx => diagnostics.on(whole(), "there is one context", "remove it"),
+            ArgumentKind::Context => {
+                context(input, self_type, diagnostics);
                 out.has_ctx = true;
             }
-            Kind::Reply if role != Role::Message => {
-                faults.on(whole(), format!("{} has no caller to reply to", role.what()), "remove it");
+            ArgumentKind::Reply if role != Role::Message => {
+                diagnostics.on(whole(), format!("{} has no caller to reply to", role.what()), "remove it");
             }
-            Kind::Reply if out.reply.is_some() => faults.on(whole(), "a message is answered in one way", "remove it"),
-            Kind::Reply => out.reply = reply(input, subject, faults),
-            Kind::Carried => {
-                let argument = carried(input, at, role, subject, &generic, faults);
+            ArgumentKind::Reply if out.reply.is_some() => {
+                diagnostics.on(whole(), "a message is answered in one way", "remove it")
+            }
+            ArgumentKind::Reply => out.reply = reply(input, self_type, diagnostics),
+            ArgumentKind::Carried => {
+                let argument = carried(input, at, role, self_type, &generic, diagnostics);
                 out.carried.push(argument);
             }
         }
         kinds.push(kind);
     }
-    order(&written, &kinds, faults);
+    order(&written, &kinds, diagnostics);
     out
 }
 
-fn receiver(signature: &Signature, role: Role, faults: &mut Faults) {
+fn receiver(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) {
     let what = format!("{} is a method", role.what());
     let needed = if role == Role::Entry { "`&mut self`" } else { "`&mut self` or `&self`" };
     let Some(receiver) = signature.receiver() else {
         let what = format!("{what}: it needs {needed}");
         return match signature.inputs.first() {
-            Some(first) => faults.on(first, what, format!("write `&mut self, {}`", text(first))),
-            None => faults.at(signature.paren_token.span.join(), what, "write `(&mut self)`"),
+            Some(first) => diagnostics.on(first, what, format!("write `&mut self, {}`", text(first))),
+            None => diagnostics.at(signature.paren_token.span.join(), what, "write `(&mut self)`"),
         };
     };
     let fault = match &receiver.kind {
@@ -124,41 +131,41 @@ fn receiver(signature: &Signature, role: Role, faults: &mut Faults) {
         }
         _ => format!("`self` by value would move the state out of its process: {} takes {needed}", role.what()),
     };
-    faults.on(receiver, fault, "write `&mut self`");
+    diagnostics.on(receiver, fault, "write `&mut self`");
 }
 
 /// Parameters are a fault. Returns the names that no generated type can speak of.
-fn generics(signature: &Signature, role: Role, faults: &mut Faults) -> Vec<Ident> {
+fn generics(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) -> Vec<Ident> {
     if let Some(clause) = &signature.generics.where_clause {
         let what = format!("{} is there for the whole process: it has no `where` of its own", role.what());
-        faults.on(clause, what, "remove it, or write it on the `impl`");
+        diagnostics.on(clause, what, "remove it, or write it on the `impl`");
     }
     if signature.generics.params.is_empty() {
         return Vec::new();
     }
-    let names = crate::generics::names(&signature.generics).into_iter().cloned().collect::<Vec<_>>();
+    let names = crate::parse::generics::names(&signature.generics).into_iter().cloned().collect::<Vec<_>>();
     let params = &signature.generics;
     match names.first() {
         Some(name) => {
             let what = format!("{} has one type: it cannot be generic by itself", role.what());
-            faults.on(quote!(#params), what, format!("name the type, or write `{name}` at the head of the block"));
+            diagnostics.on(quote!(#params), what, format!("name the type, or write `{name}` at the head of the block"));
         }
         None => {
             let what = format!("{} outlives the caller: it cannot have lifetimes", role.what());
-            faults.on(quote!(#params), what, "remove it");
+            diagnostics.on(quote!(#params), what, "remove it");
         }
     }
     names
 }
 
-fn kind(input: &PatType) -> Kind {
+fn kind(input: &PatType) -> ArgumentKind {
     let named_ctx = matches!(&*input.pat, Pat::Ident(pat) if pat.ident == "ctx" || pat.ident == "context");
     let borrowed = matches!(&*input.ty, Type::Reference(_));
     match last_segment(&input.ty).as_deref() {
-        Some("Context") => Kind::Context,
-        Some("Reply" | "Replies") => Kind::Reply,
-        _ if named_ctx && borrowed => Kind::Context,
-        _ => Kind::Carried,
+        Some("Context") => ArgumentKind::Context,
+        Some("Reply" | "Replies") => ArgumentKind::Reply,
+        _ if named_ctx && borrowed => ArgumentKind::Context,
+        _ => ArgumentKind::Carried,
     }
 }
 
@@ -172,7 +179,7 @@ pub(crate) fn typed(signature: &Signature) -> impl Iterator<Item = &PatType> {
 
 /// Whether it is the context.
 pub(crate) fn is_context(input: &PatType) -> bool {
-    kind(input) == Kind::Context
+    kind(input) == ArgumentKind::Context
 }
 
 /// Whether it is a reply for one answer.
@@ -200,7 +207,7 @@ fn last_segment(ty: &Type) -> Option<String> {
     }
 }
 
-fn context(input: &mut PatType, subject: &Subject, faults: &mut Faults) {
+fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnostics) {
     let name = match &*input.pat {
         Pat::Ident(pat) => pat.ident.clone(),
         Pat::Wild(_) => format_ident!("_ctx"),
@@ -211,7 +218,7 @@ fn context(input: &mut PatType, subject: &Subject, faults: &mut Faults) {
             match &*reference.elem {
                 Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
                     match output::arguments(path).as_slice() {
-                        [of] if text(of) == "Self" || text(of) == text(&subject.ty) => return,
+                        [of] if text(of) == "Self" || text(of) == text(&self_type.ty) => return,
                         _ => "a method gets the context of its own process",
                     }
                 }
@@ -220,41 +227,45 @@ fn context(input: &mut PatType, subject: &Subject, faults: &mut Faults) {
         }
         _ => "the context is borrowed mutably, for as long as the method runs",
     };
-    faults.on(&*input, what, format!("write `{name}: &mut Context<Self>`"));
+    diagnostics.on(&*input, what, format!("write `{name}: &mut Context<Self>`"));
     if let Type::Reference(reference) = &mut *input.ty
         && let Type::Path(path) = &*reference.elem
         && output::arguments(path).is_empty()
         && last_segment(&reference.elem).as_deref() == Some("Context")
     {
         // Without its parameter the method would be wrong in itself: not to be told twice.
-        let krate = &subject.krate;
+        let krate = &self_type.krate;
         *reference.elem = syn::parse_quote!(#krate::Context<Self>);
     }
 }
 
-fn reply(input: &mut PatType, subject: &Subject, faults: &mut Faults) -> Option<Reply> {
+fn reply(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnostics) -> Option<Reply> {
     let (Pat::Ident(pat), Type::Path(path)) = (&*input.pat, &*input.ty) else {
         let named = last_segment(&input.ty).unwrap_or_default();
-        faults.on(&*input, "the reply is handed over by value, under a name", format!("write `reply: {named}<()>`"));
+        diagnostics.on(
+            &*input,
+            "the reply is handed over by value, under a name",
+            format!("write `reply: {named}<()>`"),
+        );
         return None;
     };
     let many = last_segment(&input.ty).as_deref() == Some("Replies");
     let types = output::arguments(path);
     let [answer] = types.as_slice() else {
         let what = "the reply needs the type of the answer";
-        faults.on(path, what, format!("write `{}<()>`", if many { "Replies" } else { "Reply" }));
+        diagnostics.on(path, what, format!("write `{}<()>`", if many { "Replies" } else { "Reply" }));
         if types.is_empty() {
             *input.ty = syn::parse_quote!(#path<()>);
         }
         return None;
     };
-    let answer = owned::check(answer, "an answer", faults);
+    let answer = owned::check(answer, "an answer", diagnostics);
     Some(if many {
-        let item = without_self(&answer, &subject.ty);
-        let krate = &subject.krate;
+        let item = without_self(&answer, &self_type.ty);
+        let krate = &self_type.krate;
         Reply::Stream { ident: pat.ident.clone(), ty: quote!(#krate::Replies<#item>), item }
     } else {
-        Reply::Once { answer: Output::of(&answer, &subject.krate, &subject.ty) }
+        Reply::Once { answer: Output::of(&answer, &self_type.krate, &self_type.ty) }
     })
 }
 
@@ -262,16 +273,16 @@ fn carried(
     input: &mut PatType,
     at: usize,
     role: Role,
-    subject: &Subject,
+    self_type: &SelfType,
     generic: &[Ident],
-    faults: &mut Faults,
+    diagnostics: &mut Diagnostics,
 ) -> Argument {
     let ident = match &*input.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => pat.ident.clone(),
         pattern => {
             let word = if matches!(pattern, Pat::Wild(_)) { "_unused" } else { "input" };
             let what = "an argument needs a name: the message's field is called by it";
-            faults.on(pattern, what, format!("write `{word}`"));
+            diagnostics.on(pattern, what, format!("write `{word}`"));
             format_ident!("input{at}")
         }
     };
@@ -279,7 +290,7 @@ fn carried(
         syn::parse_quote!(())
     } else {
         let what = if role == Role::Entry { "an entry's input" } else { "a message's argument" };
-        let ty = owned::check(&input.ty, what, faults);
+        let ty = owned::check(&input.ty, what, diagnostics);
         // The method itself could not have this argument either: the compiler need not say so again.
         if owned::is_unsized(&input.ty) {
             *input.ty = ty.clone();
@@ -287,7 +298,7 @@ fn carried(
         ty
     };
     if let Some(cfg) = input.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
-        faults.on(cfg, "an argument cannot be conditional", "remove it, or write it on the method");
+        diagnostics.on(cfg, "an argument cannot be conditional", "remove it, or write it on the method");
     }
     let (keep, attrs) = input.attrs.drain(..).partition(|attribute: &Attribute| {
         ["allow", "cfg", "cfg_attr", "deny", "expect", "forbid", "warn"]
@@ -295,18 +306,19 @@ fn carried(
             .any(|word| attribute.path().is_ident(word))
     });
     input.attrs = keep;
-    Argument { ident, ty: without_self(ty, &subject.ty), attrs }
+    Argument { ident, ty: without_self(ty, &self_type.ty), attrs }
 }
 
-fn order(written: &Signature, kinds: &[Kind], faults: &mut Faults) {
-    if kinds.is_sorted() || kinds.first() != Some(&Kind::Receiver) {
+fn order(written: &Signature, kinds: &[ArgumentKind], diagnostics: &mut Diagnostics) {
+    if kinds.is_sorted() || kinds.first() != Some(&ArgumentKind::Receiver) {
         return;
     }
-    let misplaced_ctx = kinds.iter().skip_while(|kind| **kind <= Kind::Context).any(|kind| *kind == Kind::Context);
+    let misplaced_ctx =
+        kinds.iter().skip_while(|kind| **kind <= ArgumentKind::Context).any(|kind| *kind == ArgumentKind::Context);
     let what = if misplaced_ctx { "the context stands right after `self`" } else { "the reply stands last" };
     let mut sorted: Vec<_> = kinds.iter().zip(&written.inputs).collect();
     sorted.sort_by_key(|(kind, _)| **kind);
     let inputs = sorted.iter().map(|(_, input)| text(input)).collect::<Vec<_>>().join(", ");
     // From the first misplaced one to the end would do; the whole list is easier to read.
-    faults.on(&written.inputs, what, format!("write `{inputs}`"));
+    diagnostics.on(&written.inputs, what, format!("write `{inputs}`"));
 }

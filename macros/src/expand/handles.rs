@@ -1,27 +1,27 @@
 //! The message type, where it is ours to make, and `Handles`: what the process answers to it.
 
-use crate::docs;
-use crate::message::{Kind, Message};
-use crate::subject::Subject;
+use super::docs;
+use crate::check::self_type::SelfType;
+use crate::parse::message::{Message, MessageKind};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Generics, Ident};
 
 /// Both for one message.
-pub(crate) fn items(message: &Message, subject: &Subject) -> TokenStream {
+pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
     }
     let definition = match &message.kind {
-        Kind::Own { ident, generics } => definition(message, ident, generics, subject),
-        Kind::Existing(_) => TokenStream::new(),
+        MessageKind::Own { ident, generics } => definition(message, ident, generics, self_type),
+        MessageKind::Existing(_) => TokenStream::new(),
     };
-    let (krate, process, ty) = (&subject.krate, &subject.ty, message.ty());
-    let cfgs = message.method.cfgs().iter().chain(&subject.cfgs);
-    let (parameters, _, clause) = subject.generics.split_for_impl();
+    let (krate, process, ty) = (&self_type.krate, &self_type.ty, message.ty());
+    let cfgs = message.method.cfgs().iter().chain(&self_type.cfgs);
+    let (parameters, _, clause) = self_type.generics.split_for_impl();
     let (answer, error) = message.answer();
-    let no_alias = message.refuse_alias(subject);
+    let no_alias = message.refuse_alias(self_type);
     quote! {
         #definition
         #no_alias
@@ -36,12 +36,12 @@ pub(crate) fn items(message: &Message, subject: &Subject) -> TokenStream {
 }
 
 /// The type: the arguments are its fields.
-fn definition(message: &Message, ident: &Ident, generics: &Generics, subject: &Subject) -> TokenStream {
+fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: &SelfType) -> TokenStream {
     let (vis, marked) = (&message.method.vis, &message.method.marked);
-    let (cfgs, attrs) = (marked.cfgs.iter().chain(&subject.cfgs), &marked.of_message);
+    let (cfgs, attrs) = (marked.cfgs.iter().chain(&self_type.cfgs), &marked.of_message);
     let docs = docs::summary(
         &marked.docs,
-        &format!("Calls `{}::{}` when sent.", subject.ident.unraw(), message.method.ident.unraw()),
+        &format!("Calls `{}::{}` when sent.", self_type.ident.unraw(), message.method.ident.unraw()),
     );
     let (_, _, clause) = generics.split_for_impl();
     let fields = message.method.arguments.fields();

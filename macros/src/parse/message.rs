@@ -3,14 +3,14 @@
 //! `#[message] fn deposit(&mut self, amount: i64)` makes the type `AccountDeposit { amount }`; `#[message(Tick)]` takes
 //! a type that exists. Either way the process gets `Handles<that type>` with the types of its answer.
 
-use crate::argument::Reply;
-use crate::fault::Faults;
-use crate::generics;
-use crate::method::Method;
-use crate::naming;
-use crate::output::Output;
-use crate::subject::Subject;
-use crate::text::text;
+use super::argument::Reply;
+use super::generics;
+use super::method::Method;
+use super::naming;
+use super::output::Output;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::self_type::SelfType;
+use crate::check::text::text;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -20,13 +20,13 @@ use syn::{Generics, Ident, Meta, Token, Type};
 
 pub(crate) struct Message {
     pub(crate) method: Method,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     /// Another message has this type already, which is a mistake: it is not generated again.
     pub(crate) repeated: bool,
 }
 
 /// Where its type comes from.
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     /// Made here.
     Own { ident: Ident, generics: Generics },
     /// Of `#[message(Type)]`.
@@ -34,83 +34,92 @@ pub(crate) enum Kind {
 }
 
 impl Message {
-    pub(crate) fn check(mut method: Method, subject: &Subject, others: &[Self], faults: &mut Faults) -> Self {
-        let before = faults.count();
+    pub(crate) fn check(
+        mut method: Method,
+        self_type: &SelfType,
+        others: &[Self],
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let before = diagnostics.count();
         let mut repeated = false;
         let name = method.ident.unraw().to_string();
         if let Some(why) = naming::reserved_for_messages(&name) {
             let what = format!("a message cannot be called `{name}`: {why}");
-            faults.on(&method.ident, what, format!("rename it, for instance `do_{name}`"));
+            diagnostics.on(&method.ident, what, format!("rename it, for instance `do_{name}`"));
         }
         if matches!(method.output, Output::Never) {
-            faults.on(&method.returns, "a message that never ends is never answered, nor is any after it", "remove it");
+            diagnostics.on(
+                &method.returns,
+                "a message that never ends is never answered, nor is any after it",
+                "remove it",
+            );
             method.output = Output::Unit;
         }
         if method.arguments.reply.is_some() && !matches!(method.output, Output::Unit) {
-            faults.on(
+            diagnostics.on(
                 &method.returns,
                 "a message is answered by its reply or by its return value, not by both",
                 "remove it",
             );
         }
-        let kind = match existing(&method, faults) {
+        let kind = match existing(&method, diagnostics) {
             Some(ty) => {
-                exactly_one(&method, &ty, faults);
+                exactly_one(&method, &ty, diagnostics);
                 let same = others
                     .iter()
-                    .find(|other| matches!(&other.kind, Kind::Existing(other) if text(other) == text(&ty)));
+                    .find(|other| matches!(&other.kind, MessageKind::Existing(other) if text(other) == text(&ty)));
                 if let Some(same) = same.filter(|same| same.method.present().is_none() || method.present().is_none()) {
                     let what = format!("`{}` is handled by `{}` already", text(&ty), same.method.ident);
-                    faults.on(&ty, what, "handle it in one method, or write `#[message]` for a type of its own");
+                    diagnostics.on(&ty, what, "handle it in one method, or write `#[message]` for a type of its own");
                     repeated = true;
                 }
-                Kind::Existing(ty)
+                MessageKind::Existing(ty)
             }
             None => {
-                let ident = naming::message_type(&subject.ident, &method.ident);
+                let ident = naming::message_type(&self_type.ident, &method.ident);
                 if let Some(same) = others.iter().find(|other| other.own_type() == Some(&ident))
                     && same.method.ident != method.ident
                 {
                     let what = format!("`{}` and `{name}` would both be the message type `{ident}`", same.method.ident);
-                    faults.on(&method.ident, what, format!("rename it, for instance `{name}_again`"));
+                    diagnostics.on(&method.ident, what, format!("rename it, for instance `{name}_again`"));
                     repeated = true;
                 }
                 let fields: TokenStream =
                     method.arguments.fields().into_iter().map(|(_, ty, _)| quote!(#ty,)).collect();
-                Kind::Own { ident, generics: generics::used_in(&subject.generics, &fields) }
+                MessageKind::Own { ident, generics: generics::used_in(&self_type.generics, &fields) }
             }
         };
-        method.sound &= faults.count() == before;
+        method.sound &= diagnostics.count() == before;
         Self { method, kind, repeated }
     }
 
     /// The type made for this message, if one is.
     fn own_type(&self) -> Option<&Ident> {
         match &self.kind {
-            Kind::Own { ident, .. } => Some(ident),
-            Kind::Existing(_) => None,
+            MessageKind::Own { ident, .. } => Some(ident),
+            MessageKind::Existing(_) => None,
         }
     }
 
     /// `AccountDeposit`, `CachePut<K, V>`, `Tick`.
     pub(crate) fn ty(&self) -> TokenStream {
         match &self.kind {
-            Kind::Own { ident, generics } => {
+            MessageKind::Own { ident, generics } => {
                 let (_, arguments, _) = generics.split_for_impl();
                 quote!(#ident #arguments)
             }
-            Kind::Existing(ty) => ty.to_token_stream(),
+            MessageKind::Existing(ty) => ty.to_token_stream(),
         }
     }
 
     /// Takes the message apart, or puts it together: `AccountDeposit { amount }`, `tick`.
     pub(crate) fn value(&self) -> TokenStream {
         match &self.kind {
-            Kind::Own { ident, .. } => {
+            MessageKind::Own { ident, .. } => {
                 let fields = self.method.arguments.fields().into_iter().map(|(name, ..)| name);
                 quote!(#ident { #(#fields),* })
             }
-            Kind::Existing(_) => {
+            MessageKind::Existing(_) => {
                 let names = self.method.names();
                 names.first().map_or_else(|| quote!(_), |name| quote!(#name))
             }
@@ -132,16 +141,16 @@ impl Message {
 
     /// Has the compiler refuse an answer that is a `Result` by another name. (One that names parameters of the process
     /// is not known before these are.)
-    pub(crate) fn refuse_alias(&self, subject: &Subject) -> Option<TokenStream> {
+    pub(crate) fn refuse_alias(&self, self_type: &SelfType) -> Option<TokenStream> {
         let ty = self.output().suspect()?;
-        if generics::names(&subject.generics).iter().any(|name| generics::occurs(name, ty)) {
+        if generics::names(&self_type.generics).iter().any(|name| generics::occurs(name, ty)) {
             return None;
         }
-        let (private, cfgs) = (subject.private(), self.method.cfgs().iter().chain(&subject.cfgs));
+        let (private, cfgs) = (self_type.private(), self.method.cfgs().iter().chain(&self_type.cfgs));
         let what = format!(
             "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write `Result<…>`, or \
              name the alias `Result`",
-            subject.ident.unraw(),
+            self_type.ident.unraw(),
             self.method.ident.unraw(),
             text(ty),
         );
@@ -158,11 +167,11 @@ impl Message {
 }
 
 /// The type in `#[message(Type)]`.
-fn existing(method: &Method, faults: &mut Faults) -> Option<Type> {
+fn existing(method: &Method, diagnostics: &mut Diagnostics) -> Option<Type> {
     let list = match &method.marked.marker.meta {
         Meta::Path(_) => return None,
         Meta::NameValue(wrong) => {
-            faults.on(wrong, "`#[message]` is alone or names one type", "write `message`");
+            diagnostics.on(wrong, "`#[message]` is alone or names one type", "write `message`");
             return None;
         }
         Meta::List(list) => list,
@@ -170,33 +179,33 @@ fn existing(method: &Method, faults: &mut Faults) -> Option<Type> {
     let types = match list.parse_args_with(Punctuated::<Type, Token![,]>::parse_terminated) {
         Ok(types) => types,
         Err(_) => {
-            faults.on(list, "`#[message]` is alone or names one type", "write `message`");
+            diagnostics.on(list, "`#[message]` is alone or names one type", "write `message`");
             return None;
         }
     };
     let mut types = types.into_iter();
     let Some(first) = types.next() else {
-        faults.on(list, "`#[message()]` names no type", "write `message`");
+        diagnostics.on(list, "`#[message()]` names no type", "write `message`");
         return None;
     };
     if types.next().is_some() {
-        faults.on(&list.tokens, "a method handles one message type", format!("write `{}`", text(&first)));
+        diagnostics.on(&list.tokens, "a method handles one message type", format!("write `{}`", text(&first)));
     }
     Some(first)
 }
 
 /// A method for an existing type takes just this.
-fn exactly_one(method: &Method, ty: &Type, faults: &mut Faults) {
+fn exactly_one(method: &Method, ty: &Type, diagnostics: &mut Diagnostics) {
     let marker = &method.marked.marker;
     if let Some(Reply::Stream { .. }) = &method.arguments.reply {
         let what =
             format!("`{}` has no place for `Replies`: only a type made here can be answered with a stream", text(ty));
-        faults.on(marker, what, "write `#[message]`");
+        diagnostics.on(marker, what, "write `#[message]`");
         return;
     }
     let [argument] = method.arguments.carried.as_slice() else {
         let what = format!("`#[message({0})]` handles a `{0}` and nothing else: it takes one argument", text(ty));
-        faults.on(marker, what, "write `#[message]`");
+        diagnostics.on(marker, what, "write `#[message]`");
         return;
     };
     let last = |ty: TokenStream| {
@@ -204,6 +213,6 @@ fn exactly_one(method: &Method, ty: &Type, faults: &mut Faults) {
     };
     if last(argument.ty.clone()) != last(ty.to_token_stream()) {
         let what = format!("this method handles `{}`, as its `#[message(…)]` says", text(ty));
-        faults.on(&argument.ty, what, format!("write `{}`", text(ty)));
+        diagnostics.on(&argument.ty, what, format!("write `{}`", text(ty)));
     }
 }

@@ -4,38 +4,39 @@
 //! beside it; the rest in a block of its own, where no name can clash. A faulty method takes part in the generated
 //! types and signatures, so that code that uses it still compiles, but is never called.
 
-use crate::block::Block;
-use crate::fault::Faults;
-use crate::subject::Subject;
-use crate::{actor, answers, client, entries, handles, marker, options};
+use super::{actor, answers, client, entries, handles};
+use crate::check::diagnostics::Diagnostics;
+use crate::check::self_type::SelfType;
+use crate::parse::process_impl::ProcessImpl;
+use crate::parse::{marker, options};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{ImplItem, ItemImpl};
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
-    let mut faults = Faults::default();
-    let options = options::of_impl(options, item.trait_.is_some(), &mut faults);
-    options::twice(&mut item.attrs, &mut faults);
-    let Some(subject) = Subject::read(options.krate.clone(), &item, &mut faults) else {
+    let mut diagnostics = Diagnostics::default();
+    let options = options::of_impl(options, item.trait_.is_some(), &mut diagnostics);
+    options::twice(&mut item.attrs, &mut diagnostics);
+    let Some(self_type) = SelfType::read(options.krate.clone(), &item, &mut diagnostics) else {
         strip(&mut item);
-        let faults = faults.to_tokens();
-        return quote!(#item #faults);
+        let diagnostics = diagnostics.to_tokens();
+        return quote!(#item #diagnostics);
     };
     if let Some((path, _)) = item.trait_.clone() {
-        return answers::expand(subject, path, item, faults);
+        return answers::expand(self_type, path, item, diagnostics);
     }
-    let block = Block::read(subject, options, &mut item, &mut faults);
+    let block = ProcessImpl::read(self_type, options, &mut item, &mut diagnostics);
     let entry_points = entries::items(&block);
-    let messages = block.messages.iter().map(|message| handles::items(message, &block.subject));
+    let messages = block.messages.iter().map(|message| handles::items(message, &block.self_type));
     let client = client::items(&block);
     let actor = actor::items(&block);
-    let only = only_once(&block.subject);
-    let faults = faults.to_tokens();
-    let cfgs = &block.subject.cfgs;
+    let only = only_once(&block.self_type);
+    let diagnostics = diagnostics.to_tokens();
+    let cfgs = &block.self_type.cfgs;
     quote! {
         #item
-        #faults
+        #diagnostics
         #only
         #(#messages)*
         #(#cfgs)*
@@ -45,9 +46,10 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
 }
 
 /// Two blocks would make everything twice. The first the compiler says of it is the name of this.
-fn only_once(subject: &Subject) -> TokenStream {
-    let name = format_ident!("{}_has_two_process_impls_write_one", subject.ident.unraw(), span = subject.ident.span());
-    let cfgs = &subject.cfgs;
+fn only_once(self_type: &SelfType) -> TokenStream {
+    let name =
+        format_ident!("{}_has_two_process_impls_write_one", self_type.ident.unraw(), span = self_type.ident.span());
+    let cfgs = &self_type.cfgs;
     quote! {
         #(#cfgs)*
         #[allow(dead_code, non_camel_case_types)]
@@ -55,12 +57,12 @@ fn only_once(subject: &Subject) -> TokenStream {
     }
 }
 
-/// Without a subject nothing is generated: the methods stay, our attributes go.
+/// Without a type nothing is generated: the methods stay, our attributes go.
 fn strip(item: &mut ItemImpl) {
     let krate = syn::parse_quote!(postroom);
     for item in &mut item.items {
         if let ImplItem::Fn(method) = item {
-            marker::take(&mut method.attrs, &krate, &mut Faults::default());
+            marker::take(&mut method.attrs, &krate, &mut Diagnostics::default());
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A marked method: what entries, messages and signals have in common.
 
-use crate::argument::{self, Argument, Arguments};
-use crate::fault::Faults;
-use crate::marker::{Marked, Role};
-use crate::output::Output;
-use crate::subject::Subject;
-use crate::text::text;
+use super::argument::{self, Argument, Arguments};
+use super::marker::{Marked, Role};
+use super::output::Output;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::self_type::SelfType;
+use crate::check::text::text;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Ident, ReturnType, Safety, Signature, Visibility};
@@ -27,11 +27,11 @@ impl Method {
         signature: &mut Signature,
         vis: &Visibility,
         marked: Marked,
-        subject: &Subject,
-        faults: &mut Faults,
+        self_type: &SelfType,
+        diagnostics: &mut Diagnostics,
     ) -> Self {
         let role = marked.role;
-        let before = faults.count();
+        let before = diagnostics.count();
         let modifiers: [Option<TokenStream>; 3] = [
             signature.constness.map(ToTokens::into_token_stream),
             (!matches!(signature.safety, Safety::Default)).then(|| signature.safety.to_token_stream()),
@@ -39,11 +39,11 @@ impl Method {
         ];
         for modifier in modifiers.into_iter().flatten() {
             let what = format!("{} is called by the runtime: it cannot be `{}`", role.what(), text(&modifier));
-            faults.on(modifier, what, "remove it");
+            diagnostics.on(modifier, what, "remove it");
         }
-        let arguments = argument::read(signature, role, subject, faults);
+        let arguments = argument::read(signature, role, self_type, diagnostics);
         let answer = if role == Role::Entry { "an entry's result" } else { "an answer" };
-        let output = Output::read(&signature.output, answer, &subject.krate, &subject.ty, faults);
+        let output = Output::read(&signature.output, answer, &self_type.krate, &self_type.ty, diagnostics);
         Self {
             ident: signature.ident.clone(),
             vis: vis.clone(),
@@ -52,7 +52,7 @@ impl Method {
             arguments,
             output,
             returns: signature.output.clone(),
-            sound: faults.count() == before,
+            sound: diagnostics.count() == before,
         }
     }
 

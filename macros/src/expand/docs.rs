@@ -52,7 +52,7 @@ fn doc_text(doc: &Attribute) -> Option<&LitStr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::text;
+    use crate::check::text::text;
     use syn::parse_quote;
 
     #[test]

@@ -5,29 +5,34 @@
 //! trait, and what `#[protocol]` has generated hands the messages to it. If not, the methods are the process's own, and
 //! each is found to be one of the protocol by the hash of its name.
 
-use crate::argument::{self, Reply};
-use crate::client;
-use crate::deliver::{self, Whose};
-use crate::fault::Faults;
-use crate::generics;
-use crate::marker::{self, Marked, Role};
-use crate::method::Method;
-use crate::naming::{self, local};
-use crate::output::Output;
-use crate::protocol::is_of_the_language;
-use crate::subject::{Subject, place, respan};
+use super::client;
+use super::deliver::{self, MethodOwner};
+use super::protocol::is_of_the_language;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::self_type::{SelfType, place, respan};
+use crate::parse::argument::{self, Reply};
+use crate::parse::generics;
+use crate::parse::marker::{self, Marked, Role};
+use crate::parse::method::Method;
+use crate::parse::naming::{self, local};
+use crate::parse::output::Output;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Generics, Ident, ImplItem, ItemImpl, Path, ReturnType, Visibility, parse_quote};
 
-pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut faults: Faults) -> TokenStream {
+pub(crate) fn expand(
+    self_type: SelfType,
+    protocol: Path,
+    mut item: ItemImpl,
+    mut diagnostics: Diagnostics,
+) -> TokenStream {
     if is_of_the_language(&protocol) {
         let what = "`#[process]` goes on the type's own `impl`, and on that of a protocol";
-        faults.at(Span::call_site(), what, "remove it");
-        let faults = faults.to_tokens();
-        return quote!(#item #faults);
+        diagnostics.at(Span::call_site(), what, "remove it");
+        let diagnostics = diagnostics.to_tokens();
+        return quote!(#item #diagnostics);
     }
     let is_plain = item.items.iter().all(|item| match item {
         ImplItem::Fn(method) => {
@@ -37,17 +42,17 @@ pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut f
         }
         _ => true,
     });
-    let asks_for_list = faults.count() == 0;
-    let methods = read(&subject, &mut item, &mut faults);
-    let block = Answers { subject, protocol, methods, is_plain, asks_for_list };
-    let (handles, serves, faults) = (block.handles(), block.serves(), faults.to_tokens());
+    let asks_for_list = diagnostics.count() == 0;
+    let methods = read(&self_type, &mut item, &mut diagnostics);
+    let block = Answers { self_type, protocol, methods, is_plain, asks_for_list };
+    let (handles, serves, diagnostics) = (block.handles(), block.serves(), diagnostics.to_tokens());
     if !is_plain {
         own(&mut item);
     }
-    let cfgs = &block.subject.cfgs;
+    let cfgs = &block.self_type.cfgs;
     quote! {
         #item
-        #faults
+        #diagnostics
         #(#cfgs)*
         #[allow(trivial_bounds, unused_parens)]
         const _: () = { #handles #serves };
@@ -55,22 +60,22 @@ pub(crate) fn expand(subject: Subject, protocol: Path, mut item: ItemImpl, mut f
 }
 
 /// Reads the methods, which are messages all of them.
-fn read(subject: &Subject, item: &mut ItemImpl, faults: &mut Faults) -> Vec<Method> {
+fn read(self_type: &SelfType, item: &mut ItemImpl, diagnostics: &mut Diagnostics) -> Vec<Method> {
     let mut methods = Vec::new();
     for item in &mut item.items {
         let ImplItem::Fn(method) = item else { continue };
-        let before = faults.count();
-        let written = method.attrs.iter().any(|attribute| Role::of(attribute, &subject.krate).is_some());
-        let marked = marker::take_message(&mut method.attrs, &subject.krate, faults);
+        let before = diagnostics.count();
+        let written = method.attrs.iter().any(|attribute| Role::of(attribute, &self_type.krate).is_some());
+        let marked = marker::take_message(&mut method.attrs, &self_type.krate, diagnostics);
         if written {
-            faults.on(&marked.marker, "the protocol says which methods are messages", "remove it");
+            diagnostics.on(&marked.marker, "the protocol says which methods are messages", "remove it");
         }
         for attribute in &marked.of_message {
-            faults.on(attribute, "the message type stands at the protocol: write this there", "remove it");
+            diagnostics.on(attribute, "the message type stands at the protocol: write this there", "remove it");
         }
         let marked = Marked { role: Role::Message, marker: parse_quote!(#[message]), ..marked };
-        let mut read = Method::read(&mut method.sig, &Visibility::Inherited, marked, subject, faults);
-        read.sound &= faults.count() == before;
+        let mut read = Method::read(&mut method.sig, &Visibility::Inherited, marked, self_type, diagnostics);
+        read.sound &= diagnostics.count() == before;
         methods.push(read);
     }
     methods
@@ -93,7 +98,7 @@ fn rest(place: usize) -> Ident {
 }
 
 struct Answers {
-    subject: Subject,
+    self_type: SelfType,
     protocol: Path,
     methods: Vec<Method>,
     /// The block is an ordinary `impl` of the trait.
@@ -117,7 +122,7 @@ impl Answers {
     /// What the protocol says of the method of that name. All of it stands at the name, so that the compiler says once
     /// if there is none. In parentheses: next to another `<` its own would be one sign with it, at another place.
     fn named(&self, method: &Method, what: &str) -> TokenStream {
-        let (private, protocol, ty) = (self.subject.private(), &self.protocol, &self.subject.ty);
+        let (private, protocol, ty) = (self.self_type.private(), &self.protocol, &self.self_type.ty);
         let hash = naming::hash(&method.ident.unraw().to_string());
         let name = method.ident.span().resolved_at(Span::call_site());
         let what = format_ident!("{what}");
@@ -130,7 +135,7 @@ impl Answers {
     }
 
     fn handles_by_name(&self) -> TokenStream {
-        let Subject { krate, ty, generics, .. } = &self.subject;
+        let SelfType { krate, ty, generics, .. } = &self.self_type;
         let (parameters, _, clause) = generics.split_for_impl();
         let each = self.methods.iter().map(|method| {
             let (cfgs, name, message) = (method.cfgs(), method.ident.span(), self.named(method, "Message"));
@@ -152,8 +157,8 @@ impl Answers {
     /// In plain blocks the names are the compiler's to compare: it is enough that there are as many methods as
     /// messages.
     fn handles_by_place(&self) -> TokenStream {
-        let Subject { krate, ty, generics, .. } = &self.subject;
-        let (private, asked) = (self.subject.private(), self.asked());
+        let SelfType { krate, ty, generics, .. } = &self.self_type;
+        let (private, asked) = (self.self_type.private(), self.asked());
         let (parameters, _, clause) = generics.split_for_impl();
         // Of an alias the compiler asks nothing but that it uses its parameters.
         let used = generics::names_used_in(generics, &quote!(#asked #ty));
@@ -194,8 +199,8 @@ impl Answers {
 
     /// The parameters, under conditions that are asked where the protocol is named.
     fn conditions(&self) -> Generics {
-        let (private, ty, asked) = (self.subject.private(), &self.subject.ty, self.asked());
-        let mut generics = self.subject.generics.clone();
+        let (private, ty, asked) = (self.self_type.private(), &self.self_type.ty, self.asked());
+        let mut generics = self.self_type.generics.clone();
         let mut conditions = Vec::new();
         if generics.params.is_empty() {
             // Of a generic process the compiler would take the condition for all that it knows of the messages.
@@ -215,8 +220,8 @@ impl Answers {
     }
 
     fn serves(&self) -> TokenStream {
-        let Subject { krate, ty, .. } = &self.subject;
-        let (private, asked) = (self.subject.private(), self.asked());
+        let SelfType { krate, ty, .. } = &self.self_type;
+        let (private, asked) = (self.self_type.private(), self.asked());
         let generics = self.conditions();
         let (parameters, _, clause) = generics.split_for_impl();
         let (ctx, mail) = (local("ctx"), local("mail"));
@@ -274,7 +279,7 @@ impl Answers {
         if !method.sound {
             return None;
         }
-        let (private, message) = (self.subject.private(), self.named(method, "Message"));
+        let (private, message) = (self.self_type.private(), self.named(method, "Message"));
         let parts = self.named(method, "parts");
         let open = respan(quote!(#private::open::<#message>), method.ident.span().resolved_at(Span::call_site()));
         let (mail, caller, mut given) = (local("mail"), local("caller"), local("message"));
@@ -282,7 +287,7 @@ impl Answers {
         let cfgs = method.cfgs();
         let fields = method.arguments.fields();
         let (names, types): (Vec<_>, Vec<_>) = fields.iter().map(|(name, ty, _)| (*name, *ty)).unzip();
-        let handled = deliver::handled(method, &Whose::own(), &private);
+        let handled = deliver::handled(method, &MethodOwner::own(), &private);
         // At the arguments and at the answer, for what the compiler says of types that differ from the protocol's.
         let carried =
             argument::typed_span(&fields).unwrap_or_else(|| method.ident.span()).resolved_at(Span::call_site());
@@ -321,8 +326,8 @@ mod tests {
     fn a_block_with_an_async_method_is_the_types_own() {
         let mut item: ItemImpl = parse_quote!(impl Storage for Disk { async fn get(&mut self) {} });
         own(&mut item);
-        assert_eq!(crate::text::text(&item.items[0]), "pub async fn get(&mut self) {  }");
+        assert_eq!(crate::check::text::text(&item.items[0]), "pub async fn get(&mut self) {  }");
         assert!(item.trait_.is_none());
-        assert_eq!(crate::text::text(&item.self_ty), "Disk");
+        assert_eq!(crate::check::text::text(&item.self_ty), "Disk");
     }
 }

@@ -10,11 +10,11 @@ use std::fmt::Display;
 use syn::Error;
 
 #[derive(Default)]
-pub(crate) struct Faults {
+pub(crate) struct Diagnostics {
     errors: Vec<Error>,
 }
 
-impl Faults {
+impl Diagnostics {
     /// A mistake that covers all of `tokens`.
     pub(crate) fn on(&mut self, tokens: impl ToTokens, what: impl Display, help: impl Display) {
         self.errors.push(Error::new_spanned(tokens, message(what, help)));

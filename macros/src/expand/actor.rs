@@ -1,31 +1,31 @@
 //! `impl Actor`: what the runtime asks of a process.
 
-use crate::block::Block;
-use crate::deliver::Whose;
-use crate::method::Method;
-use crate::naming::local;
-use crate::subject::{kept_away, place, respan};
-use crate::{by_name, client, deliver, entries};
+use super::deliver::MethodOwner;
+use super::{by_name, client, deliver, entries};
+use crate::check::self_type::{kept_away, place, respan};
+use crate::parse::method::Method;
+use crate::parse::naming::local;
+use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse_quote;
 
-pub(crate) fn items(block: &Block) -> TokenStream {
-    let (subject, client, points) = (&block.subject, client::handle(block), &block.entry_points);
-    let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
-    let (parameters, arguments, clause) = subject.generics.split_for_impl();
+pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
+    let (self_type, client, points) = (&block.self_type, client::handle(block), &block.entry_points);
+    let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
+    let (parameters, arguments, clause) = self_type.generics.split_for_impl();
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
     let (ctx, signal, errand) = (local("ctx"), local("signal"), local("errand"));
     // Not asked to be `Send` where it is never made.
     let away = if may_be_away(block) {
-        kept_away(&private, &quote!(self, #ctx, #errand), subject.ident.span())
+        kept_away(&private, &quote!(self, #ctx, #errand), self_type.ident.span())
     } else {
         quote!(#private::never_away(self, #ctx, #errand))
     };
 
-    let infos = block.entries.iter().map(|entry| entries::info(entry, subject));
+    let infos = block.entries.iter().map(|entry| entries::info(entry, self_type));
     let messages = block.messages.iter().map(|message| {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
@@ -41,8 +41,8 @@ pub(crate) fn items(block: &Block) -> TokenStream {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
         quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
     });
-    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, &Whose::own(), &private));
-    let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, subject));
+    let delivers = block.messages.iter().filter_map(|message| deliver::message(message, &MethodOwner::own(), &private));
+    let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, self_type));
     let constructor = client::constructor(block);
     let handle_pid = client::pid(block, &handle);
     // At the protocol's name, so that the compiler says once if the process does not answer it.
@@ -66,7 +66,7 @@ pub(crate) fn items(block: &Block) -> TokenStream {
     // mismatched types instead of one about messages. It is this block's own, so that a second one for the same type is
     // told once. All of it stands at the type's name in the user's `impl`, for what
     // the compiler says of the process as a whole, and says once.
-    quote_spanned! {subject.ident.span().resolved_at(Span::call_site())=>
+    quote_spanned! {self_type.ident.span().resolved_at(Span::call_site())=>
         enum Never {}
 
         #[automatically_derived]
@@ -166,11 +166,11 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 }
 
 /// That the process names these protocols. If they were named in a way that cannot be read, any one will do.
-fn listed(block: &Block) -> TokenStream {
-    let (private, ty) = (block.subject.private(), &block.subject.ty);
-    let (parameters, _, clause) = block.subject.generics.split_for_impl();
+fn listed(block: &ProcessImpl) -> TokenStream {
+    let (private, ty) = (block.self_type.private(), &block.self_type.ty);
+    let (parameters, _, clause) = block.self_type.generics.split_for_impl();
     if block.names_any_protocol {
-        let mut generics = block.subject.generics.clone();
+        let mut generics = block.self_type.generics.clone();
         generics.params.push(parse_quote!(__Any: ?::core::marker::Sized));
         let (parameters, _, clause) = generics.split_for_impl();
         return quote!(impl #parameters #private::Lists<__Any> for #ty #clause {});
@@ -185,7 +185,7 @@ fn listed(block: &Block) -> TokenStream {
 }
 
 /// The methods that have a future to keep.
-fn asyncs(block: &Block) -> impl Iterator<Item = &Method> {
+fn asyncs(block: &ProcessImpl) -> impl Iterator<Item = &Method> {
     let entries = block.entries.iter().map(|entry| &entry.method);
     let messages = block.messages.iter().map(|message| &message.method);
     let signals = block.signals.iter().map(|signal| &signal.method);
@@ -193,12 +193,12 @@ fn asyncs(block: &Block) -> impl Iterator<Item = &Method> {
 }
 
 /// Whether the struct may ever be in a future: what `ASYNC` comes to if all conditions hold.
-fn may_be_away(block: &Block) -> bool {
+fn may_be_away(block: &ProcessImpl) -> bool {
     !block.protocols.is_empty() || asyncs(block).next().is_some()
 }
 
 /// Whether any method has a future to keep, conditional ones counted where they are there.
-fn any_async(block: &Block) -> TokenStream {
+fn any_async(block: &ProcessImpl) -> TokenStream {
     let conditions: Vec<Option<TokenStream>> = asyncs(block).map(Method::present).collect();
     if conditions.iter().any(Option::is_none) {
         return quote!(true);

@@ -4,44 +4,45 @@
 //! is answered, and nothing of how: no context, no `async`, no `Reply`, no bodies. Everything generated is about the
 //! type `dyn Storage`, as what a process gets is about its struct.
 
-use crate::deliver::Whose;
-use crate::fault::Faults;
-use crate::marker::{self, Marked, Role};
-use crate::message::Message;
-use crate::method::Method;
-use crate::naming::{self, local};
-use crate::subject::{Subject, lifetime_fault};
-use crate::text::text;
-use crate::{argument, by_name, client, deliver, generics, handles, options};
+use super::deliver::MethodOwner;
+use super::{by_name, client, deliver, handles};
+use crate::check::diagnostics::Diagnostics;
+use crate::check::self_type::{SelfType, lifetime_fault};
+use crate::check::text::text;
+use crate::parse::marker::{self, Marked, Role};
+use crate::parse::message::Message;
+use crate::parse::method::Method;
+use crate::parse::naming::{self, local};
+use crate::parse::{argument, generics, options};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::{FnArg, GenericParam, Generics, ItemTrait, ReturnType, Signature, TraitItem, TraitItemFn, parse_quote};
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
-    let mut faults = Faults::default();
-    let krate = options::of_protocol(options, &mut faults);
+    let mut diagnostics = Diagnostics::default();
+    let krate = options::of_protocol(options, &mut diagnostics);
     let messages;
-    let Some(subject) = subject(krate, &item, &mut faults) else {
+    let Some(self_type) = self_type(krate, &item, &mut diagnostics) else {
         strip(&mut item);
-        let faults = faults.to_tokens();
-        return quote!(#item #faults);
+        let diagnostics = diagnostics.to_tokens();
+        return quote!(#item #diagnostics);
     };
-    (item.items, messages) = read(&item, &subject, &mut faults);
-    let types = messages.iter().map(|message| handles::items(message, &subject));
-    let addressed = addressed(&subject, &messages);
-    let named = messages.iter().map(|message| found(message, &subject));
-    let chain = chain(&subject, &messages);
-    let plain = plain(&item, &subject, &messages);
+    (item.items, messages) = read(&item, &self_type, &mut diagnostics);
+    let types = messages.iter().map(|message| handles::items(message, &self_type));
+    let addressed = addressed(&self_type, &messages);
+    let named = messages.iter().map(|message| found(message, &self_type));
+    let chain = chain(&self_type, &messages);
+    let plain = plain(&item, &self_type, &messages);
     if item.items.is_empty() {
-        faults.on(&item.ident, "a protocol without methods asks nothing", "add `fn …(&mut self);` to the trait");
+        diagnostics.on(&item.ident, "a protocol without methods asks nothing", "add `fn …(&mut self);` to the trait");
     }
-    let (faults, cfgs) = (faults.to_tokens(), &subject.cfgs);
-    let (parameters, _, clause) = subject.generics.split_for_impl();
-    let (krate, ty) = (&subject.krate, &subject.ty);
+    let (diagnostics, cfgs) = (diagnostics.to_tokens(), &self_type.cfgs);
+    let (parameters, _, clause) = self_type.generics.split_for_impl();
+    let (krate, ty) = (&self_type.krate, &self_type.ty);
     quote! {
         #item
-        #faults
+        #diagnostics
         #(#types)*
         #(#cfgs)*
         #[allow(trivial_bounds)]
@@ -62,24 +63,24 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     }
 }
 
-/// Without a subject nothing is generated: the methods stay, our attributes go.
+/// Without a type nothing is generated: the methods stay, our attributes go.
 fn strip(item: &mut ItemTrait) {
     let krate = parse_quote!(postroom);
     for item in &mut item.items {
         if let TraitItem::Fn(method) = item {
-            marker::take_message(&mut method.attrs, &krate, &mut Faults::default());
+            marker::take_message(&mut method.attrs, &krate, &mut Diagnostics::default());
         }
     }
 }
 
 /// Whom everything generated is about: `dyn` and the trait. Nothing if that cannot be.
-fn subject(krate: syn::Path, item: &ItemTrait, faults: &mut Faults) -> Option<Subject> {
+fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) -> Option<SelfType> {
     if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
-        faults.on(&item.generics, lifetime_fault(lifetime), "remove it");
+        diagnostics.on(&item.generics, lifetime_fault(lifetime), "remove it");
         return None;
     }
     if let Some(unsafety) = &item.unsafety {
-        faults.on(unsafety, "a protocol is called by the runtime: it cannot be `unsafe`", "remove it");
+        diagnostics.on(unsafety, "a protocol is called by the runtime: it cannot be `unsafe`", "remove it");
     }
     let ident = item.ident.clone();
     let (_, arguments, _) = item.generics.split_for_impl();
@@ -91,66 +92,70 @@ fn subject(krate: syn::Path, item: &ItemTrait, faults: &mut Faults) -> Option<Su
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
     let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-    Some(Subject { krate, ident, ty, generics, cfgs })
+    Some(SelfType { krate, ident, ty, generics, cfgs })
 }
 
 /// The items of the trait as they go out, and its messages.
-fn read(item: &ItemTrait, subject: &Subject, faults: &mut Faults) -> (Vec<TraitItem>, Vec<Message>) {
+fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -> (Vec<TraitItem>, Vec<Message>) {
     let (mut items, mut messages) = (Vec::new(), Vec::<Message>::new());
     for item_of in item.items.clone() {
         let mut method = match item_of {
             TraitItem::Fn(method) => method,
             TraitItem::Type(other) => {
-                faults.on(&other, "`dyn` knows no associated types", "remove it, and name the type where it is used");
+                diagnostics.on(
+                    &other,
+                    "`dyn` knows no associated types",
+                    "remove it, and name the type where it is used",
+                );
                 continue;
             }
             TraitItem::Const(other) => {
-                faults.on(&other, "`dyn` knows no constants", "remove it, and write it beside the trait");
+                diagnostics.on(&other, "`dyn` knows no constants", "remove it, and write it beside the trait");
                 continue;
             }
             other => {
-                faults.on(&other, "a protocol has methods and nothing else", "remove it");
+                diagnostics.on(&other, "a protocol has methods and nothing else", "remove it");
                 continue;
             }
         };
-        let before = faults.count();
-        only_asks(&mut method, faults);
-        let mut marked = marker::take_message(&mut method.attrs, &subject.krate, faults);
+        let before = diagnostics.count();
+        only_asks(&mut method, diagnostics);
+        let mut marked = marker::take_message(&mut method.attrs, &self_type.krate, diagnostics);
         if marked.role != Role::Message {
-            faults.on(&marked.marker, "every method of a protocol is a message", "remove it");
+            diagnostics.on(&marked.marker, "every method of a protocol is a message", "remove it");
             marked = Marked { role: Role::Message, marker: parse_quote!(#[message]), ..marked };
         }
-        let mut asked = Method::read(&mut method.sig, &item.vis, marked, subject, faults);
-        asked.sound &= faults.count() == before;
+        let mut asked = Method::read(&mut method.sig, &item.vis, marked, self_type, diagnostics);
+        asked.sound &= diagnostics.count() == before;
         if !method.sig.generics.params.is_empty() {
             // So that the compiler need not say it again.
             method.sig.generics.make_where_clause().predicates.push(parse_quote!(Self: ::core::marker::Sized));
         }
-        messages.push(Message::check(asked, subject, &messages, faults));
+        messages.push(Message::check(asked, self_type, &messages, diagnostics));
         items.push(TraitItem::Fn(method));
     }
     (items, messages)
 }
 
 /// Takes out of a method what is no matter of the protocol.
-fn only_asks(method: &mut TraitItemFn, faults: &mut Faults) {
+fn only_asks(method: &mut TraitItemFn, diagnostics: &mut Diagnostics) {
     if let Some(body) = method.default.take() {
         let what = "each kind of process answers in its own way: a method of a protocol has no body";
-        faults.on(body, what, "write `;`");
+        diagnostics.on(body, what, "write `;`");
         method.semi_token = Some(parse_quote!(;));
     }
     if let Some(asyncness) = method.sig.asyncness.take() {
         let what =
             "a protocol says what is asked and what is answered; whether to wait before that is up to each process";
-        faults.on(asyncness, what, "remove it");
+        diagnostics.on(asyncness, what, "remove it");
     }
     without(&mut method.sig, argument::is_context, |whole, _| {
-        faults.on(whole, "a protocol says what is asked: a process that needs its context takes it", "remove it");
+        diagnostics.on(whole, "a protocol says what is asked: a process that needs its context takes it", "remove it");
     });
     without(&mut method.sig, argument::is_reply_once, |whole, ty| {
         let answer = argument::answer_of(ty).unwrap_or_else(|| "()".to_owned());
         let what = "a protocol says what is answered, not when: a process that answers later takes the `Reply`";
-        faults.on(whole, what, format!("remove it, and write `-> {answer}`"));
+        diagnostics.on(whole, what, format!("remove it, and write `-> {answer}`"));
     });
     let carried = method.sig.inputs.iter_mut().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(&mut *typed.ty),
@@ -163,7 +168,7 @@ fn only_asks(method: &mut TraitItemFn, faults: &mut Faults) {
     for ty in carried.chain(answer) {
         if generics::contains_self(&ty.to_token_stream()) {
             let what = "`Self` is another type for each kind of process that answers";
-            faults.on(&*ty, what, "name the type, or `Address<dyn …>` of this protocol");
+            diagnostics.on(&*ty, what, "name the type, or `Address<dyn …>` of this protocol");
             *ty = parse_quote!(());
         }
     }
@@ -192,17 +197,17 @@ fn without(
 }
 
 /// The handle that addresses deref to, and what is known of the protocol.
-fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
-    let (krate, private, ty) = (&subject.krate, subject.private(), &subject.ty);
+fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
+    let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
     let (pid, handle) = (local("pid"), local("handle"));
-    let client = naming::handle_type(&subject.ident, "Client");
-    let linked = client::linked(subject, &client, messages);
+    let client = naming::handle_type(&self_type.ident, "Client");
+    let linked = client::linked(self_type, &client, messages);
     let (last, over_rest) = (
-        client::over(&subject.generics, &client, &quote!(#private::End)),
-        client::over(&subject.generics, &client, &quote!(__Rest)),
+        client::over(&self_type.generics, &client, &quote!(#private::End)),
+        client::over(&self_type.generics, &client, &quote!(__Rest)),
     );
-    let (parameters, _, clause) = subject.generics.split_for_impl();
-    let name = subject.ident.unraw().to_string();
+    let (parameters, _, clause) = self_type.generics.split_for_impl();
+    let name = self_type.ident.unraw().to_string();
     let names = messages.iter().map(|message| {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
@@ -247,16 +252,16 @@ fn addressed(subject: &Subject, messages: &[Message]) -> TokenStream {
 }
 
 /// The parameters, and one for the process that asks: see the runtime's `protocol`.
-fn asking(subject: &Subject) -> Generics {
-    let mut generics = subject.generics.clone();
+fn asking(self_type: &SelfType) -> Generics {
+    let mut generics = self_type.generics.clone();
     generics.params.push(parse_quote!(__Asking));
     generics
 }
 
 /// The messages as a chain: each one, before those that follow it.
-fn chain(subject: &Subject, messages: &[Message]) -> TokenStream {
-    let (private, ty) = (subject.private(), &subject.ty);
-    let asking = asking(subject);
+fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
+    let (private, ty) = (self_type.private(), &self_type.ty);
+    let asking = asking(self_type);
     let (parameters, _, clause) = asking.split_for_impl();
     let from = |place: usize, cfgs: TokenStream, messages: TokenStream| {
         quote! {
@@ -282,12 +287,12 @@ fn chain(subject: &Subject, messages: &[Message]) -> TokenStream {
 }
 
 /// How a message is found by its method's name.
-fn found(message: &Message, subject: &Subject) -> TokenStream {
+fn found(message: &Message, self_type: &SelfType) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
     }
-    let (private, ty, message_ty) = (subject.private(), &subject.ty, message.ty());
-    let asking = asking(subject);
+    let (private, ty, message_ty) = (self_type.private(), &self_type.ty, message.ty());
+    let asking = asking(self_type);
     let (parameters, _, clause) = asking.split_for_impl();
     let (cfgs, hash) = (message.method.cfgs(), naming::hash(&message.method.ident.unraw().to_string()));
     let fields: Vec<_> = message.method.arguments.fields();
@@ -316,17 +321,20 @@ fn found(message: &Message, subject: &Subject) -> TokenStream {
 }
 
 /// What is sent, handed to the methods of a process that has them as the trait says.
-fn plain(item: &ItemTrait, subject: &Subject, messages: &[Message]) -> TokenStream {
-    let (private, ty) = (subject.private(), &subject.ty);
+fn plain(item: &ItemTrait, self_type: &SelfType, messages: &[Message]) -> TokenStream {
+    let (private, ty) = (self_type.private(), &self_type.ty);
     let (process, this, mail) = (quote!(__Process), local("this"), local("mail"));
     let (_, arguments, _) = item.generics.split_for_impl();
     let name = &item.ident;
-    let mut generics = subject.generics.clone();
+    let mut generics = self_type.generics.clone();
     generics.params.push(parse_quote!(#process: #name #arguments + #private::Declared));
     let (parameters, _, clause) = generics.split_for_impl();
-    let whose =
-        Whose { this: this.to_token_stream(), path: quote!(<#process as #name #arguments>), process: process.clone() };
-    let delivers = messages.iter().filter_map(|message| deliver::message(message, &whose, &private));
+    let owner = MethodOwner {
+        this: this.to_token_stream(),
+        path: quote!(<#process as #name #arguments>),
+        process: process.clone(),
+    };
+    let delivers = messages.iter().filter_map(|message| deliver::message(message, &owner, &private));
     let knows = messages.iter().map(|message| {
         let (cfgs, ty) = (message.method.cfgs(), message.ty());
         quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })

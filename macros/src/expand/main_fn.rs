@@ -2,18 +2,18 @@
 //!
 //! The user's function goes inside the real `main`, as it was written; the real one makes the runtime and runs it.
 
-use crate::fault::Faults;
-use crate::naming::local;
-use crate::options;
-use crate::text::text;
+use crate::check::diagnostics::Diagnostics;
+use crate::check::text::text;
+use crate::parse::naming::local;
+use crate::parse::options;
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{FnArg, ItemFn, Pat, ReturnType, Type};
 
 pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
-    let mut faults = Faults::default();
-    let options = options::Main::read(options, &mut faults);
-    check(&item, &mut faults);
+    let mut diagnostics = Diagnostics::default();
+    let options = options::MainOptions::read(options, &mut diagnostics);
+    check(&item, &mut diagnostics);
 
     let krate = &options.krate;
     let workers = match &options.workers {
@@ -22,13 +22,13 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
     };
     let (attrs, vis, name, output) = (&item.attrs, &item.vis, &item.sig.ident, &item.sig.output);
     if item.sig.ident != "main" {
-        let faults = faults.to_tokens();
-        return quote!(#item #faults);
+        let diagnostics = diagnostics.to_tokens();
+        return quote!(#item #diagnostics);
     }
-    if faults.count() > 0 {
-        let faults = faults.to_tokens();
+    if diagnostics.count() > 0 {
+        let diagnostics = diagnostics.to_tokens();
         let body = if matches!(output, ReturnType::Default) { quote!() } else { quote!(::core::unreachable!()) };
-        return quote!(#faults #vis fn #name() #output { #[allow(dead_code)] #item #body });
+        return quote!(#diagnostics #vis fn #name() #output { #[allow(dead_code)] #item #body });
     }
     let (signature, block) = (&item.sig, &item.block);
     let runtime = local("runtime");
@@ -47,21 +47,21 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
     }
 }
 
-fn check(item: &ItemFn, faults: &mut Faults) {
+fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
     let signature = &item.sig;
     if signature.ident != "main" {
         let what = "`#[postroom::main]` goes on the program's `main`";
-        faults.at(Span::call_site(), what, "remove it, or call the function `main`");
+        diagnostics.at(Span::call_site(), what, "remove it, or call the function `main`");
     }
     if !signature.generics.params.is_empty() {
-        faults.on(&signature.generics, "`main` cannot be generic", "remove it");
+        diagnostics.on(&signature.generics, "`main` cannot be generic", "remove it");
     }
     let what = "`main` gets the runtime or nothing";
     match signature.inputs.len() {
         0 => {}
         1 => {
             let Some(FnArg::Typed(input)) = signature.inputs.first() else {
-                return faults.on(&signature.inputs, what, "write `runtime: &Runtime`");
+                return diagnostics.on(&signature.inputs, what, "write `runtime: &Runtime`");
             };
             let right = matches!(&*input.ty, Type::Reference(reference)
                 if reference.mutability.is_none() && text(&reference.elem).split("::").last() == Some("Runtime"));
@@ -70,9 +70,9 @@ fn check(item: &ItemFn, faults: &mut Faults) {
                     Pat::Ident(pat) => pat.ident.to_string(),
                     _ => "runtime".to_owned(),
                 };
-                faults.on(input, what, format!("write `{name}: &Runtime`"));
+                diagnostics.on(input, what, format!("write `{name}: &Runtime`"));
             }
         }
-        _ => faults.on(&signature.inputs, what, "write `runtime: &Runtime`"),
+        _ => diagnostics.on(&signature.inputs, what, "write `runtime: &Runtime`"),
     }
 }

@@ -1,29 +1,29 @@
 //! The entries as they are generated: methods of the spawn builder, by way of a struct it derefs to, and arms of the
 //! start by name.
 
-use crate::block::Block;
-use crate::by_name;
-use crate::docs;
-use crate::entry::Entry;
-use crate::naming::local;
-use crate::output::{Output, describe};
-use crate::subject::{Subject, kept};
+use super::by_name;
+use super::docs;
+use crate::check::self_type::{SelfType, kept};
+use crate::parse::entry::Entry;
+use crate::parse::naming::local;
+use crate::parse::output::{Output, describe};
+use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Ident, LitStr};
 
 /// The struct that the spawn builder derefs to.
-pub(crate) fn items(block: &Block) -> TokenStream {
-    let (subject, points) = (&block.subject, &block.entry_points);
-    let (private, ty, ident) = (subject.private(), &subject.ty, subject.ident.unraw());
-    let mut generics = subject.generics.clone();
+pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
+    let (self_type, points) = (&block.self_type, &block.entry_points);
+    let (private, ty, ident) = (self_type.private(), &self_type.ty, self_type.ident.unraw());
+    let mut generics = self_type.generics.clone();
     // As the impl has them, since the state stands in a field; its `Self` is the process, not this struct.
     generics.where_clause =
-        generics.where_clause.and_then(|clause| syn::parse2(crate::generics::without_self(clause, ty)).ok());
+        generics.where_clause.and_then(|clause| syn::parse2(crate::parse::generics::without_self(clause, ty)).ok());
     let (parameters, arguments, clause) = generics.split_for_impl();
     let doc = LitStr::new(&format!("The entries of `{ident}`, as methods of what `spawn` gives."), Span::call_site());
-    let futures = block.entries.iter().map(|entry| future(entry, subject));
+    let futures = block.entries.iter().map(|entry| future(entry, self_type));
     let placed = placed(&block.entries);
     let starters = placed.iter().map(|(index, entry)| starter(entry, index, block));
     quote! {
@@ -40,27 +40,27 @@ pub(crate) fn items(block: &Block) -> TokenStream {
 }
 
 /// The method of the spawn builder.
-fn starter(entry: &Entry, index: &TokenStream, block: &Block) -> TokenStream {
-    let subject = &block.subject;
-    let (krate, ty, method) = (&subject.krate, &subject.ty, &entry.method);
+fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStream {
+    let self_type = &block.self_type;
+    let (krate, ty, method) = (&self_type.krate, &self_type.ty, &entry.method);
     let (cfgs, deprecated, vis, name, inputs) =
         (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident, method.parameters());
     let docs =
-        docs::whole(&method.marked.docs, &format!("Starts a `{}` at `{}`.", subject.ident.unraw(), entry.name()));
+        docs::whole(&method.marked.docs, &format!("Starts a `{}` at `{}`.", self_type.ident.unraw(), entry.name()));
     let started = if method.is_async {
         let (ok, error) = (method.output.ok(), method.output.error());
         quote!(#krate::Running<#ty, #ok, #error>)
     } else {
         quote!(#krate::Address<#ty>)
     };
-    let private = subject.private();
+    let private = self_type.private();
     let body = if !method.sound {
         quote!(::core::unreachable!())
     } else if method.is_async {
-        let run = run_future(entry, subject, quote!(Self));
+        let run = run_future(entry, self_type, quote!(Self));
         quote!(#private::SpawnCore::start_async(&self.spawn, #index, #run))
     } else {
-        let init = init(entry, subject);
+        let init = init(entry, self_type);
         quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
     };
     // At the user's line, for what the compiler says about calling it.
@@ -74,8 +74,9 @@ fn starter(entry: &Entry, index: &TokenStream, block: &Block) -> TokenStream {
 }
 
 /// `EntryInfo` of this entry.
-pub(crate) fn info(entry: &Entry, subject: &Subject) -> TokenStream {
-    let (private, name, is_async, cfgs) = (subject.private(), entry.name(), entry.method.is_async, entry.method.cfgs());
+pub(crate) fn info(entry: &Entry, self_type: &SelfType) -> TokenStream {
+    let (private, name, is_async, cfgs) =
+        (self_type.private(), entry.name(), entry.method.is_async, entry.method.cfgs());
     let inputs = by_name::infos(&entry.method.arguments.carried, &private);
     quote!(#(#cfgs)* #private::EntryInfo { name: #name, inputs: &[#inputs], is_async: #is_async })
 }
@@ -97,23 +98,23 @@ pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
 }
 
 /// The arm of the start by name.
-pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<TokenStream> {
+pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Option<TokenStream> {
     if !entry.method.sound {
         return None;
     }
-    let subject = &block.subject;
-    let (private, cfgs, name) = (subject.private(), entry.method.cfgs(), entry.name());
+    let self_type = &block.self_type;
+    let (private, cfgs, name) = (self_type.private(), entry.method.cfgs(), entry.name());
     let inputs = local("inputs");
     // Without inputs there is only their number to check.
     let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
     let takes = by_name::takes(&entry.method.arguments.carried, &private);
     let start = if entry.method.is_async {
         let points = &block.entry_points;
-        let (_, arguments, _) = subject.generics.split_for_impl();
-        let run = run_future(entry, subject, quote!(<#points #arguments>));
+        let (_, arguments, _) = self_type.generics.split_for_impl();
+        let run = run_future(entry, self_type, quote!(<#points #arguments>));
         quote!(<#private::Start<Self>>::future(#index, #run))
     } else {
-        let init = init(entry, subject);
+        let init = init(entry, self_type);
         quote!(<#private::Start<Self>>::sync(#index, #init))
     };
     Some(quote! {
@@ -127,21 +128,22 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &Block) -> Option<T
 }
 
 /// The closure that runs a sync entry.
-fn init(entry: &Entry, subject: &Subject) -> TokenStream {
+fn init(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (this, ctx) = (local("this"), local("ctx"));
-    let (private, process, name, names) = (subject.private(), &subject.ty, &entry.method.ident, entry.method.names());
+    let (private, process, name, names) =
+        (self_type.private(), &self_type.ty, &entry.method.ident, entry.method.names());
     let passed = entry.method.ctx(&ctx);
     // At the method's name, for what the compiler says of a result that is no outcome of an init.
     let at = name.span().resolved_at(Span::call_site());
     let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
-    let krate = &subject.krate;
+    let krate = &self_type.krate;
     quote!(move |#this: &mut #process, #ctx: &mut #krate::Context<#process>| #run)
 }
 
 /// The closure that runs an async entry, by the function that stands on the type `on`.
-fn run_future(entry: &Entry, subject: &Subject, on: TokenStream) -> TokenStream {
+fn run_future(entry: &Entry, self_type: &SelfType, on: TokenStream) -> TokenStream {
     let (this, ctx, names, future) = (local("this"), local("ctx"), entry.method.names(), future_name(entry));
-    let (krate, ty) = (&subject.krate, &subject.ty);
+    let (krate, ty) = (&self_type.krate, &self_type.ty);
     quote!(move |#this: #ty, #ctx: #krate::Context<#ty>| #on::#future(#this, #ctx, #(#names),*))
 }
 
@@ -151,12 +153,12 @@ fn future_name(entry: &Entry) -> Ident {
 }
 
 /// That function: stated once, so that a future that is not `Send` is one error.
-fn future(entry: &Entry, subject: &Subject) -> Option<TokenStream> {
+fn future(entry: &Entry, self_type: &SelfType) -> Option<TokenStream> {
     if !entry.method.is_async || !entry.method.sound {
         return None;
     }
     let (this, ctx, out) = (local("this"), local("ctx"), local("out"));
-    let (krate, private, process, name) = (&subject.krate, subject.private(), &subject.ty, &entry.method.ident);
+    let (krate, private, process, name) = (&self_type.krate, self_type.private(), &self_type.ty, &entry.method.ident);
     let (cfgs, names, inputs, future_name) =
         (entry.method.cfgs(), entry.method.names(), entry.method.parameters(), future_name(entry));
     let (ok, error) = (entry.method.output.ok(), entry.method.output.error());

@@ -1,7 +1,7 @@
 //! The type that a `#[process] impl` is about, and why it may be none that can be a process.
 
-use crate::fault::Faults;
-use crate::text::text;
+use super::diagnostics::Diagnostics;
+use super::text::text;
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
@@ -10,7 +10,7 @@ use syn::{
 };
 
 /// Whom everything generated is about.
-pub(crate) struct Subject {
+pub(crate) struct SelfType {
     pub(crate) krate: Path,
     pub(crate) ident: Ident,
     /// `Account`, `Cache<K, V>`: the type with its parameters.
@@ -20,24 +20,24 @@ pub(crate) struct Subject {
     pub(crate) cfgs: Vec<Attribute>,
 }
 
-impl Subject {
+impl SelfType {
     /// Reads the head of the block. Nothing if its type can be no process.
-    pub(crate) fn read(krate: Path, item: &ItemImpl, faults: &mut Faults) -> Option<Self> {
+    pub(crate) fn read(krate: Path, item: &ItemImpl, diagnostics: &mut Diagnostics) -> Option<Self> {
         let ident = match &*item.self_ty {
             Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|last| last.ident.clone()),
             _ => None,
         };
         let Some(ident) = ident else {
-            faults.on(
+            diagnostics.on(
                 &item.self_ty,
                 "a process is a struct or an enum of this crate",
                 "write the `impl` for a struct or an enum",
             );
             return None;
         };
-        let before = faults.count();
+        let before = diagnostics.count();
         if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
-            faults.on(&item.generics, lifetime_fault(lifetime), "remove it");
+            diagnostics.on(&item.generics, lifetime_fault(lifetime), "remove it");
         }
         if let Type::Path(path) = &*item.self_ty
             && let Some(PathArguments::AngleBracketed(arguments)) =
@@ -47,9 +47,9 @@ impl Subject {
                 .iter()
                 .find(|argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident != "static"))
         {
-            faults.on(arguments, lifetime_fault(lifetime), "remove it");
+            diagnostics.on(arguments, lifetime_fault(lifetime), "remove it");
         }
-        if faults.count() > before {
+        if diagnostics.count() > before {
             return None;
         }
         let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();

@@ -134,7 +134,7 @@ pub(crate) fn without_self(tokens: impl ToTokens, process: &TokenStream) -> Toke
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::text;
+    use crate::check::text::text;
     use syn::parse_quote;
 
     fn used(generics: Generics, tokens: TokenStream) -> String {

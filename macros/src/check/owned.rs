@@ -2,17 +2,17 @@
 //!
 //! `check` reports a type that borrows, hides or has no size, and names the owned type to write instead.
 
-use crate::fault::Faults;
-use crate::text::text;
+use super::diagnostics::Diagnostics;
+use super::text::text;
 use quote::quote;
 use syn::{GenericArgument, Lifetime, PathArguments, Type, TypeParamBound, TypePath, parse_quote};
 
 /// The type itself, or, if it is a mistake, the one to write instead. `what` is its role: "a message's argument".
-pub(crate) fn check(ty: &Type, what: &str, faults: &mut Faults) -> Type {
+pub(crate) fn check(ty: &Type, what: &str, diagnostics: &mut Diagnostics) -> Type {
     match fault(ty, what) {
         None => ty.clone(),
         Some((what, instead)) => {
-            faults.on(ty, what, format!("write `{}`", text(&instead)));
+            diagnostics.on(ty, what, format!("write `{}`", text(&instead)));
             instead
         }
     }

@@ -1,0 +1,17 @@
+//! What the user wrote, read: signatures, options and markers.
+//!
+//! * [`marker`]: `#[entry]`, `#[message]` and `#[signal]`; [`options`]: the options in parentheses;
+//! * [`argument`], [`output`], [`generics`], [`naming`]: the parts of a signature, put together in [`method`];
+//! * [`entry`], [`message`], [`signal`]: what is special to each; [`process_impl`]: a whole `#[process] impl`.
+
+pub(crate) mod argument;
+pub(crate) mod entry;
+pub(crate) mod generics;
+pub(crate) mod marker;
+pub(crate) mod message;
+pub(crate) mod method;
+pub(crate) mod naming;
+pub(crate) mod options;
+pub(crate) mod output;
+pub(crate) mod process_impl;
+pub(crate) mod signal;
