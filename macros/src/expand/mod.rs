@@ -1,9 +1,10 @@
 //! What is generated.
 //!
-//! * [`process`]: a `#[process] impl`, put together of [`actor`] (the trait that the runtime calls), [`deliver`] (how a message
-//!   reaches its method), [`entries`] (methods of the spawn builder), [`client`] (methods of the address), [`handles`] (the
-//!   messages' types), and [`by_name`] (starts and sends by name), with the user's [`docs`] on them;
-//! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl of one;
+//! * [`process`]: a `#[process] impl`, put together of [`actor`] (the trait that the runtime calls), [`deliver`] (how a
+//!   message reaches its method), [`entries`] (methods of the spawn builder), [`client`] (methods of the address),
+//!   [`handles`] (the messages' types), and [`by_name`] (starts and sends by name), with the user's [`docs`] on them;
+//! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl
+//!   of one;
 //! * [`main_fn`]: `#[postroom::main]`.
 
 pub(crate) mod actor;

@@ -211,7 +211,8 @@ fn begin(host: Host, end: ShutdownMode) {
                 Ok(_) => return,
                 Err(error) => ignore(Site::ShutdownLog, || {
                     let runtime = host.name();
-                    crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could be started for it");
+                    crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could \
+                        be started for it");
                 }),
             }
             deadline
@@ -232,7 +233,8 @@ fn log(host: Host, report: &ShutdownReport) {
                 runtime,
                 thrown_away,
                 %report,
-                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them first"
+                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` \
+                    handles them first"
             );
         } else {
             crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");

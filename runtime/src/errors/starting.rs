@@ -56,7 +56,8 @@ pub enum SpawnError {
     },
     /// It was to be bound to the process that spawns it, and no process does.
     #[error(
-        "`{option}` binds a process to the one that spawns it, but this is not spawned by a process; spawn it from inside one, or leave that out"
+        "`{option}` binds a process to the one that spawns it, but this is not spawned by a process; spawn it \
+            from inside one, or leave that out"
     )]
     NoProcess {
         /// The option.
@@ -92,7 +93,8 @@ pub enum SpawnError {
     },
     /// The window in which a pool counts the restarts of its members has no length.
     #[error(
-        "an intensity of {restarts} restarts within no time counts none; give a longer time, or `u32::MAX` restarts for no limit"
+        "an intensity of {restarts} restarts within no time counts none; give a longer time, or `u32::MAX` \
+            restarts for no limit"
     )]
     Window {
         /// How many restarts were to be allowed.
@@ -186,7 +188,8 @@ pub enum EntryError {
     },
     /// An input of the wrong type.
     #[error(
-        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into without loss"
+        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into \
+            without loss"
     )]
     Type {
         /// The process type.

@@ -142,7 +142,8 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                         }
                         Ok(Ok(Note::GaveUp(reason))) => {
                             let (pool, shown) = (self.pool(), Shown(&reason));
-                            crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too often: it gives up");
+                            crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too \
+                                often: it gives up");
                             self.reason = reason;
                         }
                         Ok(Ok(Note::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),

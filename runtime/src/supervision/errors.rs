@@ -18,7 +18,8 @@ pub enum SupervisorError {
     },
     /// It has no children, and cannot be given any later.
     #[error(
-        "a {strategy} supervisor without children has nothing to do; add one with `.child(…)`, or use `Supervisor::dynamic()`"
+        "a {strategy} supervisor without children has nothing to do; add one with `.child(…)`, or use \
+            `Supervisor::dynamic()`"
     )]
     Childless {
         /// What kind of supervisor.
@@ -26,7 +27,8 @@ pub enum SupervisorError {
     },
     /// The window in which restarts are counted has no length.
     #[error(
-        "an intensity of {most} restarts within no time counts none; give a longer time, or `u32::MAX` restarts for no limit"
+        "an intensity of {most} restarts within no time counts none; give a longer time, or `u32::MAX` restarts \
+            for no limit"
     )]
     Window {
         /// How many restarts were to be allowed.
@@ -71,7 +73,8 @@ pub enum ChildError {
     },
     /// The child is a hand-written process that has not been started, so that its type is not known.
     #[error(
-        "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with `child_pid`, or with `sibling_pid` in a child's closure"
+        "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with \
+            `child_pid`, or with `sibling_pid` in a child's closure"
     )]
     Untyped {
         /// The child.
@@ -85,7 +88,8 @@ pub enum ChildError {
     },
     /// The supervisor takes no more children.
     #[error(
-        "a {strategy} supervisor takes no children while it runs; use `Supervisor::dynamic()` for those that come and go"
+        "a {strategy} supervisor takes no children while it runs; use `Supervisor::dynamic()` for those that \
+            come and go"
     )]
     Fixed {
         /// What kind of supervisor.
@@ -96,7 +100,8 @@ pub enum ChildError {
     Gone(Pid),
     /// A sibling was asked for where the process is not the child of a supervisor.
     #[error(
-        "there is no sibling `{name}`: what is spawned here is not the child of a supervisor; capture the address in the closure instead"
+        "there is no sibling `{name}`: what is spawned here is not the child of a supervisor; capture the \
+            address in the closure instead"
     )]
     Alone {
         /// The name asked for.
@@ -131,7 +136,8 @@ fn are(has: &[String], count: usize) -> String {
 /// [`ExitReason::Error`] with this in it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "the child `{child}`, restarted {} before, ended once more ({reason}{}); no more than {} within {within:?} are allowed",
+    "the child `{child}`, restarted {} before, ended once more ({reason}{}); no more than {} within {within:?} \
+        are allowed",
     times(*.restarts),
     while_handling(*.handling),
     count_restarts(u64::from(*.most))

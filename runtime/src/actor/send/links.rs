@@ -22,7 +22,8 @@ use std::task::{Context, Poll};
 pub enum TopologyError {
     /// It was asked for outside of a process, or by one that is being closed: there is nobody to be told.
     #[error(
-        "only the code of a living process can link with {0} or monitor it; elsewhere wait for its end with `pid.join()`"
+        "only the code of a living process can link with {0} or monitor it; elsewhere wait for its end with \
+            `pid.join()`"
     )]
     NoProcess(Pid),
     /// The process named itself.

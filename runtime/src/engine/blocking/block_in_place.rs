@@ -269,7 +269,8 @@ impl Scheduler {
                 Passed::Again
             }
             Err(error) => {
-                crate::util::log::error!(%error, host = %self.config.name, "no thread for a step that blocks could be started");
+                crate::util::log::error!(%error, host = %self.config.name, "no thread for a step that blocks \
+                    could be started");
                 Passed::Stays
             }
         }

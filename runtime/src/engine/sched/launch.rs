@@ -65,7 +65,8 @@ impl Scheduler {
             Ok(()) => self.idle.started(thread),
             Err(error) => {
                 let host = &self.config.name;
-                crate::util::log::error!(%error, %host, "no thread could be started to end what is left: a step that returns will");
+                crate::util::log::error!(%error, %host, "no thread could be started to end what is left: a step \
+                    that returns will");
             }
         }
     }

@@ -590,7 +590,8 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
     let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().metadata.names()) else { return };
     // A subscriber is code of users.
     let _panic = contain(Site::StepLog, || {
-        crate::util::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only one of them");
+        crate::util::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: \
+            write only one of them");
     });
 }
 

@@ -175,7 +175,8 @@ impl Scheduler {
                 open.resize(open.len().max(thread + 1), None);
                 open[thread] = self.stall(thread, lasted);
                 if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
-                    crate::util::log::warn!(?lasted, host = %self.config.name, "a task of the reactor, or what a timer does, has stalled: others wait");
+                    crate::util::log::warn!(?lasted, host = %self.config.name, "a task of the reactor, or what \
+                        a timer does, has stalled: others wait");
                 }
             }
         }

@@ -67,7 +67,8 @@ impl SupervisorProcess {
 fn check(life: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     match life.born() {
         Some(born) if born != begun.pid => Err(ExitReason::error(format!(
-            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on `spawn.host()`",
+            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on \
+                `spawn.host()`",
             begun.pid
         ))),
         _ => Ok(begun),
