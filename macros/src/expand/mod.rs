@@ -5,7 +5,7 @@
 //!   [`handles`] (the messages' types), and [`by_name`] (starts and sends by name), with the user's [`docs`] on them;
 //! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl
 //!   of one;
-//! * [`main_fn`]: `#[postroom::main]`.
+//! * [`main_fn`][]: the attribute `#[postroom::main]`.
 
 pub(crate) mod actor;
 pub(crate) mod answers;
