@@ -37,7 +37,7 @@ pub enum ExitReason {
 const _: () = assert!(size_of::<ExitReason>() <= 32);
 
 impl ExitReason {
-    /// Whether nothing went wrong: done, stopped, or shut down.
+    /// Returns whether nothing went wrong: done, stopped, or shut down.
     pub fn is_normal(&self) -> bool {
         match self {
             Self::Normal | Self::Shutdown => true,

@@ -113,7 +113,8 @@ impl Pid {
         self.life & GENERATION_MASK
     }
 
-    /// Whether the PID names no process, but points on to whoever serves now: a restarted child, a member of a pool.
+    /// Returns whether the PID names no process, but points on to whoever serves now: a restarted child, a member of a
+    /// pool.
     ///
     /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean
     /// the process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.

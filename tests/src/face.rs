@@ -55,12 +55,12 @@ impl<T> Log<T> {
         lock(&self.0).push(line);
     }
 
-    /// How many lines there are.
+    /// Returns how many lines there are.
     pub fn len(&self) -> usize {
         lock(&self.0).len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -372,7 +372,7 @@ impl Trapper {
     }
 }
 
-/// Whether a process ended since `pid`, which it was linked to, failed.
+/// Returns whether a process ended since `pid`, which it was linked to, failed.
 pub fn fell_with(reason: &ExitReason, pid: Pid) -> bool {
     matches!(reason, ExitReason::Linked { pid: failed, .. } if *failed == pid)
 }

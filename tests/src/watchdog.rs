@@ -3,8 +3,8 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How many times as long as its limit a test may take: `POSTROOM_PATIENCE`, for what slows the program down, as a
-/// sanitizer does.
+/// Returns how many times as long as its limit a test may take: `POSTROOM_PATIENCE`, for what slows the program down,
+/// as a sanitizer does.
 fn patience() -> u32 {
     std::env::var("POSTROOM_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }

@@ -192,12 +192,12 @@ fn asyncs(block: &ProcessImpl) -> impl Iterator<Item = &Method> {
     entries.chain(messages).chain(signals).filter(|method| method.is_async)
 }
 
-/// Whether the struct may ever be in a future: what `ASYNC` comes to if all conditions hold.
+/// Returns whether the struct may ever be in a future: what `ASYNC` comes to if all conditions hold.
 fn may_be_away(block: &ProcessImpl) -> bool {
     !block.protocols.is_empty() || asyncs(block).next().is_some()
 }
 
-/// Whether any method has a future to keep, conditional ones counted where they are there.
+/// Returns whether any method has a future to keep, conditional ones counted where they are there.
 fn any_async(block: &ProcessImpl) -> TokenStream {
     let conditions: Vec<Option<TokenStream>> = asyncs(block).map(Method::present).collect();
     if conditions.iter().any(Option::is_none) {

@@ -177,12 +177,12 @@ pub(crate) fn typed(signature: &Signature) -> impl Iterator<Item = &PatType> {
     })
 }
 
-/// Whether it is the context.
+/// Returns whether it is the context.
 pub(crate) fn is_context(input: &PatType) -> bool {
     kind(input) == ArgumentKind::Context
 }
 
-/// Whether it is a reply for one answer.
+/// Returns whether it is a reply for one answer.
 pub(crate) fn is_reply_once(input: &PatType) -> bool {
     last_segment(&input.ty).as_deref() == Some("Reply")
 }

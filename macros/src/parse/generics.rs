@@ -74,7 +74,7 @@ pub(crate) fn names(generics: &Generics) -> Vec<&Ident> {
     generics.params.iter().filter_map(param_name).collect()
 }
 
-/// Whether `name` stands in `tokens` other than as the tail of a path.
+/// Returns whether `name` stands in `tokens` other than as the tail of a path.
 pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     let mut colons = 0;
     tokens.clone().into_iter().any(|token| {
@@ -91,7 +91,7 @@ pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     })
 }
 
-/// Whether `Self` stands in `tokens`.
+/// Returns whether `Self` stands in `tokens`.
 pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == "Self",
@@ -100,7 +100,7 @@ pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     })
 }
 
-/// Whether a lifetime stands in `tokens`.
+/// Returns whether a lifetime stands in `tokens`.
 pub(crate) fn names_lifetime(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Punct(punct) => punct.as_char() == '\'',

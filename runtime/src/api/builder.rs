@@ -98,13 +98,13 @@ impl Builder {
         self
     }
 
-    /// How many steps run at once at most, whatever `POSTROOM_WORKERS` says. From 1 to 1,024.
+    /// Sets how many steps run at once at most, whatever `POSTROOM_WORKERS` says. From 1 to 1,024.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// How many processes may live at once. A spawn beyond that is refused.
+    /// Sets how many processes may live at once. A spawn beyond that is refused.
     pub fn process_limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
@@ -116,13 +116,13 @@ impl Builder {
         self
     }
 
-    /// How long calls made by the host's processes wait if nothing else is said, instead of [`DEFAULT_TIMEOUT`].
+    /// Sets how long calls made by the host's processes wait if nothing else is said, instead of [`DEFAULT_TIMEOUT`].
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
     }
 
-    /// How many messages the mailboxes of its processes may have, unless a spawn says otherwise: see
+    /// Sets how many messages the mailboxes of its processes may have, unless a spawn says otherwise: see
     /// [`Spawn::mailbox`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
@@ -131,7 +131,7 @@ impl Builder {
         self
     }
 
-    /// How long a shutdown waits for processes to end before it kills them.
+    /// Sets how long a shutdown waits for processes to end before it kills them.
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
@@ -180,7 +180,7 @@ impl Builder {
         self
     }
 
-    /// How many threads there may be besides one for each worker: as many steps can block at a time, in
+    /// Sets how many threads there may be besides one for each worker: as many steps can block at a time, in
     /// `ctx.blocking(…)` and in the `.wait()`s, while others run with their workers. 512 if nothing is said; from 1 to
     /// 65,536.
     ///
@@ -191,7 +191,7 @@ impl Builder {
         self
     }
 
-    /// How many bytes of stack each thread has that runs processes, pinned ones too; rounded up by the system. Two
+    /// Sets how many bytes of stack each thread has that runs processes, pinned ones too; rounded up by the system. Two
     /// mebibytes if nothing is said, or what the environment's `RUST_MIN_STACK` says; from 64 KiB to 1 GiB. Of a stack
     /// only what has been used takes memory.
     ///
@@ -203,7 +203,7 @@ impl Builder {
         self
     }
 
-    /// How long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if
+    /// Sets how long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if
     /// nothing is said; zero ends it at once.
     pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
         self.keep_alive = idle;

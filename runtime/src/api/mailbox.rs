@@ -79,7 +79,7 @@ impl InUse {
         self.token.as_mut().unwrap_or_else(|| unreachable!("it is in use"))
     }
 
-    /// Lays the token down until something arrives. Gives whether it could be.
+    /// Lays the token down until something arrives. Returns whether it could be.
     fn lay_idle(mut self) -> bool {
         self.token = self.token.take().and_then(Token::lay_idle);
         self.token.is_none()

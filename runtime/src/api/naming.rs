@@ -14,9 +14,9 @@ use crate::registry::topic::Topic;
 use crate::sync::Arc;
 
 impl Host {
-    /// Gives a name to a process; it may have several, and have this one already. It has it as long as it lives: before
-    /// anyone hears of its end the name is free. The process may be one of another host of the program, a stand-alone
-    /// [`Mailbox`](crate::Mailbox), or whoever serves behind a PID that [points on](Pid::is_alias).
+    /// Returns a name to a process; it may have several, and have this one already. It has it as long as it lives:
+    /// before anyone hears of its end the name is free. The process may be one of another host of the program, a
+    /// stand-alone [`Mailbox`](crate::Mailbox), or whoever serves behind a PID that [points on](Pid::is_alias).
     ///
     /// Of many that want the same name at the same time, one gets it.
     ///
@@ -132,7 +132,7 @@ impl Host {
         self.events().publish(event)
     }
 
-    /// From here on `subscriber` gets each event of type `E` that is published on this host. Gives whether it did not
+    /// From here on `subscriber` gets each event of type `E` that is published on this host. Returns whether it did not
     /// before.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Host {
         self.events::<E>().subscribe(subscriber)
     }
 
-    /// Ends a subscription to events of type `E`. Gives whether there was one.
+    /// Ends a subscription to events of type `E`. Returns whether there was one.
     pub fn unsubscribe<E: Send + 'static>(self, subscriber: impl crate::actor::send::target::SendTo<E>) -> bool {
         self.events::<E>().unsubscribe(subscriber)
     }
@@ -157,7 +157,7 @@ impl<P: Actor> Context<P> {
         self.host()?.whereis(name)
     }
 
-    /// Gives the process a name, or one more. See [`Host::register_name`].
+    /// Returns the process a name, or one more. See [`Host::register_name`].
     ///
     /// # Errors
     /// As [`Host::register_name`].
@@ -187,7 +187,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().topic(name)
     }
 
-    /// From here on the process gets each event of type `E` that is published on its host. Gives whether it did not
+    /// From here on the process gets each event of type `E` that is published on its host. Returns whether it did not
     /// before. To hear of a topic with a name, `ctx.topic("…").subscribe(ctx.address())`.
     ///
     /// # Panics
@@ -201,7 +201,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().subscribe::<E>(self.address()).unwrap_or(false)
     }
 
-    /// Ends the process's subscription to events of type `E`. Gives whether there was one.
+    /// Ends the process's subscription to events of type `E`. Returns whether there was one.
     pub fn unsubscribe<E: Send + 'static>(&self) -> bool
     where
         P: Handles<E>,

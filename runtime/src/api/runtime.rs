@@ -117,7 +117,7 @@ impl Host {
         self.0.scheduler.config.number
     }
 
-    /// How many steps it runs at once at most.
+    /// Returns how many steps it runs at once at most.
     pub fn workers(self) -> usize {
         self.0.scheduler.permits.len()
     }

@@ -368,7 +368,7 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
     }
 }
 
-/// How many processes wait in the queues of the thread.
+/// Returns how many processes wait in the queues of the thread.
 fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }

@@ -95,14 +95,14 @@ impl CallId {
         self.word().compare_exchange(open, withdrawn, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the answer is wanted, has not been given, and is the called process's to give: in its mailbox, or with a
-    /// method that has not ended.
+    /// Returns whether the answer is wanted, has not been given, and is the called process's to give: in its mailbox,
+    /// or with a method that has not ended.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.has_no_mark_but(TAKEN)
     }
 
-    /// Whether the answer is wanted and has not been given.
+    /// Returns whether the answer is wanted and has not been given.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.has_no_mark_but(TAKEN | KEPT)
     }
@@ -113,12 +113,12 @@ impl CallId {
     }
 }
 
-/// Whether the caller whose node's word this is has given up.
+/// Returns whether the caller whose node's word this is has given up.
 pub(crate) fn is_unwanted(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), UNWANTED)
 }
 
-/// Whether the message of the caller whose node's word this is has been withdrawn.
+/// Returns whether the message of the caller whose node's word this is has been withdrawn.
 #[inline]
 pub(crate) fn is_withdrawn(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), WITHDRAWN)

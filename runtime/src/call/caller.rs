@@ -31,10 +31,10 @@ pub(crate) trait OutsideCaller: Send + Sync {
     /// Takes the answer.
     fn answer(&self, result: Result<Payload, CommandError>);
 
-    /// Whether nobody waits any more.
+    /// Returns whether nobody waits any more.
     fn is_abandoned(&self) -> bool;
 
-    /// Whether the message was sent and not called: then this one only hears when it has been handled.
+    /// Returns whether the message was sent and not called: then this one only hears when it has been handled.
     fn was_sent(&self) -> bool {
         false
     }
@@ -95,7 +95,7 @@ enum Who {
 /// process, which throws the node away when it comes to it.
 static WITHDRAWING: Mutex<()> = Mutex::new(());
 
-/// Withdraws the message of a call, unless the called process has come to it. Gives who is to be told of that.
+/// Withdraws the message of a call, unless the called process has come to it. Returns who is to be told of that.
 pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     let _withdrawing = lock(&WITHDRAWING);
     if !ticket.withdraw() {
@@ -188,7 +188,7 @@ impl Caller {
         NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
     }
 
-    /// Whether the answer is not wanted any more.
+    /// Returns whether the answer is not wanted any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         if call_id::is_unwanted(self.0.next()) {
             return true;
@@ -216,7 +216,7 @@ impl Caller {
         self.look(|call| call.deadline)
     }
 
-    /// Whether the message counts as sent, although somebody is to hear when it has been handled.
+    /// Returns whether the message counts as sent, although somebody is to hear when it has been handled.
     pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
@@ -326,7 +326,7 @@ pub(crate) fn blame_nobody() {
     blame_with(|seen| CommandError::Call(seen.dropped()));
 }
 
-/// Whether a panic dropped callers that have not been told.
+/// Returns whether a panic dropped callers that have not been told.
 #[inline]
 pub(crate) fn has_orphans() -> bool {
     HAS_ORPHANS.get()
@@ -343,7 +343,7 @@ pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
     orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
 
-/// Whether this thread takes a process apart.
+/// Returns whether this thread takes a process apart.
 pub(crate) fn is_ending() -> bool {
     ENDING.try_with(|ending| !ending.get().is_null()).unwrap_or(false)
 }

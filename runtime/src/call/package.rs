@@ -41,7 +41,7 @@ impl Package {
         self.to
     }
 
-    /// Whether the message is an `M`.
+    /// Returns whether the message is an `M`.
     #[inline]
     pub fn is<M: 'static>(&self) -> bool {
         self.payload.is::<M>()
@@ -52,7 +52,7 @@ impl Package {
         self.payload.type_name()
     }
 
-    /// Whether someone waits for an answer.
+    /// Returns whether someone waits for an answer.
     pub fn has_caller(&self) -> bool {
         self.caller.is_some()
     }

@@ -124,9 +124,9 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     }
 }
 
-/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Gives whether
-/// it is held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go. `blocks`: on a
-/// thread.
+/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Returns
+/// whether it is held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go.
+/// `blocks`: on a thread.
 pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = own_edge(from) else { return false };
@@ -140,14 +140,14 @@ pub(crate) fn withdraw(from: Pid) {
     }
 }
 
-/// Whether the process is held, and no call has closed a cycle with that.
+/// Returns whether the process is held, and no call has closed a cycle with that.
 #[cfg(test)]
 pub(crate) fn is_held(from: Pid) -> bool {
     let wait = EDGES.get(from.slot()).and_then(Edge::read);
     wait.is_some_and(|wait| matches!(wait.what, What::Hold(_)))
 }
 
-/// Whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
+/// Returns whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
 #[cfg(test)]
 pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
     leads_back(&LocalProcesses, from.life(), to.life())
@@ -164,7 +164,7 @@ pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     Some((pid_of(wait.on)?, method))
 }
 
-/// How many processes wait for one other. Looks at each slot that was ever used.
+/// Returns how many processes wait for one other. Looks at each slot that was ever used.
 pub(crate) fn count() -> usize {
     TABLE.slots().filter(|slot| EDGES.get(slot.index()).and_then(Edge::stands).is_some()).count()
 }

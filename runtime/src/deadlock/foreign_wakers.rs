@@ -37,8 +37,8 @@ pub(crate) fn give_back(life: Incarnation) -> bool {
     before.is_some_and(|before| before & MOST == 1)
 }
 
-/// Whether others have wakers of that process, whose code runs on the calling thread, so that no first one is lent
-/// meanwhile.
+/// Returns whether others have wakers of that process, whose code runs on the calling thread, so that no first one is
+/// lent meanwhile.
 #[inline]
 pub(crate) fn is_lent(life: Incarnation) -> bool {
     LENT.get(index_of(life)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), life))
@@ -49,7 +49,7 @@ fn index_of(life: Incarnation) -> u32 {
     (life >> GENERATION_BITS) as u32
 }
 
-/// Whether the word counts any of that life.
+/// Returns whether the word counts any of that life.
 #[inline]
 fn counts(word: u64, life: Incarnation) -> bool {
     word >> COUNT_BITS == life & GENERATION_MASK && word & MOST != 0

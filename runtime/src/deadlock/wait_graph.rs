@@ -119,11 +119,11 @@ pub(crate) trait Places {
     /// The edge of a process; `None` if it has never had one.
     fn edge(&self, life: Incarnation) -> Option<&Edge>;
 
-    /// Whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then it
-    /// ends, or waits for something else, or looks itself.
+    /// Returns whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then
+    /// it ends, or waits for something else, or looks itself.
     fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool;
 
-    /// Withdraws the message of another process's call, unless it is being handled. Gives who is to be told.
+    /// Withdraws the message of another process's call, unless it is being handled. Returns who is to be told.
     fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
 }
 
@@ -185,7 +185,7 @@ impl Edge {
         }
     }
 
-    /// Takes a hold away that is another process's. Gives whether it was still there.
+    /// Takes a hold away that is another process's. Returns whether it was still there.
     fn lift(&self, hold: u64) -> bool {
         let number = self.number.load(Ordering::Relaxed);
         number >> LOW_BITS == hold
@@ -253,7 +253,7 @@ pub(crate) fn publish<P: Places>(
     close(places, second_look, from, edge, wait)
 }
 
-/// Whether the edges lead from `on` back to `from`: step G3. What they say may be stale.
+/// Returns whether the edges lead from `on` back to `from`: step G3. What they say may be stale.
 #[inline]
 pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnation) -> bool {
     let mut next = on;

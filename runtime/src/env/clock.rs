@@ -94,7 +94,7 @@ impl Moment {
         Self::from_nanoseconds(u128::from(start.0.get()).saturating_add(periods.saturating_mul(period)))
     }
 
-    /// How long from `earlier` to this; zero if it is not later.
+    /// Returns how long from `earlier` to this; zero if it is not later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
@@ -174,7 +174,7 @@ thread_local! {
     static TOLD: Cell<ClockOverride> = const { Cell::new(None) };
 }
 
-/// From here on the calling thread goes by that time. Gives the one before.
+/// From here on the calling thread goes by that time. Returns the one before.
 #[inline]
 pub(crate) fn go_by(told: ClockOverride) -> ClockOverride {
     let before = TOLD.replace(told);
@@ -185,7 +185,7 @@ pub(crate) fn go_by(told: ClockOverride) -> ClockOverride {
     before
 }
 
-/// Whether the calling thread goes by another time than the system's.
+/// Returns whether the calling thread goes by another time than the system's.
 pub(crate) fn is_told() -> bool {
     TOLD.get().is_some()
 }
@@ -224,12 +224,12 @@ impl SharedMoment {
         self.0.store(moment.0.get(), Ordering::SeqCst);
     }
 
-    /// Makes it `moment` if that is earlier. Gives whether it was.
+    /// Makes it `moment` if that is earlier. Returns whether it was.
     pub(crate) fn lower(&self, moment: Moment) -> bool {
         self.0.fetch_min(moment.0.get(), Ordering::SeqCst) > moment.0.get()
     }
 
-    /// Makes it `new` if it is `old`. Gives whether it was.
+    /// Makes it `new` if it is `old`. Returns whether it was.
     pub(crate) fn exchange(&self, old: Moment, new: Moment) -> bool {
         self.0.compare_exchange(old.0.get(), new.0.get(), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
@@ -253,7 +253,7 @@ pub(crate) trait TimeKeeper: Send + Sync {
     /// Does it at `due` instead, if it has not been done: gives whether that is so.
     fn reset(&'static self, key: TimerKey, due: Moment) -> bool;
 
-    /// Whether it is still to be done.
+    /// Returns whether it is still to be done.
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
     /// The time that is told there, if it is not the system's.

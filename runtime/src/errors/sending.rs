@@ -56,7 +56,7 @@ impl SendFailure {
         Delivery::NotDelivered
     }
 
-    /// Whether the same message may well be accepted later.
+    /// Returns whether the same message may well be accepted later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
@@ -80,7 +80,7 @@ impl<M> SendError<M> {
         self.reason.delivery()
     }
 
-    /// Whether the same message may well be accepted later.
+    /// Returns whether the same message may well be accepted later.
     pub fn is_retryable(&self) -> bool {
         self.reason.is_retryable()
     }
@@ -143,7 +143,7 @@ pub enum MessageError {
 }
 
 impl MessageError {
-    /// Whether the same may well be sent later.
+    /// Returns whether the same may well be sent later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.is_retryable())
     }
@@ -205,7 +205,7 @@ pub enum CallError<E = Infallible> {
 }
 
 impl<E> CallError<E> {
-    /// Whether the message may have been handled.
+    /// Returns whether the message may have been handled.
     pub fn delivery(&self) -> Delivery {
         match self {
             Self::Failed(_) | Self::Mismatch => Delivery::Handled,
@@ -216,9 +216,9 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Whether the same call may be made again as it is: it may well succeed later, and, since it was not delivered,
-    /// nothing can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died) and
-    /// [`Dropped`](Self::Dropped): repeat those calls only if their message is idempotent.
+    /// Returns whether the same call may be made again as it is: it may well succeed later, and, since it was not
+    /// delivered, nothing can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died)
+    /// and [`Dropped`](Self::Dropped): repeat those calls only if their message is idempotent.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full | Self::Restarting)
     }

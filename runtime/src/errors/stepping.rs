@@ -90,7 +90,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// Whether the command, or the message of the call, may have been handled.
+    /// Returns whether the command, or the message of the call, may have been handled.
     pub fn delivery(&self) -> Delivery {
         match self {
             Self::Unregistered { .. } => Delivery::NotDelivered,

@@ -51,7 +51,7 @@ impl Bindings {
         }
     }
 
-    /// How many there are of all.
+    /// Returns how many there are of all.
     pub fn count(&self) -> usize {
         self.links.len() + self.monitors.len() + self.monitored_by.len() + self.owned.len()
     }
@@ -83,7 +83,7 @@ impl SentLinkMessage {
         self.from
     }
 
-    /// Whether it is the notice of an end, which keeps its place behind the messages of the dead.
+    /// Returns whether it is the notice of an end, which keeps its place behind the messages of the dead.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.said, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a process ended, as far as this matters here.
 pub(crate) trait Cause: Clone {
-    /// Whether partners are left alone.
+    /// Returns whether partners are left alone.
     fn is_quiet(&self) -> bool;
 
     /// It had ended before anyone asked.
@@ -109,7 +109,7 @@ impl<Who: Ord + Copy> Links<Who> {
         self.traps = traps;
     }
 
-    /// Links with `other`. Gives what is to be said to it.
+    /// Links with `other`. Returns what is to be said to it.
     pub(crate) fn link<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
         match self.links.insert(other, LinkState::Linked) {
             Some(LinkState::Linked) => None,
@@ -117,7 +117,7 @@ impl<Who: Ord + Copy> Links<Who> {
         }
     }
 
-    /// Takes a link with `other` back. Gives what is to be said to it.
+    /// Takes a link with `other` back. Returns what is to be said to it.
     pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
         if self.links.get(&other) != Some(&LinkState::Linked) {
             return None;
@@ -127,7 +127,7 @@ impl<Who: Ord + Copy> Links<Who> {
         Some(LinkMessage::Unlink(number))
     }
 
-    /// Watches `other`. Gives the number that its end will be told under, which is to be said to it.
+    /// Watches `other`. Returns the number that its end will be told under, which is to be said to it.
     pub(crate) fn watch(&mut self, other: Who) -> u64 {
         let number = self.next_number();
         self.watched.insert(number, other);
@@ -139,13 +139,13 @@ impl<Who: Ord + Copy> Links<Who> {
         self.watched.get(&number).copied()
     }
 
-    /// Whether `other` is the one that it began to watch last, and still does: of a process that was spawned just now,
-    /// whether it was spawned so.
+    /// Returns whether `other` is the one that it began to watch last, and still does: of a process that was spawned
+    /// just now, whether it was spawned so.
     pub(crate) fn watches_newest(&self, other: Who) -> bool {
         self.watched.get(&self.number) == Some(&other)
     }
 
-    /// Watches it no longer; its end is not heard of, even if the notice is on its way. Gives whom this is to be said
+    /// Watches it no longer; its end is not heard of, even if the notice is on its way. Returns whom this is to be said
     /// to.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
@@ -221,7 +221,7 @@ impl<Who: Ord + Copy> Links<Who> {
         }
     }
 
-    /// The process has ended. Gives those that end with it, and what is to be said to whom.
+    /// The process has ended. Returns those that end with it, and what is to be said to whom.
     pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, LinkMessage<Why>)>) {
         let linked = self.links.iter().filter(|(_, link)| **link == LinkState::Linked);
         let exits = linked.flat_map(|(&other, _)| {

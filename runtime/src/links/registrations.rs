@@ -160,7 +160,7 @@ impl Registrations {
         shard.get(&pid).into_iter().flatten().filter_map(|(_, registrant)| registrant.name()).collect()
     }
 
-    /// How many registrations there are of registrants in one of `directories`. Looks at all there are.
+    /// Returns how many registrations there are of registrants in one of `directories`. Looks at all there are.
     pub(crate) fn count(&self, directories: &[usize]) -> usize {
         let counted = |shard: &BTreeMap<Pid, Registered>| {
             let registrants = shard.values().flatten().map(|(_, registrant)| registrant.directory());
@@ -169,7 +169,7 @@ impl Registrations {
         self.shards.iter().map(|shard| counted(&lock(shard))).sum()
     }
 
-    /// How many are counted in the cells; the same when nobody is changing anything.
+    /// Returns how many are counted in the cells; the same when nobody is changing anything.
     #[cfg(loom)]
     pub(crate) fn counted(&self) -> u32 {
         self.cells.iter().map(|cell| cell.load(Ordering::SeqCst)).sum()

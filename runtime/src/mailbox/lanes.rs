@@ -293,7 +293,7 @@ impl Lanes {
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// How many envelopes are in the data lane, to within those that are being pushed or taken; of more than
+    /// Returns how many envelopes are in the data lane, to within those that are being pushed or taken; of more than
     /// [`FARTHEST`](super::node::FARTHEST), that many. A glance from anywhere, stale at once. It and its like are what
     /// `head` is stored with Release for: the holder has what it needs from the links.
     pub(crate) fn depth(&self) -> u64 {
@@ -312,25 +312,26 @@ impl Lanes {
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
     }
 
-    /// Whether the process is idle, and whether it waits for control only. A glance from anywhere, stale at once.
+    /// Returns whether the process is idle, and whether it waits for control only. A glance from anywhere, stale at
+    /// once.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let idle = marks(self.tail.load(Ordering::Relaxed)) & IDLE != 0;
         let waits = marks(self.control.load(Ordering::Relaxed)) & WAIT != 0;
         (idle, waits)
     }
 
-    /// Whether the slot carries no process, and has been cleaned up after the last one. A glance from anywhere.
+    /// Returns whether the slot carries no process, and has been cleaned up after the last one. A glance from anywhere.
     pub(crate) fn is_grave(&self) -> bool {
         marks(self.tail.load(Ordering::Acquire)) & DEAD != 0
     }
 
-    /// Whether the process runs, or waits for control only, and nothing is in the control lane.
+    /// Returns whether the process runs, or waits for control only, and nothing is in the control lane.
     pub(crate) fn is_quiet(&self) -> bool {
         let control = self.control.load(Ordering::Relaxed);
         bare(control).is_null() && marks(control) & WOKEN == 0
     }
 
-    /// Whether anything is in the control lane.
+    /// Returns whether anything is in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         !self.control.load(Ordering::Relaxed).is_null()
@@ -382,7 +383,7 @@ impl Lanes {
         bare(self.head.load(Ordering::Relaxed))
     }
 
-    /// Whether the data lane is empty.
+    /// Returns whether the data lane is empty.
     #[inline]
     pub(crate) unsafe fn is_data_empty(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
@@ -476,7 +477,7 @@ impl Controls {
         Some(unsafe { NodeBox::from_raw(node) })
     }
 
-    /// Whether all are answers to yields of that life.
+    /// Returns whether all are answers to yields of that life.
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
         let mut next = self.first;
         // SAFETY: null, or a node of this list.
@@ -489,7 +490,7 @@ impl Controls {
         true
     }
 
-    /// Whether there is a signal among them.
+    /// Returns whether there is a signal among them.
     pub(crate) fn has_signal(&self) -> bool {
         let mut next = self.first;
         // SAFETY: null, or a node of this list.
@@ -515,7 +516,7 @@ impl Controls {
         self.last = node;
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
@@ -566,31 +567,31 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Whether the data lane is empty.
+    /// Returns whether the data lane is empty.
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
         // SAFETY: this stands for the token.
         unsafe { self.0.is_data_empty() }
     }
 
-    /// Whether anything is in the control lane.
+    /// Returns whether anything is in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         self.0.has_control()
     }
 
-    /// Whether there is a node in the control lane, and not only a wake.
+    /// Returns whether there is a node in the control lane, and not only a wake.
     #[inline]
     pub(crate) fn has_control_node(&self) -> bool {
         !bare(self.0.control.load(Ordering::Relaxed)).is_null()
     }
 
-    /// Whether a signal is in the control lane.
+    /// Returns whether a signal is in the control lane.
     pub(crate) fn has_signal(&self) -> bool {
         self.has_signal_such(|_| true)
     }
 
-    /// Whether a signal of that kind is in the control lane. Sequentially consistent.
+    /// Returns whether a signal of that kind is in the control lane. Sequentially consistent.
     pub(crate) fn has_signal_such(&self, is_such: impl Fn(&Payload) -> bool) -> bool {
         let mut next = bare(self.0.control.load(Ordering::SeqCst));
         // SAFETY: null, or a node of the stack, from which only the token's holder, for whom this stands, takes.

@@ -130,7 +130,7 @@ impl MailNode {
     }
 
     /// Numbers the node after its predecessor in the queue. One whose number is not known yet is waited for; if its
-    /// sender is not at work on it, it is taken for the one that is `known`. Gives its number.
+    /// sender is not at work on it, it is taken for the one that is `known`. Returns its number.
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
         let before = predecessor.sequence_or_soon().unwrap_or_else(known);
@@ -168,19 +168,19 @@ impl MailNode {
         Some(self.sequence()).filter(|&sequence| sequence != 0)
     }
 
-    /// Whether it is the answer to a yield of that life.
+    /// Returns whether it is the answer to a yield of that life.
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
         let NodeHeader { kind, generation: other } = self.address();
         matches!(kind, NodeKind::Completed | NodeKind::Failed) && other == generation
     }
 
-    /// Whether it is something that the runtime says.
+    /// Returns whether it is something that the runtime says.
     pub(crate) fn is_signal(&self) -> bool {
         self.address().kind == NodeKind::Signal
     }
 
-    /// Whether it is a signal whose payload is such.
+    /// Returns whether it is a signal whose payload is such.
     ///
     /// # Safety
     /// The caller owns the node's content.
@@ -238,7 +238,7 @@ impl MailNode {
         NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
-    /// Whether it is a message for that life: the question on the path of a message.
+    /// Returns whether it is a message for that life: the question on the path of a message.
     #[inline]
     fn is_message_for(&self, generation: u64) -> bool {
         const { assert!(NodeKind::Message as u64 == 0) };
@@ -264,7 +264,7 @@ impl MessageInPlace {
         Self(node)
     }
 
-    /// Whether it is a message for that life.
+    /// Returns whether it is a message for that life.
     #[inline]
     pub(crate) fn is_message_for(&self, generation: u64) -> bool {
         // SAFETY: nodes are never freed.

@@ -32,7 +32,7 @@ struct NodeCache {
 
 thread_local! {
     static STOCK: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { shelf: ThreadCache::EMPTY, spent: 0, pressing: 0 }) };
-    /// Gives the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no
+    /// Returns the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no
     /// destructor and stays usable in the destructors of others.
     static FAREWELL: FlushNodes = const { FlushNodes };
 }
@@ -73,7 +73,7 @@ pub(crate) fn empty() -> NodeBox {
     with_stock(NodeCache::take)
 }
 
-/// Gives back a node that carries nothing.
+/// Returns a node that carries nothing to the pool.
 #[inline]
 pub(crate) fn recycle(node: NodeBox) {
     let node = node.into_raw();
@@ -83,7 +83,7 @@ pub(crate) fn recycle(node: NodeBox) {
     with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.cast()) });
 }
 
-/// How many nodes this thread has drawn so far, and what else was counted: what a time slice has spent is the
+/// Returns how many nodes this thread has drawn so far, and what else was counted: what a time slice has spent is the
 /// difference of two such counts. It is kept here because sending a message touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
@@ -111,7 +111,7 @@ pub(crate) fn pressing() -> usize {
     with_stock(|stock| stock.pressing)
 }
 
-/// From here on that one is known to be pressed on. Gives the one before.
+/// From here on that one is known to be pressed on. Returns the one before.
 pub(crate) fn set_pressing(address: usize) -> usize {
     with_stock(|stock| std::mem::replace(&mut stock.pressing, address))
 }

@@ -167,7 +167,7 @@ impl Payload {
         Self { table: TableOf::<T>::TABLE, data }
     }
 
-    /// Whether the value is a `T`.
+    /// Returns whether the value is a `T`.
     #[inline]
     pub fn is<T: 'static>(&self) -> bool {
         self.table.type_id == TypeId::of::<T>()
@@ -298,12 +298,12 @@ impl Payloads {
         self.0.push(Payload::new(value));
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

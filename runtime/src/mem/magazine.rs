@@ -79,7 +79,7 @@ impl ThreadCache {
         piece
     }
 
-    /// Gives a piece back.
+    /// Takes a piece back.
     ///
     /// # Safety
     /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first

@@ -29,7 +29,7 @@ const fn depot<const SIZE: usize>() -> Depot {
 
 thread_local! {
     static SHELVES: UnsafeCell<[ThreadCache; SIZES.len()]> = const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Gives the shelves' blocks to the program when the thread ends. Apart from the shelves, so that these need no
+    /// Returns the shelves' blocks to the program when the thread ends. Apart from the shelves, so that these need no
     /// destructor and stay usable in the destructors of others.
     static FAREWELL: FlushBlocks = const { FlushBlocks };
 }

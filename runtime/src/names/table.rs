@@ -231,7 +231,7 @@ impl Names {
         drop(entry);
     }
 
-    /// How many names are held, and of how many there is an address.
+    /// Returns how many names are held, and of how many there is an address.
     pub(crate) fn count(&self) -> (usize, usize) {
         let mut counts = (0, 0);
         for shard in &self.shards {

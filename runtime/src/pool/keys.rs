@@ -105,7 +105,7 @@ impl<K: Hash + Eq> Keys<K> {
 }
 
 impl<K> List<K> {
-    /// Enters a key. Gives those that have been let go for it, to be dropped without the lock.
+    /// Enters a key. Returns those that have been let go for it, to be dropped without the lock.
     fn enter(&mut self, hash: u64, key: K) -> (KeyRef<K>, Vec<KeyRef<K>>) {
         let unused = if self.count >= self.bound { self.sweep() } else { Vec::new() };
         self.last += 1;

@@ -116,7 +116,8 @@ impl<K: LaneKey> PoolRouter<K> {
         told
     }
 
-    /// The pool is over: nobody carries out what the plan says. Gives what waited, and the members that have not ended.
+    /// The pool is over: nobody carries out what the plan says. Returns what waited, and the members that have not
+    /// ended.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
@@ -222,7 +223,7 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Gives a message to a member, with someone who hears when it has been handled.
+    /// Hands a message to a member, with someone who hears when it has been handled.
     fn give(&self, member: MemberId, waiting: QueuedMessage<K, Package>) {
         let Some(itself) = self.itself.upgrade() else { return };
         let (package, waiting) = waiting.split();

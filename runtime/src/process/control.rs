@@ -24,7 +24,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// Whether it tells the process to end.
+    /// Returns whether it tells the process to end.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self, Self::Cancel(_) | Self::Kill)
     }

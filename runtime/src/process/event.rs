@@ -81,7 +81,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Whether a message is left that `next` has not given.
+    /// Returns whether a message is left that `next` has not given.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
             EventSource::Lanes(input) => !input.is_data_empty(),
@@ -89,7 +89,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Whether it is still the one that the step was given.
+    /// Returns whether it is still the one that the step was given.
     #[inline]
     pub(crate) fn is_feed(&self) -> bool {
         matches!(self.0, EventSource::Lanes(_))
@@ -246,7 +246,7 @@ impl StepInput {
         self.messages = 0;
     }
 
-    /// The step that begins has something in its control lane. Gives it back, unless it is answers alone: then that is
+    /// The step that begins has something in its control lane. Returns it, unless it is answers alone: then that is
     /// all.
     #[inline]
     pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
@@ -260,7 +260,7 @@ impl StepInput {
     }
 
     /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the
-    /// process was `held`. Gives whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
+    /// process was `held`. Returns whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
         self.attend();
         self.controls = kept;
@@ -287,20 +287,20 @@ impl StepInput {
         }
     }
 
-    /// Whether the process is to end before it takes another event.
+    /// Returns whether the process is to end before it takes another event.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the step took messages and nothing that few steps take.
+    /// Returns whether the step took messages and nothing that few steps take.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
-    /// Whether the step took something, left nothing that it had before it, and met with nothing that few steps meet
-    /// with.
+    /// Returns whether the step took something, left nothing that it had before it, and met with nothing that few steps
+    /// meet with.
     pub(crate) fn is_simple(&self) -> bool {
         self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
     }
@@ -311,23 +311,23 @@ impl StepInput {
         (self.others, self.messages, self.completions) = (0, 0, 0);
     }
 
-    /// Whether the step took anything.
+    /// Returns whether the step took anything.
     pub(crate) fn has_taken(&self) -> bool {
         self.messages + self.others > 0
     }
 
-    /// Whether anything but a wake is left for the process in the control lane.
+    /// Returns whether anything but a wake is left for the process in the control lane.
     pub(crate) fn has_control_node(&self) -> bool {
         !self.controls.is_empty() || self.holder.has_control_node()
     }
 
-    /// Whether the data lane is empty.
+    /// Returns whether the data lane is empty.
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
         self.holder.is_data_empty()
     }
 
-    /// Whether anything is left for the process in the control lane.
+    /// Returns whether anything is left for the process in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         !self.controls.is_empty() || self.holder.has_control()
@@ -379,13 +379,13 @@ impl StepInput {
         }
     }
 
-    /// How much the time slice has spent.
+    /// Returns how much the time slice has spent.
     #[inline]
     pub(crate) fn spent(&self) -> u64 {
         node_pool::spent() - self.began
     }
 
-    /// Whether the time slice may spend no more.
+    /// Returns whether the time slice may spend no more.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.turn.is_over(node_pool::spent())
@@ -465,18 +465,18 @@ impl StepInput {
         Met::Something
     }
 
-    /// Whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while something is in
-    /// the control lane: it may have been said before the notice, and is heard first, by the next step.
+    /// Returns whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while
+    /// something is in the control lane: it may have been said before the notice, and is heard first, by the next step.
     fn has_notice(&self) -> bool {
         self.has_notices() && !self.holder.has_control_node()
     }
 
-    /// Whether notices have been taken that the step did not come to: the next one is.
+    /// Returns whether notices have been taken that the step did not come to: the next one is.
     pub(crate) fn has_notices(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }
 
-    /// Whether there was a request to stop that the step is to be told of.
+    /// Returns whether there was a request to stop that the step is to be told of.
     fn has_stop(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.stop)
     }

@@ -38,7 +38,7 @@ impl Upgrade {
         self.0.refuse(refusal);
     }
 
-    /// Whether it is an `R`.
+    /// Returns whether it is an `R`.
     pub(crate) fn is<R: UpgradeRequest + 'static>(&self) -> bool {
         self.0.as_any().is::<R>()
     }

@@ -33,7 +33,7 @@ impl<'a> Mail<'a> {
         Self { content, turn: None }
     }
 
-    /// Whether the message is an `M`.
+    /// Returns whether the message is an `M`.
     #[inline]
     pub fn is<M: 'static>(&self) -> bool {
         self.content.payload.as_ref().is_some_and(Payload::is::<M>)

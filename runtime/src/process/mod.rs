@@ -77,13 +77,13 @@ pub trait Process: 'static {
     /// The last thing that happens to the process before its state is dropped.
     fn close(&mut self) {}
 
-    /// Whether a cancel signal is to be given to `step`. If not, it ends the process before its next step.
+    /// Returns whether a cancel signal is to be given to `step`. If not, it ends the process before its next step.
     fn handles_cancel(&self) -> bool {
         false
     }
 
-    /// Whether the failure of a linked process is to be given to `step`, as [`Signal::Exit`](crate::Signal::Exit). If
-    /// not, it ends the process. Asked once, after `init`.
+    /// Returns whether the failure of a linked process is to be given to `step`, as
+    /// [`Signal::Exit`](crate::Signal::Exit). If not, it ends the process. Asked once, after `init`.
     fn traps_exits(&self) -> bool {
         false
     }

@@ -121,7 +121,7 @@ impl Written {
         }
     }
 
-    /// Whether nothing was written but, perhaps, that the process is idle.
+    /// Returns whether nothing was written but, perhaps, that the process is idle.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.status, StepStatus::Idle) && self.yields.is_empty()
@@ -184,7 +184,7 @@ impl StepOutput<'_> {
         }
     }
 
-    /// Whether it is still the one that the step was given.
+    /// Returns whether it is still the one that the step was given.
     #[inline]
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self.0, OutputStore::Kept(_))
@@ -255,12 +255,12 @@ impl StepOutput<'_> {
         self.set(StepStatus::Done(Some(Payload::new(result))));
     }
 
-    /// How many yields were written.
+    /// Returns how many yields were written.
     pub fn yields(&self) -> usize {
         self.read().yields.len()
     }
 
-    /// Whether the process is done.
+    /// Returns whether the process is done.
     pub fn is_done(&self) -> bool {
         matches!(self.read().status, StepStatus::Done(_) | StepStatus::Ended(..))
     }

@@ -49,7 +49,7 @@ impl Group {
         &self.name
     }
 
-    /// Makes a process a member, or one once more: it then has to leave as often. Gives whether it was none before.
+    /// Makes a process a member, or one once more: it then has to leave as often. Returns whether it was none before.
     /// Costs a lock, which some other groups share.
     ///
     /// # Errors
@@ -58,12 +58,12 @@ impl Group {
         self.rooms.join(self.key.as_ref().map_err(Clone::clone)?, member.into())
     }
 
-    /// Takes one joining back. Gives whether the process was a member.
+    /// Takes one joining back. Returns whether the process was a member.
     pub fn leave(&self, member: impl Into<Pid>) -> bool {
         self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, member.into()))
     }
 
-    /// Whether the process is a member.
+    /// Returns whether the process is a member.
     pub fn contains(&self, member: impl Into<Pid>) -> bool {
         self.key.as_ref().is_ok_and(|key| self.rooms.contains(key, member.into()))
     }
@@ -73,12 +73,12 @@ impl Group {
         self.key.as_ref().map(|key| self.rooms.members(key)).unwrap_or_default()
     }
 
-    /// How many members there are.
+    /// Returns how many members there are.
     pub fn len(&self) -> usize {
         self.members().len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -92,7 +92,7 @@ impl Group {
         spread(&self.members(), message)
     }
 
-    /// Gives the members, and has `subscriber` told of each change from then on by a [`GroupEvent`]: nothing is left
+    /// Returns the members, and has `subscriber` told of each change from then on by a [`GroupEvent`]: nothing is left
     /// out between the list and the events, and nothing is told twice. (Not for a full mailbox either: a process that
     /// joins and leaves faster than a subscriber can follow is held for it.) Ends with the subscriber. One that has
     /// subscribed already gets a new list, and its events go on. By a PID that points on the process is subscribed that
@@ -105,7 +105,7 @@ impl Group {
         self.rooms.watch(key, pid.resolve().ok_or(JoinError::Gone(pid))?)
     }
 
-    /// Ends a subscription. Events that have been sent are still in the mailbox. Gives whether there was one.
+    /// Ends a subscription. Events that have been sent are still in the mailbox. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let subscriber = subscriber.target().resolve();
         subscriber.is_some_and(|pid| self.key.as_ref().is_ok_and(|key| self.rooms.unwatch(key, pid)))

@@ -152,7 +152,7 @@ impl GroupTable {
         result
     }
 
-    /// `pid` is a member once more. Gives whether it was none before.
+    /// `pid` is a member once more. Returns whether it was none before.
     pub(crate) fn join(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
         self.come(key, pid, |room, told| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
@@ -165,7 +165,7 @@ impl GroupTable {
         })
     }
 
-    /// `pid` is a member, however often this is said. Gives whether it was none before.
+    /// `pid` is a member, however often this is said. Returns whether it was none before.
     pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
         self.come(key, pid, |room, _| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
@@ -174,7 +174,7 @@ impl GroupTable {
         })
     }
 
-    /// `pid` has left as often as it is said. Gives whether it was a member.
+    /// `pid` has left as often as it is said. Returns whether it was a member.
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
         let left = self.change(key, |room, told| {
             let Some(person) = room.people.get_mut(&pid).filter(|person| person.joins > 0) else { return false };
@@ -191,7 +191,7 @@ impl GroupTable {
         })
     }
 
-    /// `watcher` hears of each change from here on. Gives the members.
+    /// `watcher` hears of each change from here on. Returns the members.
     pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, JoinError> {
         self.come(key, watcher, |room, _| {
             room.watchers.insert(watcher);
@@ -199,7 +199,7 @@ impl GroupTable {
         })
     }
 
-    /// `watcher` hears of no change any more. Gives whether it did.
+    /// `watcher` hears of no change any more. Returns whether it did.
     pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
         let watched = self.change(key, |room, _| {
             let watched = room.watchers.remove(&watcher);
@@ -228,7 +228,7 @@ impl GroupTable {
         self.shard(key).get_mut(key).map(Membership::members).unwrap_or_default()
     }
 
-    /// Whether `pid` is a member.
+    /// Returns whether `pid` is a member.
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
         self.shard(key).get(key).and_then(|room| room.people.get(&pid)).is_some_and(|person| person.joins > 0)
     }
@@ -305,7 +305,7 @@ impl Membership {
 }
 
 /// Sends a copy of `message` to each of `members` that lives and has room for it, or makes room, and waits for none of
-/// them. Gives how many got it.
+/// them. Returns how many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| reach(**pid, message.clone())).count();

@@ -63,8 +63,8 @@ impl<E: Send + 'static> Topic<E> {
         spread(&self.subscribers(), event)
     }
 
-    /// From here on `subscriber` gets each event, as a message, once however often it has subscribed. Gives whether it
-    /// did not before.
+    /// From here on `subscriber` gets each event, as a message, once however often it has subscribed. Returns whether
+    /// it did not before.
     ///
     /// # Errors
     /// If the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
@@ -72,7 +72,7 @@ impl<E: Send + 'static> Topic<E> {
         self.rooms.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
     }
 
-    /// Ends a subscription. Events that have been sent are still in the mailbox. Gives whether there was one.
+    /// Ends a subscription. Events that have been sent are still in the mailbox. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
         self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, subscriber.target()))
     }

@@ -130,8 +130,8 @@ pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     if entry.number == pid.number() { entry.behind.clone() } else { None }
 }
 
-/// Whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last bit,
-/// and in one order with the end: see `registrations`.
+/// Returns whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last
+/// bit, and in one order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !points_on_here(pid) {
         return TABLE.lives(pid);
@@ -151,7 +151,7 @@ pub(crate) fn owner(pid: Pid) -> u16 {
     entry.filter(|entry| entry.number == pid.number()).map_or(HOSTLESS, |entry| entry.owner)
 }
 
-/// Whether it is for this program to say where the PID points on to.
+/// Returns whether it is for this program to say where the PID points on to.
 pub(crate) fn points_on_here(pid: Pid) -> bool {
     pid.is_alias() && pid.node() == this_node()
 }
@@ -248,7 +248,7 @@ fn place(index: u32) -> Option<&'static AliasPlace> {
     PLACES.get(chunk)?.get()?.get(offset)
 }
 
-/// How many PIDs point on.
+/// Returns how many PIDs point on.
 pub(crate) fn count() -> usize {
     (USED.load(Ordering::Acquire) as usize).saturating_sub(FREE.len())
 }

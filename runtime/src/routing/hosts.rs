@@ -4,7 +4,7 @@ use crate::env::program::HOSTLESS;
 use crate::sync::{AtomicU16, OnceLock, Ordering, PoisonError, RwLock};
 use std::collections::HashMap;
 
-/// Whether each is being shut down, or has been.
+/// Returns whether each is being shut down, or has been.
 fn hosts() -> &'static RwLock<HashMap<u16, bool>> {
     static HOSTS: OnceLock<RwLock<HashMap<u16, bool>>> = OnceLock::new();
     HOSTS.get_or_init(|| RwLock::new(HashMap::from([(HOSTLESS, false)])))
@@ -32,12 +32,13 @@ pub(crate) fn goes_down(number: u16) {
     set(number, true);
 }
 
-/// Whether this node has, or had, a host of that number.
+/// Returns whether this node has, or had, a host of that number.
 pub(crate) fn is_known(number: u16) -> bool {
     get(number).is_some()
 }
 
-/// Whether the host of that number is being shut down, or has been; if several have had the number, the last of them.
+/// Returns whether the host of that number is being shut down, or has been; if several have had the number, the last of
+/// them.
 pub(crate) fn is_down(number: u16) -> bool {
     get(number) == Some(true)
 }

@@ -385,7 +385,7 @@ impl Router {
         drop(before);
     }
 
-    /// From here on packages for `node` are refused. Gives whether it was connected.
+    /// From here on packages for `node` are refused. Returns whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         before.is_some()

@@ -84,8 +84,8 @@ impl SlotTable {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order with
-    /// the end of that process.
+    /// Returns whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order
+    /// with the end of that process.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))

@@ -176,7 +176,7 @@ impl<S> Child<S> {
         self.restart(Restart::Temporary)
     }
 
-    /// How long it has to end when its supervisor tells it to; then it is killed. Zero: it is killed without being
+    /// Sets how long it has to end when its supervisor tells it to; then it is killed. Zero: it is killed without being
     /// told; [`Duration::MAX`]: it is never killed.
     pub fn stop_within(mut self, deadline: Duration) -> Self {
         self.spec.rules.stop_within = deadline;

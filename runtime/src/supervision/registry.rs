@@ -46,7 +46,7 @@ impl ChildRegistry {
         Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
-    /// A supervisor begins, or its successor does, with these children. Gives their slots: those of children of the
+    /// A supervisor begins, or its successor does, with these children. Returns their slots: those of children of the
     /// same name and nature are kept, others are let go.
     pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut names = lock(&self.0);
@@ -78,7 +78,7 @@ impl ChildRegistry {
         lock(&self.0).supervisor = Some(supervisor);
     }
 
-    /// Adds a child. Gives the PID that points on to it; the slot is refused if there is one of that name.
+    /// Adds a child. Returns the PID that points on to it; the slot is refused if there is one of that name.
     pub(crate) fn add(&self, slot: Arc<ChildSlot>) -> Option<Pid> {
         let mut names = lock(&self.0);
         if names.entries.contains_key(&slot.name) {

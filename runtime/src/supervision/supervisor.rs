@@ -98,9 +98,9 @@ impl Supervisor {
         Self::of(Strategy::Dynamic)
     }
 
-    /// How many restarts, of all children together, there may be within a time. One more failure, and the supervisor
-    /// gives up: it stops the other children and ends, with the failure in its reason. [`GaveUp`](super::GaveUp) is
-    /// what its own supervisor gets to see.
+    /// Sets how many restarts, of all children together, there may be within a time. One more failure, and the
+    /// supervisor gives up: it stops the other children and ends, with the failure in its reason.
+    /// [`GaveUp`](super::GaveUp) is what its own supervisor gets to see.
     ///
     /// With 0 restarts the first failure is one too many; with [`u32::MAX`] none is. A window of [`Duration::MAX`]
     /// counts all restarts ever.
@@ -109,7 +109,7 @@ impl Supervisor {
         self
     }
 
-    /// How long it waits before it starts a child again.
+    /// Sets how long it waits before it starts a child again.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
@@ -186,7 +186,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether it makes sense.
+    /// Returns whether it makes sense.
     fn check(&self) -> Result<(), SupervisorError> {
         if !Intensity::counts(self.most, self.within) {
             return Err(SupervisorError::Window { most: self.most });

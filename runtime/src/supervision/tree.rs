@@ -139,8 +139,8 @@ impl Tree {
         self.begin(child.spec).map(Address::new)
     }
 
-    /// The same for a child of any type, such as a [`Tree`] or a hand-written process. Gives the PID that points on to
-    /// it.
+    /// The same for a child of any type, such as a [`Tree`] or a hand-written process. Returns the PID that points on
+    /// to it.
     ///
     /// # Errors
     /// As [`Tree::start`].
@@ -255,8 +255,8 @@ impl Tree {
         show::children(&self.registry)
     }
 
-    /// Asks the supervisor to stop its children, in reverse order, and to end then. Gives whether it lived. The same as
-    /// [`stop`](Pid::stop) of its PID.
+    /// Asks the supervisor to stop its children, in reverse order, and to end then. Returns whether it lived. The same
+    /// as [`stop`](Pid::stop) of its PID.
     pub fn stop(&self) -> bool {
         self.pid.stop()
     }

@@ -30,7 +30,7 @@ impl NextDue {
         self.0.load()
     }
 
-    /// S1 and S2, for a timer in that wheel, whose lock is held. Gives whether the moment is before all others.
+    /// S1 and S2, for a timer in that wheel, whose lock is held. Returns whether the moment is before all others.
     pub(crate) fn lower(&self, of_wheel: &SharedMoment, due: Moment) -> bool {
         if due < of_wheel.load() {
             of_wheel.store(due);
@@ -39,7 +39,7 @@ impl NextDue {
         due < self.0.load() && self.0.lower(due)
     }
 
-    /// R1 to R4; `least` reads all wheels'. Gives whether a timer was set meanwhile that is due before all others, so
+    /// R1 to R4; `least` reads all wheels'. Returns whether a timer was set meanwhile that is due before all others, so
     ///    that
     /// somebody must be told.
     pub(crate) fn raise(&self, least: impl Fn() -> Moment) -> bool {

@@ -111,7 +111,7 @@ impl Timers {
         self.next.load()
     }
 
-    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Gives its key, and whether it is due
+    /// Sets a timer, in the wheel of the calling thread's worker if it has one. Returns its key, and whether it is due
     /// before all others, so that somebody must be told. `None` if there are too many.
     pub(crate) fn set(&self, permit: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(permit);
@@ -123,15 +123,15 @@ impl Timers {
         Some((TimerKey { place: number << u32::BITS | index as usize, serial }, first))
     }
 
-    /// Cancels a timer. Gives whether it was still to come: if so, it never fires, even if it was due.
+    /// Cancels a timer. Returns whether it was still to come: if so, it never fires, even if it was due.
     pub(crate) fn cancel(&self, key: TimerKey) -> bool {
         let Some((shared, key)) = self.find(key) else { return false };
         let action = lock(&shared.wheel).cancel(key);
         action.is_some()
     }
 
-    /// Makes a timer due at another moment. Gives whether it was still to come; and whether it is due before all others
-    /// now.
+    /// Makes a timer due at another moment. Returns whether it was still to come; and whether it is due before all
+    /// others now.
     pub(crate) fn reset(&self, key: TimerKey, due: Moment) -> (bool, bool) {
         let Some((shared, key)) = self.find(key) else { return (false, false) };
         let mut wheel = lock(&shared.wheel);
@@ -139,7 +139,7 @@ impl Timers {
         (was_there, was_there && self.next.lower(&shared.next, due))
     }
 
-    /// Whether it is still to come.
+    /// Returns whether it is still to come.
     pub(crate) fn is_pending(&self, key: TimerKey) -> bool {
         self.find(key).is_some_and(|(shared, key)| lock(&shared.wheel).contains(key))
     }
@@ -205,13 +205,13 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Nothing is due, so whoever keeps the time can sleep longer. Gives whether a timer was set meanwhile that is due
-    /// before all others, so that somebody must be told.
+    /// Nothing is due, so whoever keeps the time can sleep longer. Returns whether a timer was set meanwhile that is
+    /// due before all others, so that somebody must be told.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }
 
-    /// How many are pending.
+    /// Returns how many are pending.
     pub(crate) fn len(&self) -> usize {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }

@@ -66,8 +66,8 @@ pub enum ClockError {
 
 /// What goes by a manual clock.
 pub(crate) trait ClockUser: Sync {
-    /// Whether nothing of it runs or can run, as far as one look shows: the number of times that its threads had got
-    /// up. Two looks with the same number show that it was at rest between them.
+    /// Returns whether nothing of it runs or can run, as far as one look shows: the number of times that its threads
+    /// had got up. Two looks with the same number show that it was at rest between them.
     fn at_rest(&self) -> Option<u64>;
 
     /// Waits until it is at rest, or has been shut down.
@@ -140,7 +140,7 @@ impl Clock {
         Self(Some(Box::leak(Box::new(Manual { now, turn: Mutex::default(), driven: Mutex::default() }))))
     }
 
-    /// Whether it is one that is moved by hand.
+    /// Returns whether it is one that is moved by hand.
     pub fn is_manual(&self) -> bool {
         self.0.is_some()
     }

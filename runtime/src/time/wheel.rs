@@ -180,12 +180,12 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// How many entries there are.
+    /// Returns how many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds an entry. Gives it back if there are 2^32 of them.
+    /// Adds an entry. Returns it if there are 2^32 of them.
     pub(crate) fn insert(&mut self, due: u64, value: T) -> Result<WheelKey, T> {
         self.serial += 1;
         let serial = self.serial;
@@ -228,7 +228,7 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// Whether the entry is still there.
+    /// Returns whether the entry is still there.
     pub(crate) fn contains(&self, key: WheelKey) -> bool {
         self.find(key).is_some()
     }
@@ -319,7 +319,7 @@ impl<T> Wheel<T> {
         self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial && entry.place != FREE)
     }
 
-    /// Whether the entry is there that this stands for.
+    /// Returns whether the entry is there that this stands for.
     fn is_near(&self, (due, serial, index): Near) -> bool {
         let entry = &self.entries[index as usize];
         entry.place == NEAR && entry.serial == serial && entry.due == due

@@ -25,7 +25,7 @@ impl<T> Oneshot<T> {
         Self(Mutex::new(OneshotState::Empty(None)))
     }
 
-    /// Hands the value over. A second one is dropped. Gives whether it is the first, and somebody may want it.
+    /// Hands the value over. A second one is dropped. Returns whether it is the first, and somebody may want it.
     pub(crate) fn put(&self, value: T) -> bool {
         let mut state = lock(&self.0);
         let waker = match &mut *state {
@@ -41,7 +41,7 @@ impl<T> Oneshot<T> {
         true
     }
 
-    /// Says that nobody wants the value any more. Gives whether it had come, and nobody had seen it.
+    /// Says that nobody wants the value any more. Returns whether it had come, and nobody had seen it.
     pub(crate) fn abandon(&self) -> bool {
         let before = std::mem::replace(&mut *lock(&self.0), OneshotState::Over);
         matches!(before, OneshotState::Full(_))
@@ -124,7 +124,7 @@ impl Waiter {
         self.rests.load(Ordering::SeqCst)
     }
 
-    /// Whether it waits, and has not been woken.
+    /// Returns whether it waits, and has not been woken.
     pub(crate) fn is_at_rest(&self) -> bool {
         lock(&self.innermost).as_ref().is_some_and(|unpark| unpark.state.load(Ordering::SeqCst) == RESTING)
     }

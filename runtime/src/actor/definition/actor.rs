@@ -65,7 +65,7 @@ pub trait Actor: Declared + Sized + 'static {
     fn start_by_name(entry: &str, inputs: Inputs) -> Result<Start<Self>, EntryError>;
     /// What the inputs for a message that is known by the name of its method come to. For generated code.
     fn message_by_name(message: &str, inputs: Inputs) -> ByName;
-    /// Whether the message has an async method. For generated code.
+    /// Returns whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Hands a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;

@@ -194,7 +194,7 @@ impl<P> Context<P> {
         crate::actor::send::links::trap_exits(traps);
     }
 
-    /// Whether the process was told to end.
+    /// Returns whether the process was told to end.
     pub fn is_cancelled(&self) -> bool {
         current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }

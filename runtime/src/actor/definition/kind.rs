@@ -21,7 +21,7 @@ pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
     P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
 }
 
-/// Whether there is a method for exits among these.
+/// Returns whether there is a method for exits among these.
 pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
     let mut index = 0;
     while index < signals.len() {

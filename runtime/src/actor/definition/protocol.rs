@@ -65,9 +65,9 @@ pub trait Serves<Q: ?Sized>: Addressed + Sized {
     /// Whether any of its methods for the protocol is async.
     const ASYNC: bool;
 
-    /// Whether the message is one of the protocol. For generated code.
+    /// Returns whether the message is one of the protocol. For generated code.
     fn understands(mail: &Mail<'_>) -> bool;
-    /// Whether the message has an async method. For generated code.
+    /// Returns whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Hands a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;

@@ -54,8 +54,8 @@ pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> 
     Some(Asked { caller, message: std::any::type_name::<M> })
 }
 
-/// Whether a message is so large that it is handled in a function of its own: all that share one share the room that it
-/// takes on the stack. A guess: one of this size costs more to move than a call does. For generated code.
+/// Returns whether a message is so large that it is handled in a function of its own: all that share one share the room
+/// that it takes on the stack. A guess: one of this size costs more to move than a call does. For generated code.
 #[inline(always)]
 pub const fn is_large<M>() -> bool {
     size_of::<M>() > 1024
@@ -194,7 +194,7 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    /// Whether nobody waits for the answer: the message was sent, not called, or the caller has given up.
+    /// Returns whether nobody waits for the answer: the message was sent, not called, or the caller has given up.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::is_abandoned)
     }

@@ -80,7 +80,7 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Handles the messages that have arrived, and waits for no others. Gives how many it handled.
+    /// Handles the messages that have arrived, and waits for no others. Returns how many it handled.
     pub async fn serve_ready(&mut self, this: &mut P) -> usize {
         let mut handled = 0;
         loop {

@@ -32,7 +32,7 @@ impl Served {
     }
 }
 
-/// Handles messages as long as there is nothing else to see to: what most steps consist of. Gives whether that is why
+/// Handles messages as long as there is nothing else to see to: what most steps consist of. Returns whether that is why
 /// it ends; if not, there are no more.
 #[inline(always)]
 pub(crate) fn serve_mail_only<P: Actor>(
@@ -177,7 +177,7 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
     }
 }
 
-/// Runs what the process has waited for. Gives what serving comes to, if it does not go on.
+/// Runs what the process has waited for. Returns what serving comes to, if it does not go on.
 fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Served> {
     // What follows belongs to no caller's message.
     current::set_deadline(None);
@@ -283,7 +283,7 @@ pub(crate) fn deliver<'a, P: Actor>(
     delivery
 }
 
-/// Sees a delivery to its end. Gives the error that ends the process, if there is one.
+/// Sees a delivery to its end. Returns the error that ends the process, if there is one.
 pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError> {
     loop {
         delivery = match delivery {

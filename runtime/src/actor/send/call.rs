@@ -326,8 +326,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
 type SentCall<M, T, E> = (CallStage<M, T, E>, bool);
 
 /// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in).
-/// Gives whether the call has been polled: that of a process whose own waker this is, which looks for the answer anyway
-/// when it comes.
+/// Returns whether the call has been polled: that of a process whose own waker this is, which looks for the answer
+/// anyway when it comes.
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
     context: &Context<'_>,

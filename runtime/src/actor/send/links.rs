@@ -174,7 +174,7 @@ fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -
 }
 
 /// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now.
-/// Gives the PID that the `Down` will name.
+/// Returns the PID that the `Down` will name.
 pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),

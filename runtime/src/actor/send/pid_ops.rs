@@ -24,7 +24,7 @@ impl Pid {
         TABLE.living(pid).map(|slot| (slot, pid))
     }
 
-    /// Whether the process lives, as far as this node knows.
+    /// Returns whether the process lives, as far as this node knows.
     pub fn is_alive(self) -> bool {
         self.slot_of().is_some()
     }
@@ -43,7 +43,7 @@ impl Pid {
     }
 
     /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`]
-    /// decides itself; any other one ends, with this reason, when its present method is done or awaits. Gives whether
+    /// decides itself; any other one ends, with this reason, when its present method is done or awaits. Returns whether
     /// it lived.
     ///
     /// [`Cancel`]: crate::Cancel

@@ -67,7 +67,7 @@ impl<T: Send + 'static> Replies<T> {
         Ok(())
     }
 
-    /// Whether the asker has dropped its end.
+    /// Returns whether the asker has dropped its end.
     pub fn is_abandoned(&self) -> bool {
         !lock(&self.shared.0).wanted
     }

@@ -137,7 +137,7 @@ impl Pause {
         Self { wish: wish(pid), limit: TimerFuture::new(due.unwrap_or(Moment::NEVER)) }
     }
 
-    /// Whether there may be a process by now; if not, the time is up.
+    /// Returns whether there may be a process by now; if not, the time is up.
     fn poll(&mut self, context: &Context<'_>) -> Poll<bool> {
         // In this order, so that one whose time is up at once has had one attempt, and a loop of attempts has an end.
         if self.limit.poll(context).is_ready() {

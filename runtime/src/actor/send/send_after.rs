@@ -47,7 +47,7 @@ enum Repetition {
 }
 
 impl Timer {
-    /// Takes the message back, also if it is due. Gives whether it was still to be sent: if so, it never will be. Of
+    /// Takes the message back, also if it is due. Returns whether it was still to be sent: if so, it never will be. Of
     /// one that is sent again and again, no copy is sent from here on.
     pub fn cancel(&self) -> bool {
         match &self.0 {
@@ -67,7 +67,7 @@ impl Timer {
         }
     }
 
-    /// Whether the message is still to be sent.
+    /// Returns whether the message is still to be sent.
     pub fn is_pending(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -178,7 +178,7 @@ enum RepetitionState {
 }
 
 impl Every {
-    /// Sets the timer that sends `message`. Gives whether there is somebody who keeps the time.
+    /// Sets the timer that sends `message`. Returns whether there is somebody who keeps the time.
     fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M) -> bool {
         let this = self.clone();
         // Under the lock, so that the timer does not fire before its key is here.

@@ -62,7 +62,7 @@ impl Attachment {
         }
     }
 
-    /// Whether the pump may go on, and if not, what to wake when it may; `Ready(false)`: never again.
+    /// Returns whether the pump may go on, and if not, what to wake when it may; `Ready(false)`: never again.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<bool> {
         let new = waker.clone();
         let mut state = lock(&self.0);

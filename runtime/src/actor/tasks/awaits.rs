@@ -96,7 +96,7 @@ impl TimerFuture {
         Self { due, set: None }
     }
 
-    /// Whether it has fired; not to be asked after that.
+    /// Returns whether it has fired; not to be asked after that.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
         let set = self.set.get_or_insert_with(|| {
             if current::with(|waits| current::is_polled(waits.life(), context)) == Some(true) {
@@ -165,7 +165,7 @@ impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
         Self(Some(limit))
     }
 
-    /// Whether it is over; asked after a look for a message that found none.
+    /// Returns whether it is over; asked after a look for a message that found none.
     pub(crate) fn is_over(&mut self, context: &mut TaskContext<'_>) -> bool {
         if let Some(limit) = &mut self.0 {
             if limit.as_mut().poll(context).is_pending() {

@@ -87,7 +87,7 @@ impl Besides {
         self.rows.is_empty()
     }
 
-    /// Whether one of them acts for a method.
+    /// Returns whether one of them acts for a method.
     pub(crate) fn works(&self) -> bool {
         self.working > 0
     }
@@ -102,7 +102,7 @@ impl Besides {
         self.wanted.push(row);
     }
 
-    /// How many want to be polled. One that wakes itself while it is polled counts again.
+    /// Returns how many want to be polled. One that wakes itself while it is polled counts again.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted.len()
     }

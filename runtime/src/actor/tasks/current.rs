@@ -55,7 +55,7 @@ impl TableSeat {
         self.waits.get_or_insert_with(|| Waits::of(life))
     }
 
-    /// Whether the table has more to see to than the messages in the mailbox.
+    /// Returns whether the table has more to see to than the messages in the mailbox.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())
@@ -66,7 +66,7 @@ impl TableSeat {
         self.table().ask_to_upgrade(upgrade);
     }
 
-    /// Whether the process was asked to upgrade.
+    /// Returns whether the process was asked to upgrade.
     #[inline]
     pub(crate) fn is_upgrading(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
@@ -114,7 +114,7 @@ pub(crate) struct Entered<'a> {
 }
 
 impl Entered<'_> {
-    /// Whether the process has more to see to than the messages in its mailbox.
+    /// Returns whether the process has more to see to than the messages in its mailbox.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         // SAFETY: what `enter` borrows while this lives, and has left to this pointer and to the same one in ACTIVE.
@@ -144,8 +144,9 @@ pub(crate) fn set_polled(life: u64) -> u64 {
     POLLED.replace(life)
 }
 
-/// Whether a future that is polled with that waker can get what it waits for by way of the process of that life. It
-/// cannot if some other executor polls it, that a method waits in: the process sees nothing before the method is done.
+/// Returns whether a future that is polled with that waker can get what it waits for by way of the process of that
+/// life. It cannot if some other executor polls it, that a method waits in: the process sees nothing before the method
+/// is done.
 #[inline]
 pub(crate) fn is_polled(life: u64, context: &Context<'_>) -> bool {
     is_own(context, life) || POLLED.get() == life
@@ -175,7 +176,7 @@ fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
     look(unsafe { &mut *active.seat })
 }
 
-/// Whether the process that this thread runs has a table.
+/// Returns whether the process that this thread runs has a table.
 #[inline]
 pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not at work: this is asked between two messages.
@@ -188,23 +189,24 @@ pub(crate) fn stop() {
     STOP.set(!ACTIVE.get().seat.is_null());
 }
 
-/// Whether the process that this thread runs is to end now.
+/// Returns whether the process that this thread runs is to end now.
 pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
 }
 
-/// Whether the process that this thread runs is to end, or to hand its state over, before it takes another message.
+/// Returns whether the process that this thread runs is to end, or to hand its state over, before it takes another
+/// message.
 pub(crate) fn is_leaving() -> bool {
     STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
 }
 
-/// Whether the process that this thread runs is to hand its state over.
+/// Returns whether the process that this thread runs is to hand its state over.
 pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
-/// Whether there is more to see to than answers and messages before a future is polled: an end, a future that runs
-/// beside, one that has put its own waker there, or that others see the process wait, though it runs.
+/// Returns whether there is more to see to than answers and messages before a future is polled: an end, a future that
+/// runs beside, one that has put its own waker there, or that others see the process wait, though it runs.
 pub(crate) fn special() -> bool {
     STOP.get() || peek(|waits| waits.is_special() || waits.is_seen_waiting()) == Some(true)
 }
@@ -243,9 +245,9 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     pending.unwrap_or(AfterPending::Suspended)
 }
 
-/// Whether others come first: the process has used its time slice, and what is left for it is not in its mailbox, which
-/// would give nothing more: messages that it has set aside, items of a stream. Not for a machine that is driven by
-/// hand, which has no turns. Whoever asks wakes the process.
+/// Returns whether others come first: the process has used its time slice, and what is left for it is not in its
+/// mailbox, which would give nothing more: messages that it has set aside, items of a stream. Not for a machine that is
+/// driven by hand, which has no turns. Whoever asks wakes the process.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_turn_over()
@@ -287,13 +289,13 @@ pub(crate) fn deadline() -> Option<Moment> {
     ACTIVE.get().deadline
 }
 
-/// Whether somebody waits.
+/// Returns whether somebody waits.
 #[inline]
 pub(crate) fn has_deadline() -> bool {
     ACTIVE.get().deadline.is_some()
 }
 
-/// Says when whoever called the method that runs now stops waiting. Gives what was said before.
+/// Says when whoever called the method that runs now stops waiting. Returns what was said before.
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     let active = ACTIVE.get();

@@ -132,7 +132,7 @@ pub(crate) struct Waits {
     waiting: Option<CallWait>,
 }
 
-/// Whether the tag is that of the timer that all deadlines of a process share.
+/// Returns whether the tag is that of the timer that all deadlines of a process share.
 pub(crate) fn is_deadline(tag: u64) -> bool {
     tag == DEADLINES
 }
@@ -152,7 +152,7 @@ impl Waits {
         self.owner
     }
 
-    /// Whether this is the table of that life.
+    /// Returns whether this is the table of that life.
     pub(crate) fn is_of(&self, owner: TableOwner) -> bool {
         match (self.owner, owner) {
             (Some((slot, generation)), Some((other, other_generation))) => {
@@ -168,7 +168,7 @@ impl Waits {
         self.life
     }
 
-    /// Whether this is the table of that life.
+    /// Returns whether this is the table of that life.
     #[inline]
     pub(crate) fn is_of_life(&self, life: Incarnation) -> bool {
         self.life == life
@@ -240,8 +240,8 @@ impl Waits {
     }
 
     /// The process is about to be suspended. If the answer to one call is all that can make it go on, others see that
-    /// from here on. Gives whether that call would wait for itself: then it has failed, and there is something to poll
-    /// for.
+    /// from here on. Returns whether that call would wait for itself: then it has failed, and there is something to
+    /// poll for.
     #[inline]
     pub(crate) fn suspend(&mut self) -> bool {
         let (Some((row, called)), Some((slot, generation))) = (&self.polled, self.owner) else {
@@ -270,8 +270,8 @@ impl Waits {
         }
     }
 
-    /// Whether a future waits for another row. Continuations do not count: they run when the method that waits is done.
-    /// (Futures beside do, for they run meanwhile.)
+    /// Returns whether a future waits for another row. Continuations do not count: they run when the method that waits
+    /// is done. (Futures beside do, for they run meanwhile.)
     #[cold]
     fn has_other_future(&self, row: u32) -> bool {
         let is_future = |wait: &PendingWait| !matches!(wait.state, RowState::Continuation(_));
@@ -304,7 +304,7 @@ impl Waits {
         }
     }
 
-    /// Whether a future runs beside the process's methods.
+    /// Returns whether a future runs beside the process's methods.
     fn has_beside(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| !beside.is_empty())
     }
@@ -315,14 +315,14 @@ impl Waits {
         self.waiting = None;
     }
 
-    /// Whether there is more to see to than answers and messages.
+    /// Returns whether there is more to see to than answers and messages.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         let ends = self.end.is_some() || self.end_after_shield.is_some();
         ends || self.wants_beside() || self.serve_waker.is_some()
     }
 
-    /// Whether others see the process wait.
+    /// Returns whether others see the process wait.
     #[inline]
     pub(crate) fn is_seen_waiting(&self) -> bool {
         self.waiting.is_some()
@@ -364,7 +364,7 @@ impl Waits {
         }
     }
 
-    /// An answer has come. Gives a waker that the caller must wake.
+    /// An answer has come. Returns a waker that the caller must wake.
     #[must_use = "the waker must be woken"]
     pub(crate) fn answer(&mut self, tag: u64, answer: CommandResult) -> Option<Waker> {
         self.answer_row(WaitKey::of(tag), answer)
@@ -391,7 +391,7 @@ impl Waits {
         }
     }
 
-    /// Answers what is over its deadline, and arms the timer for what is not. Gives the wakers that the caller must
+    /// Answers what is over its deadline, and arms the timer for what is not. Returns the wakers that the caller must
     /// wake.
     #[must_use = "the wakers must be woken"]
     pub(crate) fn expire(&mut self) -> Vec<Waker> {
@@ -460,8 +460,8 @@ impl Waits {
         self.polled = called.map(|called| (key.row, called));
     }
 
-    /// The future of a row is gone. Gives what is left of it, an answer or a waker, to be dropped when the table is not
-    /// in use.
+    /// The future of a row is gone. Returns what is left of it, an answer or a waker, to be dropped when the table is
+    /// not in use.
     pub(crate) fn forget(&mut self, key: WaitKey) -> Option<RowState> {
         self.get(key)?;
         self.polled = None;
@@ -481,7 +481,7 @@ impl Waits {
         self.new_beside = true;
     }
 
-    /// Whether a future that runs beside has not been polled yet.
+    /// Returns whether a future that runs beside has not been polled yet.
     pub(crate) fn has_new_beside(&self) -> bool {
         self.new_beside
     }
@@ -506,7 +506,7 @@ impl Waits {
         self.shields.get_or_insert_default().clone()
     }
 
-    /// Whether a future lives that may not be cut short.
+    /// Returns whether a future lives that may not be cut short.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
     }
@@ -517,7 +517,7 @@ impl Waits {
         self.end.replace(reason)
     }
 
-    /// Whether the process is to end now.
+    /// Returns whether the process is to end now.
     pub(crate) fn is_ending(&self) -> bool {
         self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
     }
@@ -530,7 +530,7 @@ impl Waits {
         self.end.take()
     }
 
-    /// Whether there is anything to do for whoever serves.
+    /// Returns whether there is anything to do for whoever serves.
     pub(crate) fn has_something_to_serve(&self) -> bool {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
@@ -548,7 +548,7 @@ impl Waits {
         (next, handled)
     }
 
-    /// Whether the process was asked to upgrade.
+    /// Returns whether the process was asked to upgrade.
     pub(crate) fn is_upgrading(&self) -> bool {
         self.upgrades.is_some()
     }
@@ -569,12 +569,12 @@ impl Waits {
         next
     }
 
-    /// Whether a future that runs beside wants to be polled.
+    /// Returns whether a future that runs beside wants to be polled.
     pub(crate) fn wants_beside(&self) -> bool {
         self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
     }
 
-    /// Whether there is more to see to than the messages in the mailbox. A row that waits is none of it.
+    /// Returns whether there is more to see to than the messages in the mailbox. A row that waits is none of it.
     pub(crate) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
             || !self.aside.is_empty()
@@ -585,7 +585,7 @@ impl Waits {
             || self.end_after_shield.is_some()
     }
 
-    /// Whether the process waits for nothing and has nothing to do.
+    /// Returns whether the process waits for nothing and has nothing to do.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_beside();
         nothing_waits

@@ -109,7 +109,7 @@ pub(crate) fn foreign_waker_of(context: &Context<'_>, life: u64) -> Option<Waker
     (!is_own(context, life)).then(|| context.waker().clone())
 }
 
-/// Whether the waker in `context` is that of the process itself. Runs no foreign code.
+/// Returns whether the waker in `context` is that of the process itself. Runs no foreign code.
 #[inline]
 pub(crate) fn is_own(context: &Context<'_>, life: u64) -> bool {
     let waker = context.waker();

@@ -17,7 +17,7 @@ pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
     }
 }
 
-/// Whether a mailbox is over its bound, or has no room under a hard one.
+/// Returns whether a mailbox is over its bound, or has no room under a hard one.
 pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.has_ring() {
         return SIDES

@@ -93,7 +93,7 @@ pub(crate) struct SuspendedAt {
 }
 
 impl RoomWaiter {
-    /// Whether it may wait still. Of a process that is not known without another lock.
+    /// Returns whether it may wait still. Of a process that is not known without another lock.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Self::Process { .. } => true,
@@ -101,7 +101,7 @@ impl RoomWaiter {
         }
     }
 
-    /// How many messages are expected of it.
+    /// Returns how many messages are expected of it.
     pub(crate) fn sends(&self) -> u64 {
         match self {
             Self::Process { sends, .. } => *sends,

@@ -41,7 +41,7 @@ pub(crate) enum ResumeReason {
 
 impl ThreadContext {
     /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full;
-    /// `waits` says that it waits for its yields. Gives the token back if it is not to be held.
+    /// `waits` says that it waits for its yields. Returns the token if it is not to be held.
     #[cold]
     pub(crate) fn hold(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let Congestion { on, generation: life, .. } = press;
@@ -60,7 +60,7 @@ impl ThreadContext {
         self.stay_held(token)
     }
 
-    /// Lays the token of a held process down again. Gives it back if the process is held no longer.
+    /// Lays the token of a held process down again. Returns it if the process is held no longer.
     #[cold]
     pub(crate) fn stay_held(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
@@ -98,7 +98,7 @@ impl ThreadContext {
         }
     }
 
-    /// Lays down the token of a process that waits for its yields. Gives it back if something has come for it. A wake
+    /// Lays down the token of a process that waits for its yields. Returns it if something has come for it. A wake
     /// is no such thing: it is for whoever waits for room in the mailbox.
     #[cold]
     pub(crate) fn lay_waiting(&self, mut token: Token) -> Option<Token> {
@@ -133,7 +133,7 @@ const HELD_DEBT: u8 = u8::MAX;
 const WAITING_DEBT: u8 = u8::MAX - 1;
 const _: () = assert!(MOST_DEBT < WAITING_DEBT as u32);
 
-/// Whether a debt says that its process is, or was, held.
+/// Returns whether a debt says that its process is, or was, held.
 pub(crate) fn is_held_debt(debt: u8) -> bool {
     debt >= WAITING_DEBT
 }
@@ -151,7 +151,7 @@ fn keep(token: &mut Token, mut taken: Controls) {
     }
 }
 
-/// Whether `slot` may be held at `at`: not while its own mailbox is over its bound, and not twice.
+/// Returns whether `slot` may be held at `at`: not while its own mailbox is over its bound, and not twice.
 fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
     !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_held()
 }
@@ -168,8 +168,8 @@ fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, 
     number
 }
 
-/// Lets the process go when that hold has lasted for so long, by its host's clock. Gives whether anything will: not if
-/// the host has stopped, or has too many timers.
+/// Lets the process go when that hold has lasted for so long, by its host's clock. Returns whether anything will: not
+/// if the host has stopped, or has too many timers.
 fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
     let valve = move || lift_that(slot, Some(number), ResumeReason::Valve);
     let Some(key) = host.later(Moment::now().after(VALVE), Box::new(valve)) else { return false };
@@ -184,7 +184,7 @@ fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool
     true
 }
 
-/// Makes the hold of a process an edge in the graph of who waits for whom. Gives whether it can be: not if it would
+/// Makes the hold of a process an edge in the graph of who waits for whom. Returns whether it can be: not if it would
 /// close a ring. Whoever closes a ring with it finds the process held, since it is marked by now.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
@@ -199,7 +199,8 @@ fn withdraw(slot: &'static Slot) {
     }
 }
 
-/// Whether whoever waits for room in the mailbox of `at` has to: it is above half of its bound, or its ring is full.
+/// Returns whether whoever waits for room in the mailbox of `at` has to: it is above half of its bound, or its ring is
+/// full.
 fn is_crowded(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     match &state.ring {
         Some(ring) => ring.is_full(),
@@ -207,7 +208,7 @@ fn is_crowded(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     }
 }
 
-/// Puts someone on the list of those that wait for room in the mailbox of `at`. Gives whether there was a reason to.
+/// Puts someone on the list of those that wait for room in the mailbox of `at`. Returns whether there was a reason to.
 pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = side_of(at).lock();
@@ -270,15 +271,15 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     }
 }
 
-/// Whether there is room for what the first of those that wait is going to send, as far as that is known: with what
-/// those are expected to send that have been let go before, it does not make the mailbox longer than its bound. Not for
-/// a ring, whose room is each for one.
+/// Returns whether there is room for what the first of those that wait is going to send, as far as that is known: with
+/// what those are expected to send that have been let go before, it does not make the mailbox longer than its bound.
+/// Not for a ring, whose room is each for one.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
 }
 
-/// Lets one go that was taken off a list. Gives whether it waited still.
+/// Lets one go that was taken off a list. Returns whether it waited still.
 pub(crate) fn let_go(waiting: RoomWaiter) -> bool {
     match waiting {
         RoomWaiter::Room(room) => room.put(()),
@@ -347,7 +348,7 @@ pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
     side.lock().held.as_ref().and_then(|held| held.at.resident())
 }
 
-/// Whether the process, whose step this thread runs, has been told to end meanwhile.
+/// Returns whether the process, whose step this thread runs, has been told to end meanwhile.
 fn is_told_to_end(own: &'static Slot) -> bool {
     // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes meanwhile.
     let lanes = unsafe { Holder::new(&own.lanes) };
@@ -365,7 +366,7 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
 }
 
 /// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose permit others have
-/// meanwhile. Gives whether there may be room now: not if it would wait for itself, or has been told to end, nor
+/// meanwhile. Returns whether there may be room now: not if it would wait for itself, or has been told to end, nor
 /// without a thread for the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     if !may_be_held(own, at) || is_told_to_end(own) {

@@ -40,7 +40,7 @@ impl RoomRequest {
         while_blocked(|| self.room.wait(until));
     }
 
-    /// Whether there may be room by now.
+    /// Returns whether there may be room by now.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<()> {
         self.room.poll(waker)
     }

@@ -99,7 +99,7 @@ pub(crate) enum Passed {
 }
 
 impl ThreadContext {
-    /// H1 and H2. Gives whether somebody else has the permit; if not, the step blocks in its place.
+    /// H1 and H2. Returns whether somebody else has the permit; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;
         loop {
@@ -289,7 +289,7 @@ impl Scheduler {
 
     /// M1 to M4: `number` has been in the same step for long, and others wait. Its permit goes to another thread, and
     ///    its step
-    /// goes on where it is. Gives whether that was so: not if there are as many threads as there may be, or if it has
+    /// goes on where it is. Returns whether that was so: not if there are as many threads as there may be, or if it has
     /// no permit.
     ///
     /// For whoever looks again as long as there are strays.

@@ -57,7 +57,7 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// H1 and H2 in async code. Gives whether somebody else has the permit; if the step would block in its place, it
+    /// H1 and H2 in async code. Returns whether somebody else has the permit; if the step would block in its place, it
     ///    has a place
     /// in the line instead.
     fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {

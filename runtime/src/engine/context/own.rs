@@ -22,14 +22,14 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) 
     Some(look(slot, pid, unsafe { slot.own_extras() }))
 }
 
-/// Whether the calling thread runs the process of that generation in `slot`.
+/// Returns whether the calling thread runs the process of that generation in `slot`.
 #[inline]
 pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
     let running = with_current(|context| context?.thread.running());
     running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
 }
 
-/// Whether the time slice that the calling thread runs has spent what it may.
+/// Returns whether the time slice that the calling thread runs has spent what it may.
 pub(crate) fn is_turn_over() -> bool {
     with_current(|context| context.is_some_and(|context| context.thread.turn.is_over(node_pool::spent())))
 }

@@ -6,7 +6,7 @@ use std::sync::Weak;
 
 /// See the module.
 pub(crate) trait Backlog: Send + Sync {
-    /// Whether no message waits there.
+    /// Returns whether no message waits there.
     fn is_empty(&self) -> bool;
 }
 
@@ -25,7 +25,7 @@ impl Backlogs {
         all.push(backlog);
     }
 
-    /// Whether no message waits in any of them. A glance.
+    /// Returns whether no message waits in any of them. A glance.
     pub(crate) fn are_empty(&self) -> bool {
         // Looked at without the lock: the last hold on one may be this.
         let all: Vec<Arc<dyn Backlog>> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();

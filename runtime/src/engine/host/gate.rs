@@ -96,7 +96,7 @@ impl Gate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// C1. Gives whether it was open. From here on the caller sees what those that came in had done before.
+    /// C1. Returns whether it was open. From here on the caller sees what those that came in had done before.
     pub(crate) fn close(&self) -> bool {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         fence_for_models();
@@ -105,8 +105,8 @@ impl Gate {
         was_open
     }
 
-    /// How many have entered, and how many of them have left. Once the gate is closed the difference is exact, but for
-    /// those who come too late and have not turned back yet.
+    /// Returns how many have entered, and how many of them have left. Once the gate is closed the difference is exact,
+    /// but for those who come too late and have not turned back yet.
     fn totals(&self) -> (u64, u64) {
         let left = self.tallies.iter().map(|tally| tally.left.load(Ordering::SeqCst)).sum();
         fence(Ordering::SeqCst);
@@ -114,8 +114,8 @@ impl Gate {
         (entered, left)
     }
 
-    /// How many had entered and how many of them had left at one moment while this looks. Where the tallies change with
-    /// each of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
+    /// Returns how many had entered and how many of them had left at one moment while this looks. Where the tallies
+    /// change with each of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
     ///
     /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to
     /// its place in the second, and all of them stood so between the two looks. A single look reads who entered first:
@@ -145,13 +145,13 @@ impl Gate {
         (entered, left.min(entered))
     }
 
-    /// How many are inside, or more.
+    /// Returns how many are inside, or more.
     pub(crate) fn inside(&self) -> u64 {
         let (entered, left) = self.totals();
         entered.saturating_sub(left)
     }
 
-    /// C2, and for more than none: waits until no more than so many are inside. Gives whether that came before
+    /// C2, and for more than none: waits until no more than so many are inside. Returns whether that came before
     /// `deadline`; `None` waits for ever.
     pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);

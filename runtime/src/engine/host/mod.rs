@@ -235,7 +235,7 @@ impl Scheduler {
         self.announce();
     }
 
-    /// Whether there is work in any queue that anyone may take from at any time.
+    /// Returns whether there is work in any queue that anyone may take from at any time.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty()
@@ -289,7 +289,7 @@ impl Scheduler {
     }
 
     /// Moves what a thread was to run next to the inject queue of the permit that `holder` holds, or to the global
-    /// queue if it has none. Gives whether there was something.
+    /// queue if it has none. Returns whether there was something.
     ///
     /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the
     /// permit, and by all that search. While none can lie down: so it is in a queue again before its thread can, or the
@@ -308,7 +308,7 @@ impl Scheduler {
         moved
     }
 
-    /// How many processes are in queues that anyone may take from at any time.
+    /// Returns how many processes are in queues that anyone may take from at any time.
     pub(crate) fn count_queued(&self) -> usize {
         let injected: usize = self.permits.iter().map(|permit| permit.inject.len()).sum();
         let own: usize = self.threads_in_use().map(|(_, thread)| thread.stealer.len()).sum();
@@ -322,7 +322,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether timers are pending that no sleeper has been told to keep.
+    /// Returns whether timers are pending that no sleeper has been told to keep.
     #[inline]
     pub(crate) fn has_unkept_timers(&self) -> bool {
         self.next_timer() < Moment::NEVER && !self.idle.has_lookout()
@@ -367,7 +367,7 @@ impl Scheduler {
         }
     }
 
-    /// Does what a look for timers has found. Gives how much of [`FIRED`] it has cost.
+    /// Does what a look for timers has found. Returns how much of [`FIRED`] it has cost.
     fn fire(&self, due: Due) -> u32 {
         match due {
             Due::Fire(TimerAction::Complete { slot, generation, tag }) => {
@@ -413,7 +413,7 @@ impl Scheduler {
             .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
     }
 
-    /// Whether the threads are to end.
+    /// Returns whether the threads are to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }

@@ -31,10 +31,10 @@ pub(crate) trait Driver: Send + Sync {
     /// woken. Gives `false`, at once, while another thread drives it.
     fn wait(&self, patience: Option<Duration>, is_called: &mut dyn FnMut(&Waker) -> bool) -> bool;
 
-    /// Whether there are tasks, ready or not.
+    /// Returns whether there are tasks, ready or not.
     fn has_tasks(&self) -> bool;
 
-    /// Whether the calling thread drives it while no thread of the host does.
+    /// Returns whether the calling thread drives it while no thread of the host does.
     fn is_fallback(&self) -> bool;
 
     /// To be called now and then while threads of the host are awake: if nobody has driven it since the last call, a

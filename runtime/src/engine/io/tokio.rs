@@ -249,8 +249,8 @@ impl Driver for Own {
     }
 }
 
-/// Whether it is `until`, or some time before. The timer is seldom set anew: the deadlines of calls, which is what
-/// there mostly is to wait for, move on with the time.
+/// Returns whether it is `until`, or some time before. The timer is seldom set anew: the deadlines of calls, which is
+/// what there mostly is to wait for, move on with the time.
 fn poll_timer(
     timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
     until: Instant,
@@ -283,7 +283,7 @@ impl TokioShared {
         Some(core)
     }
 
-    /// Whether nobody drives it.
+    /// Returns whether nobody drives it.
     fn is_free(&self) -> bool {
         !matches!(self.core.try_lock(), Err(TryLockError::WouldBlock))
     }

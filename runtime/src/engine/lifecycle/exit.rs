@@ -259,7 +259,7 @@ fn guarded(body: impl FnOnce()) {
     }
 }
 
-/// Calls `close` and drops the state. Gives the panic of either.
+/// Calls `close` and drops the state. Returns the panic of either.
 pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
     crate::call::caller::while_ending(reason, || {
         let closed = contain(Site::Close, || body.close());

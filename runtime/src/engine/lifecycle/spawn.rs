@@ -119,7 +119,7 @@ pub(crate) trait Spawnable {
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
     /// What it has said to that.
     fn traps_exits(&self) -> bool;
-    /// Closes and drops one that does not come into being. Gives its panic.
+    /// Closes and drops one that does not come into being. Returns its panic.
     fn close(self, reason: &ExitReason) -> Option<ExitReason>;
     /// What runs from now on.
     fn into_body(self) -> Body;

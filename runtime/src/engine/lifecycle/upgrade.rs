@@ -17,7 +17,7 @@ use std::ptr;
 /// The entry of a process that took another's place.
 const ENTRY: &&str = &"(upgrade)";
 
-/// Puts `successor` in the place of the process. Gives the panic of the old one's close, or of the new one, of which
+/// Puts `successor` in the place of the process. Returns the panic of the old one's close, or of the new one, of which
 /// the process is to end.
 pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitReason> {
     let Successor { body, kind, done } = successor;

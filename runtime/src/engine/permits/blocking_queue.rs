@@ -38,7 +38,8 @@ impl BlockingQueue {
         ticket
     }
 
-    /// Whether it is the ticket's turn; if it waits, `waker` is woken when it is, and is the one from before now.
+    /// Returns whether it is the ticket's turn; if it waits, `waker` is woken when it is, and is the one from before
+    /// now.
     pub(crate) fn ask(&mut self, ticket: WaiterId, waker: &mut Waker) -> Reservation {
         if self.promised.contains(&ticket) {
             return Reservation::Promised;
@@ -50,12 +51,12 @@ impl BlockingQueue {
         Reservation::Waits
     }
 
-    /// How many promises there are.
+    /// Returns how many promises there are.
     pub(crate) fn promised(&self) -> usize {
         self.promised.len()
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -67,7 +68,7 @@ impl BlockingQueue {
         Some(waker)
     }
 
-    /// The ticket has been used, or its holder wants nothing any more. Gives whether it had a promise, and the waker
+    /// The ticket has been used, or its holder wants nothing any more. Returns whether it had a promise, and the waker
     /// that is not needed any more.
     pub(crate) fn leave(&mut self, ticket: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.promised.iter().position(|other| *other == ticket) {

@@ -138,7 +138,7 @@ impl Idle {
 
     /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a ticket,
     ///    and
-    /// `waker` is woken when there is a thread for it. Gives the waker that is not needed.
+    /// `waker` is woken when there is a thread for it. Returns the waker that is not needed.
     pub(crate) fn hand_off_or_line_up(
         &self,
         from: usize,
@@ -167,7 +167,7 @@ impl Idle {
         }
     }
 
-    /// Whoever had the ticket wants nothing any more. Gives whether a thread was promised, and a waker that is not
+    /// Whoever had the ticket wants nothing any more. Returns whether a thread was promised, and a waker that is not
     /// needed.
     pub(crate) fn leave_line(&self, ticket: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
@@ -198,7 +198,7 @@ impl Idle {
         lock(&self.sleepers).permits.stay(thread, blocks);
     }
 
-    /// Whether the step of that thread blocks in its place.
+    /// Returns whether the step of that thread blocks in its place.
     pub(crate) fn is_in_place(&self, thread: usize) -> bool {
         lock(&self.sleepers).permits.is_in_place(thread)
     }
@@ -370,17 +370,17 @@ impl Idle {
         }
     }
 
-    /// Whether anyone waits in line for a permit.
+    /// Returns whether anyone waits in line for a permit.
     pub(crate) fn is_wanted(&self) -> bool {
         lock(&self.sleepers).permits.is_wanted()
     }
 
-    /// A thread in standby is to end. Gives whether it may.
+    /// A thread in standby is to end. Returns whether it may.
     pub(crate) fn retire(&self, thread: usize) -> bool {
         lock(&self.sleepers).permits.retire(thread)
     }
 
-    /// The host stops: nobody waits for anything any more. Gives all threads, which must be woken.
+    /// The host stops: nobody waits for anything any more. Returns all threads, which must be woken.
     #[must_use = "the threads must be woken"]
     pub(crate) fn stop(&self) -> Vec<usize> {
         let mut sleepers = lock(&self.sleepers);

@@ -142,23 +142,23 @@ impl Permits {
         self.places.iter().rposition(|place| place.at != At::Free).map_or(0, |last| last + 1)
     }
 
-    /// How many threads there are.
+    /// Returns how many threads there are.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Whether some threads have no permit.
+    /// Returns whether some threads have no permit.
     #[inline]
     pub(crate) fn has_spare(&self) -> bool {
         self.threads > self.permits
     }
 
-    /// Whether there are more threads than there should be.
+    /// Returns whether there are more threads than there should be.
     pub(crate) fn has_surplus(&self) -> bool {
         self.threads > self.limit
     }
 
-    /// Whether anyone waits for a permit.
+    /// Returns whether anyone waits for a permit.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -185,7 +185,7 @@ impl Permits {
         self.threads -= 1;
     }
 
-    /// How many steps more may block, with a thread each to take their permit.
+    /// Returns how many steps more may block, with a thread each to take their permit.
     fn available(&self) -> isize {
         let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
         let there = count(self.standby.len() + self.starting + self.ending);
@@ -206,7 +206,7 @@ impl Permits {
         }
     }
 
-    /// Whether a thread may be started now for a step that has that need.
+    /// Returns whether a thread may be started now for a step that has that need.
     pub(crate) fn may_start(&self, need: Need) -> bool {
         let beyond = match need {
             Need::Blocking | Need::Room => false,
@@ -224,7 +224,7 @@ impl Permits {
         if may { self.line.promise() } else { None }
     }
 
-    /// Whether all that block wait for processes.
+    /// Returns whether all that block wait for processes.
     fn all_wait(&self) -> bool {
         self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
     }
@@ -234,12 +234,12 @@ impl Permits {
         self.places[thread].waits = waits;
     }
 
-    /// Whether its step blocks although it has a permit.
+    /// Returns whether its step blocks although it has a permit.
     pub(crate) fn is_in_place(&self, thread: usize) -> bool {
         self.places[thread].in_place
     }
 
-    /// Whether all permits would be in steps that block if one more blocked in its place.
+    /// Returns whether all permits would be in steps that block if one more blocked in its place.
     fn is_last_to_run(&self) -> bool {
         let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
         blocking + 1 >= self.permits
@@ -269,7 +269,7 @@ impl Permits {
         Some(next)
     }
 
-    /// `back` takes the permit of `sleeper`, which is in standby from here on. Gives the permit, and whether the
+    /// `back` takes the permit of `sleeper`, which is in standby from here on. Returns the permit, and whether the
     /// sleeper must be woken: it sleeps for longer than it may live, or it is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
@@ -322,7 +322,7 @@ impl Permits {
         self.places[thread].behind.take()
     }
 
-    /// A thread in standby goes for good. Gives whether it may: it was in standby, and is not promised.
+    /// A thread in standby goes for good. Returns whether it may: it was in standby, and is not promised.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
         if self.has_surplus() && self.standby.len() <= self.line.promised() {
             return false;

@@ -153,13 +153,13 @@ impl Idle {
         }
     }
 
-    /// How many of the thread records, from the first on, may be in use.
+    /// Returns how many of the thread records, from the first on, may be in use.
     #[inline]
     pub(crate) fn high(&self) -> usize {
         self.high.load(Ordering::SeqCst)
     }
 
-    /// P2 to P4: work has been pushed. Gives the thread that the caller must wake, if any.
+    /// P2 to P4: work has been pushed. Returns the thread that the caller must wake, if any.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
@@ -206,7 +206,8 @@ impl Idle {
         if sleeping(self.counts.load(Ordering::SeqCst)) > 0 { self.rouse(false) } else { None }
     }
 
-    /// Whether a running thread may search: not more than half of the threads do, or they would only meet each other.
+    /// Returns whether a running thread may search: not more than half of the threads do, or they would only meet each
+    /// other.
     pub(crate) fn start_searching(&self) -> bool {
         let counts = self.counts.load(Ordering::SeqCst);
         if 2 * searching(counts) as usize >= self.permits {
@@ -216,7 +217,7 @@ impl Idle {
         true
     }
 
-    /// F1 and F2: a searching thread has found work. Gives whether it was the last searcher.
+    /// F1 and F2: a searching thread has found work. Returns whether it was the last searcher.
     #[inline]
     pub(crate) fn stop_searching(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
@@ -224,18 +225,18 @@ impl Idle {
         searching(before) == 1
     }
 
-    /// Whether there is a lookout.
+    /// Returns whether there is a lookout.
     #[inline]
     pub(crate) fn has_lookout(&self) -> bool {
         self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
     }
 
-    /// Whether anyone searches.
+    /// Returns whether anyone searches.
     pub(crate) fn is_anyone_searching(&self) -> bool {
         searching(self.counts.load(Ordering::SeqCst)) > 0
     }
 
-    /// Whether a thread other than the calling one, which is awake, is awake too.
+    /// Returns whether a thread other than the calling one, which is awake, is awake too.
     pub(crate) fn is_another_awake(&self) -> bool {
         (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.permits
     }
@@ -272,7 +273,7 @@ impl Idle {
     }
 
     /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the
-    /// list. Gives whether it is: it may have lost its permit.
+    /// list. Returns whether it is: it may have lost its permit.
     pub(crate) fn get_up(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
@@ -306,7 +307,7 @@ impl Idle {
         change(sleepers.permits.permit(thread))
     }
 
-    /// R1 of the watchdog. Gives whether all permits are idle, and the watchdog rests from here on.
+    /// R1 of the watchdog. Returns whether all permits are idle, and the watchdog rests from here on.
     pub(crate) fn rest_watchdog(&self) -> bool {
         let sleepers = lock(&self.sleepers);
         let rests = sleepers.list.len() == self.permits;
@@ -314,14 +315,14 @@ impl Idle {
         rests
     }
 
-    /// Whether the watchdog rests. A thread that has got a permit since sees it, by the lock that both took; so does
-    /// whoever has seen that one counted.
+    /// Returns whether the watchdog rests. A thread that has got a permit since sees it, by the lock that both took; so
+    /// does whoever has seen that one counted.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// G1 to G5 of the watchdog: takes its note away. Gives whether it was there: then the watchdog must be woken.
+    /// G1 to G5 of the watchdog: takes its note away. Returns whether it was there: then the watchdog must be woken.
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)

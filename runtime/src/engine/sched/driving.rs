@@ -54,8 +54,8 @@ thread_local! {
     static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// D2: a process of `host` has been queued. Gives whether this thread drives the reactor of that host: then it sees to
-/// that.
+/// D2: a process of `host` has been queued. Returns whether this thread drives the reactor of that host: then it sees
+/// to that.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
@@ -66,7 +66,7 @@ pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     drives
 }
 
-/// From here on the wait of `thread`, which is this one, is ended by `waker`. Gives whether it is to end at once.
+/// From here on the wait of `thread`, which is this one, is ended by `waker`. Returns whether it is to end at once.
 fn rests_with(thread: &Worker, waker: &Waker) -> bool {
     WAITS.with_borrow_mut(|waits| {
         if !waits.as_ref().is_some_and(|own| own.will_wake(waker)) {
@@ -120,12 +120,13 @@ impl ThreadContext {
         }
     }
 
-    /// Whether there are tasks to run before this thread lies down.
+    /// Returns whether there are tasks to run before this thread lies down.
     pub(crate) fn has_tasks(&self) -> bool {
         self.host.has_driver && self.user.driver().is_some_and(|driver| driver.has_tasks())
     }
 
-    /// Runs `body`, which drives the reactor: as code from outside. Gives whether it has queued processes of the host.
+    /// Runs `body`, which drives the reactor: as code from outside. Returns whether it has queued processes of the
+    /// host.
     fn drive(&self, body: impl FnOnce()) -> bool {
         struct Outside;
         impl Drop for Outside {
@@ -155,7 +156,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether the calling thread drives the host's reactor, so that it must not wait for what only that can bring.
+    /// Returns whether the calling thread drives the host's reactor, so that it must not wait for what only that can
+    /// bring.
     pub(crate) fn is_reactor_here(&self) -> bool {
         ptr::eq(DRIVES.get(), self)
             || self.has_driver

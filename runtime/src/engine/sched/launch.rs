@@ -15,7 +15,7 @@ thread_local! {
     static OF_HOST: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
 }
 
-/// Whether the calling thread is one of a host's, also while its process blocks.
+/// Returns whether the calling thread is one of a host's, also while its process blocks.
 pub(crate) fn is_of_a_host() -> bool {
     // Not there any more in the destructors of a thread's own variables.
     !OF_HOST.try_with(Cell::get).unwrap_or(ptr::null()).is_null()
@@ -38,7 +38,7 @@ impl Scheduler {
         self.start_watchdog()
     }
 
-    /// Whether not all permits have got their first thread.
+    /// Returns whether not all permits have got their first thread.
     pub(crate) fn is_paused(&self) -> bool {
         *lock(&self.launched) < self.permits.len()
     }
@@ -106,7 +106,7 @@ impl Scheduler {
         self.serve_line();
     }
 
-    /// Whether the calling thread is one of this host's, whatever it does now: it would have to end first in a
+    /// Returns whether the calling thread is one of this host's, whatever it does now: it would have to end first in a
     /// shutdown.
     pub(crate) fn has_this_thread(&self) -> bool {
         OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))

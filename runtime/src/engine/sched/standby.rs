@@ -28,7 +28,7 @@ impl ThreadContext {
         }
     }
 
-    /// A1 to A4 of the hand-off: the thread has been called. Gives whether it has a permit anew, and counts as
+    /// A1 to A4 of the hand-off: the thread has been called. Returns whether it has a permit anew, and counts as
     ///    searching;
     /// `None` if it is to end.
     pub(crate) fn attend(&self) -> Option<bool> {
@@ -56,7 +56,7 @@ impl ThreadContext {
         }
     }
 
-    /// S3 and S4. Gives whether the thread has a permit again; else it is to end.
+    /// S3 and S4. Returns whether the thread has a permit again; else it is to end.
     pub(crate) fn rest(&self, has_lain_down: bool, lookout: bool) -> bool {
         let host = self.host;
         host.quiet.tell();
@@ -145,7 +145,7 @@ impl ThreadContext {
         any
     }
 
-    /// How long the lookout may sleep.
+    /// Returns how long the lookout may sleep.
     fn patience(&self) -> Option<Duration> {
         let next = self.host.next_timer();
         (next < Moment::NEVER).then(|| next.since(Moment::now()))

@@ -103,7 +103,7 @@ impl StepScratch {
         }
     }
 
-    /// Whether the step took something, left nothing, handed nothing out, and met with nothing rare.
+    /// Returns whether the step took something, left nothing, handed nothing out, and met with nothing rare.
     fn is_simple(&self) -> bool {
         self.input.is_simple() && self.written.yields.is_empty()
     }
@@ -132,9 +132,9 @@ impl ThreadContext {
         self.go_on(scratch, token);
     }
 
-    /// Whether a process in debt lets this time slice pass. A signal for it does not wait; an answer does, or whoever
-    /// sends a thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since the
-    /// thread saw a debtor last counts as a time slice too, so that long ones of others make it wait no longer than
+    /// Returns whether a process in debt lets this time slice pass. A signal for it does not wait; an answer does, or
+    /// whoever sends a thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since
+    /// the thread saw a debtor last counts as a time slice too, so that long ones of others make it wait no longer than
     /// short ones.
     #[cold]
     fn stand_back(&self, token: Token) -> Option<Token> {
@@ -191,7 +191,7 @@ impl ThreadContext {
     }
 
     /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it
-    /// came from its step or from whatever else the time slice does. Gives the panic back if the thread runs none.
+    /// came from its step or from whatever else the time slice does. Returns the panic back if the thread runs none.
     #[cold]
     pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
@@ -213,7 +213,7 @@ impl ThreadContext {
         Ok(())
     }
 
-    /// What follows from a step. Gives the token back if there is another step in this time slice.
+    /// What follows from a step. Returns the token if there is another step in this time slice.
     #[inline(always)]
     fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
         if scratch.has_values {
@@ -246,7 +246,7 @@ impl ThreadContext {
         None
     }
 
-    /// Lays a token down, by `lay`. Gives it back if something has arrived.
+    /// Lays a token down, by `lay`. Returns it if something has arrived.
     #[inline(always)]
     pub(crate) fn lay(&self, token: Token, lay: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
         self.thread.running.end();
@@ -267,7 +267,7 @@ impl ThreadContext {
         }
     }
 
-    /// Holds a process that has pressed on a mailbox. Gives the token back if it is not to be held.
+    /// Holds a process that has pressed on a mailbox. Returns the token if it is not to be held.
     #[cold]
     fn hold_for(&self, scratch: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
         // Without what the press itself has cost it.
@@ -302,7 +302,7 @@ impl ThreadContext {
         }
     }
 
-    /// Whether a time slice was used here shortly before this one.
+    /// Returns whether a time slice was used here shortly before this one.
     fn is_brief(&self) -> bool {
         let now = Moment::about_now();
         now.since(self.turn_used.replace(now)) < BRIEF
@@ -362,8 +362,8 @@ impl ThreadContext {
         }
     }
 
-    /// A step begins with something in the control lane, or with what few processes have. Gives a panic of the process
-    /// that was asked about it.
+    /// A step begins with something in the control lane, or with what few processes have. Returns a panic of the
+    /// process that was asked about it.
     #[inline(never)]
     fn begin_rare(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let begun = self.begin_special(scratch, token);
@@ -543,7 +543,7 @@ impl ThreadContext {
         timers.push(timer);
     }
 
-    /// Hands out one yield; whatever goes wrong is its answer. Gives the timer that was set for it.
+    /// Hands out one yield; whatever goes wrong is its answer. Returns the timer that was set for it.
     fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {
@@ -576,7 +576,7 @@ impl ThreadContext {
     }
 }
 
-/// Tells the process what it is to upgrade to. Gives its panic.
+/// Tells the process what it is to upgrade to. Returns its panic.
 #[cold]
 fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
     let Some(body) = token.body() else { return Ok(()) };

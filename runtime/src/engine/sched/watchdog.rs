@@ -132,7 +132,7 @@ impl Scheduler {
         }
     }
 
-    /// A tick. Gives what comes after it.
+    /// A tick. Returns what comes after it.
     fn look(&'static self, looks: &mut Looks, now: Moment) -> RestUntil {
         let crew = self.idle.survey(&mut looks.places);
         looks.threads.clear();

@@ -71,7 +71,7 @@ const NAMED: usize = 5;
 /// not come to its end.
 const CLEAN_UP: u32 = 10;
 
-/// How long a drain of so much time in all waits for what is queued.
+/// Returns how long a drain of so much time in all waits for what is queued.
 pub(crate) fn share(deadline: Duration) -> Duration {
     deadline - deadline / CLEAN_UP
 }

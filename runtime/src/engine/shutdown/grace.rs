@@ -80,7 +80,7 @@ impl Grace {
         }
     }
 
-    /// Whether a thread that has been told to end is waited for no longer, after a look at all steps.
+    /// Returns whether a thread that has been told to end is waited for no longer, after a look at all steps.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
         let is_last = self.killed.is_none_or(|killed| now >= killed + 2 * GRACE);
         is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)

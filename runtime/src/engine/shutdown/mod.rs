@@ -129,7 +129,7 @@ impl Scheduler {
         crate::routing::hosts::goes_down(self.config.number);
     }
 
-    /// Steps 3 and 4. Gives how many were left at the deadline.
+    /// Steps 3 and 4. Returns how many were left at the deadline.
     fn wait_for_all(&'static self, grace: &mut Grace) -> u64 {
         let mut killed = 0;
         loop {
@@ -152,7 +152,7 @@ impl Scheduler {
         self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
     }
 
-    /// L2, and waits for the threads, but for those in steps that do not return. Gives the processes that have not
+    /// L2, and waits for the threads, but for those in steps that do not return. Returns the processes that have not
     /// ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {

@@ -30,13 +30,13 @@ pub struct ShutdownReport {
 }
 
 impl ShutdownReport {
-    /// Whether no work was lost: every process ended by itself before the deadline, no message was thrown away, no call
-    /// was left unanswered, and a drain, if one was asked for, came to its end.
+    /// Returns whether no work was lost: every process ended by itself before the deadline, no message was thrown away,
+    /// no call was left unanswered, and a drain, if one was asked for, came to its end.
     pub fn is_clean(&self) -> bool {
         !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)
     }
 
-    /// Whether some processes did not end by themselves before the deadline: they were killed, or are stuck.
+    /// Returns whether some processes did not end by themselves before the deadline: they were killed, or are stuck.
     pub fn was_forced(&self) -> bool {
         self.killed > 0 || !self.stuck.is_empty()
     }

@@ -81,7 +81,7 @@ impl StepId {
         Self { slot: 0, steps: u64::MAX }
     }
 
-    /// Whether it is a step of a process.
+    /// Returns whether it is a step of a process.
     pub(crate) fn is_of_a_process(self) -> bool {
         self.slot != 0
     }

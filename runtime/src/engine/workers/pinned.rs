@@ -87,7 +87,7 @@ impl PinnedThreads {
         lock(&self.0).all.clone()
     }
 
-    /// How many pinned processes live, or come and go.
+    /// Returns how many pinned processes live, or come and go.
     pub(crate) fn count(&self) -> usize {
         let lists = lock(&self.0);
         lists.all.len() - lists.free.len()
@@ -113,7 +113,7 @@ impl PinnedThread {
         self.home.get().unwrap_or_else(|| unreachable!("set when the pinned_thread was made"))
     }
 
-    /// Whether it has a process.
+    /// Returns whether it has a process.
     pub(crate) fn is_in_use(&self) -> bool {
         self.in_use.load(Ordering::Relaxed)
     }
@@ -164,7 +164,7 @@ impl PinnedThread {
         Some(rises.wrapping_add(waits))
     }
 
-    /// Whether the process has had a time slice, and has ended in it: nobody else can end it then.
+    /// Returns whether the process has had a time slice, and has ended in it: nobody else can end it then.
     pub(crate) fn has_ended(&self) -> bool {
         lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
     }

@@ -146,21 +146,21 @@ impl Worker {
         }
     }
 
-    /// Whether it has been called, or has lost its permit. For the thread itself, between two steps and when it queues
-    /// something.
+    /// Returns whether it has been called, or has lost its permit. For the thread itself, between two steps and when it
+    /// queues something.
     #[inline(always)]
     pub(crate) fn attention(&self) -> u8 {
         self.attention.load(Ordering::Relaxed)
     }
 
-    /// Whether it has been called, or has lost its permit.
+    /// Returns whether it has been called, or has lost its permit.
     #[inline(always)]
     pub(crate) fn is_called(&self) -> bool {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Whether it runs code of users that is no step: with its permit tasks of the reactor, or what a timer does; on
-    /// the thread of a pinned process its start, and the clean-up of one that has failed.
+    /// Returns whether it runs code of users that is no step: with its permit tasks of the reactor, or what a timer
+    /// does; on the thread of a pinned process its start, and the clean-up of one that has failed.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
     }
@@ -184,7 +184,7 @@ impl Worker {
         self.attention.fetch_or(TICK, Ordering::Relaxed);
     }
 
-    /// Whether a tick has passed since it was asked last.
+    /// Returns whether a tick has passed since it was asked last.
     pub(crate) fn take_tick(&self) -> bool {
         self.attention() & TICK != 0 && self.attention.fetch_and(!TICK, Ordering::Relaxed) & TICK != 0
     }
@@ -210,7 +210,7 @@ impl Worker {
         }
     }
 
-    /// Whether the watchdog may rest.
+    /// Returns whether the watchdog may rest.
     #[inline(always)]
     pub(crate) fn is_unwatched(&self) -> bool {
         self.attention() & UNWATCHED != 0
@@ -227,7 +227,7 @@ impl Worker {
         self.attention.fetch_or(why, Ordering::SeqCst);
     }
 
-    /// Says that the calling thread is this one. Gives the near end of its deque.
+    /// Says that the calling thread is this one. Returns the near end of its deque.
     pub(crate) fn occupy(&self, watch: &'static dyn RestWatcher) -> Option<Deque<Token>> {
         crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
         let mut cold = lock(&self.cold);
@@ -242,7 +242,7 @@ impl Worker {
         (cold.handle, cold.deque) = (None, Some(deque));
     }
 
-    /// Whether it waits on its stack, and has not been woken.
+    /// Returns whether it waits on its stack, and has not been woken.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
@@ -267,7 +267,7 @@ impl Worker {
         }
     }
 
-    /// From here on it rests where `waker` wakes it. Gives whether it has been unparked since it did so last.
+    /// From here on it rests where `waker` wakes it. Returns whether it has been unparked since it did so last.
     pub(crate) fn rests_with(&self, waker: &Waker) -> bool {
         let mut cold = lock(&self.cold);
         if !cold.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {

@@ -41,7 +41,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
                     member.crowded = false;
                 }
             }
-            self.input(&key);
+            self.feed(&key);
             self.refill(now, &key);
         }
         self.kill_late(now);

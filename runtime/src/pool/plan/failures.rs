@@ -85,7 +85,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.drain(now);
     }
 
-    /// Nothing new is taken and nobody is started from here on. Gives what waited.
+    /// Nothing new is taken and nobody is started from here on. Returns what waited.
     pub(super) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
         self.ending.get_or_insert(reason);
         self.draining = true;
@@ -105,14 +105,14 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
 }
 
 impl<K> MemberRecord<K> {
-    /// Whether it failed that it ended for that reason.
+    /// Returns whether it failed that it ended for that reason.
     pub(super) fn has_failed(&self, why: &ExitReason) -> bool {
         !(self.let_go || self.served && why.is_normal())
     }
 }
 
 impl<K, T> Lane<K, T> {
-    /// Whether nothing is to be started yet.
+    /// Returns whether nothing is to be started yet.
     pub(super) fn backs_off(&self, now: Moment) -> bool {
         self.backs_off_until.is_some_and(|until| until > now)
     }

@@ -116,7 +116,7 @@ impl<K, T> Lane<K, T> {
         Self { line, members, starting: 0, turn: 0, in_a_row: 0, backs_off_until: None, lasting }
     }
 
-    /// How many there are, or will be.
+    /// Returns how many there are, or will be.
     pub(super) fn count(&self) -> usize {
         self.members.len() + self.starting
     }
@@ -177,8 +177,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// Gives what waits in a lane to those that have room.
-    pub(super) fn input(&mut self, key: &K) {
+    /// Hands what waits in a lane to those that have room.
+    pub(super) fn feed(&mut self, key: &K) {
         self.freed = true;
         while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
             && let Some(number) = self.choose(key, false)
@@ -189,7 +189,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// How many of a lane's members get messages.
+    /// Returns how many of a lane's members get messages.
     pub(super) fn present(&self, lane: &Lane<K, T>) -> usize {
         let is_present = |number: &&u64| self.members.get(number).is_some_and(MemberRecord::is_present);
         lane.members.iter().filter(is_present).count()
@@ -267,7 +267,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     }
 }
 
-/// Whether the message of that number is still in its line.
+/// Returns whether the message of that number is still in its line.
 pub(super) fn waits<K: Eq + Hash, T>(lanes: &HashMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
     lanes.get(key).is_some_and(|lane| lane.line.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
 }

@@ -236,7 +236,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.freed = true;
         if !lane.line.is_empty() {
             let key = member.lane.clone();
-            self.input(&key);
+            self.feed(&key);
         }
         if self.draining || self.rules.idle.is_some() {
             self.consider(now, number);
@@ -257,7 +257,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         let key = waiting.lane.clone();
         self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
         self.wait(waiting);
-        self.input(&key);
+        self.feed(&key);
         self.refill(now, &key);
         if lives {
             self.retry(now.after(CROWDED), &key);
@@ -287,7 +287,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         lane.starting -= 1;
         lane.members.push(number);
         let members = lane.members.clone();
-        self.input(key);
+        self.feed(key);
         // Those that were as few as there are to be may be too many now.
         members.into_iter().for_each(|number| self.consider(now, number));
         self.refill(now, key);
@@ -315,7 +315,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    /// A member has ended. What it had in hand its callers have been told of. Gives whether that is a failure.
+    /// A member has ended. What it had in hand its callers have been told of. Returns whether that is a failure.
     pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) -> bool {
         let Some(member) = self.numbers.remove(&pid).and_then(|number| Some((number, self.members.remove(&number)?)))
         else {
@@ -367,17 +367,17 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.in_order(|_| true)
     }
 
-    /// Whether a member that was to be started still is: not where the pool has drained meanwhile.
+    /// Returns whether a member that was to be started still is: not where the pool has drained meanwhile.
     pub(crate) fn wants(&self, key: &K) -> bool {
         !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
     }
 
-    /// Whether a message that was refused may find room since this was asked last.
+    /// Returns whether a message that was refused may find room since this was asked last.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
 
-    /// Whether a message that was refused might be taken now.
+    /// Returns whether a message that was refused might be taken now.
     pub(crate) fn has_room(&self) -> bool {
         let is_free = |member: &MemberRecord<K>| member.has_room(&self.rules);
         self.draining || self.waiting < self.rules.queue || self.members.values().any(is_free)

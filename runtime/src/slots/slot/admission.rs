@@ -38,13 +38,13 @@ pub(crate) enum Admission {
 }
 
 impl Admission {
-    /// Gives the message back, since the mailbox is full.
+    /// Returns the message back, since the mailbox is full.
     pub(crate) fn refuse(mut node: NodeBox) -> Self {
         let envelope = node.take();
         Self::give_back(node, envelope, RefusalReason::Full)
     }
 
-    /// Gives a message back that has been taken out of that node.
+    /// Returns a message back that has been taken out of that node.
     pub(crate) fn give_back(node: NodeBox, envelope: Envelope, why: RefusalReason) -> Self {
         node_pool::recycle(node);
         Self::Refused(envelope, why)

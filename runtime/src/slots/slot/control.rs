@@ -64,7 +64,7 @@ impl Slot {
         }
     }
 
-    /// Has the process, which lives, make another step before it rests. Gives whether it waits for control only, and
+    /// Has the process, which lives, make another step before it rests. Returns whether it waits for control only, and
     /// was left alone.
     pub(crate) fn rouse(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");

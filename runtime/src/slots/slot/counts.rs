@@ -43,7 +43,7 @@ impl Slot {
         self.metadata.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
-    /// Whether the process runs or is about to, or something is left for it to do that it has been sent: in its
+    /// Returns whether the process runs or is about to, or something is left for it to do that it has been sent: in its
     /// mailbox, in its hands, or something that it waits for in the middle of a message. A glance from anywhere, stale
     /// at once.
     pub(crate) fn has_work_left(&self) -> bool {
@@ -54,8 +54,8 @@ impl Slot {
         !is_laid_down || waits_for_yields || is_in_message || self.lanes.depth() > 0
     }
 
-    /// How many steps the process has made, and how many messages it has taken. A glance from anywhere, which may be
-    /// off by the last 4,095 steps for a moment while they are carried over.
+    /// Returns how many steps the process has made, and how many messages it has taken. A glance from anywhere, which
+    /// may be off by the last 4,095 steps for a moment while they are carried over.
     pub(crate) fn counted(&self) -> (u64, u64) {
         loop {
             let counts = self.counts.load(Ordering::Acquire);

@@ -33,8 +33,8 @@ impl DebugOwner {
         self.thread.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The calling thread uses the token in place of the one that began to, and waits for this one. Gives who that was,
-    /// for [`give_back`](Self::give_back).
+    /// The calling thread uses the token in place of the one that began to, and waits for this one. Returns who that
+    /// was, for [`give_back`](Self::give_back).
     pub(crate) fn take_over(&self) -> usize {
         self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed)
     }

@@ -7,7 +7,7 @@ use crate::sync::Ordering;
 pub(crate) const EXTRAS: u8 = 1;
 /// The mailbox is too full.
 pub(crate) const OVERFULL: u8 = 2;
-/// The cold state have something for each step: values to hand on, or controls that were left.
+/// The cold state has something for each step: values to hand on, or controls that were left.
 pub(crate) const ATTEND: u8 = 4;
 /// The process is held at the full mailbox of another.
 const HELD: u8 = 8;
@@ -21,12 +21,12 @@ const SUPERVISED: u8 = 64;
 const TOLD_TO_STOP: u8 = 128;
 
 impl Slot {
-    /// Whether somebody looks after the process that lives here, and stops it when its host goes down.
+    /// Returns whether somebody looks after the process that lives here, and stops it when its host goes down.
     pub(crate) fn is_supervised(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & SUPERVISED != 0
     }
 
-    /// Whether the process that lives here is told to stop by a signal.
+    /// Returns whether the process that lives here is told to stop by a signal.
     pub(crate) fn is_told_to_stop(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & TOLD_TO_STOP != 0
     }
@@ -48,7 +48,7 @@ impl Slot {
         self.set_flag(OVERFULL, is);
     }
 
-    /// Whether the mailbox is marked as too full.
+    /// Returns whether the mailbox is marked as too full.
     pub(crate) fn is_overfull(&self) -> bool {
         self.has_flag(OVERFULL)
     }
@@ -58,7 +58,7 @@ impl Slot {
         self.set_flag(HELD, is);
     }
 
-    /// Whether the process is held.
+    /// Returns whether the process is held.
     pub(crate) fn is_held(&self) -> bool {
         self.has_flag(HELD)
     }
@@ -76,14 +76,14 @@ impl Slot {
         self.has_flag(RING)
     }
 
-    /// Whether something is kept of the process beside its slot.
+    /// Returns whether something is kept of the process beside its slot.
     pub(crate) fn has_side(&self) -> bool {
         self.has_flag(OVERFULL | HELD | LIMITED | RING)
     }
 }
 
 impl Token {
-    /// Whether each step of the process is to look at its cold state, or at how full its mailbox is.
+    /// Returns whether each step of the process is to look at its cold state, or at how full its mailbox is.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.0.flags.load(Ordering::Relaxed) & (ATTEND | OVERFULL) != 0

@@ -103,7 +103,7 @@ impl SlotOwner {
         Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
     }
 
-    /// Whether both are of one host.
+    /// Returns whether both are of one host.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.of == other.of
     }
@@ -180,7 +180,7 @@ impl Slot {
         (life & 1 == 1).then_some(life >> 1)
     }
 
-    /// Whether the process of that generation lives here.
+    /// Returns whether the process of that generation lives here.
     #[inline]
     pub(crate) fn is_living(&self, generation: u64) -> bool {
         self.life.load(Ordering::Acquire) == generation << 1 | 1
@@ -191,20 +191,21 @@ impl Slot {
         self.life.load(Ordering::SeqCst) == generation << 1 | 1
     }
 
-    /// Whether the process of that generation lives here, or did and no other has since: it may be on its way out.
+    /// Returns whether the process of that generation lives here, or did and no other has since: it may be on its way
+    /// out.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
         generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
     }
 
-    /// Whether the process of that generation, which waits for another one, lives here and, unless it `blocks`, has
-    /// nothing in its control lane to see to. A model is in `tests/models`.
+    /// Returns whether the process of that generation, which waits for another one, lives here and, unless it `blocks`,
+    /// has nothing in its control lane to see to. A model is in `tests/models`.
     pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
         self.is_living(generation) && (blocks || self.lanes.is_quiet())
     }
 
-    /// Whether `pid` lives here, with its node and host: a PID out of a text may name others than the process has.
-    /// Whatever comes with a PID is let in by this; a slot and a generation that belong together, as this has found,
-    /// name one process for ever.
+    /// Returns whether `pid` lives here, with its node and host: a PID out of a text may name others than the process
+    /// has. Whatever comes with a PID is let in by this; a slot and a generation that belong together, as this has
+    /// found, name one process for ever.
     ///
     /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later
     /// one: either way no living process is reached by the PID of another.
@@ -218,7 +219,7 @@ impl Slot {
         self.is_last(pid.generation()) && self.is_at(pid)
     }
 
-    /// Whether the slot is kept at the node and host of `pid`.
+    /// Returns whether the slot is kept at the node and host of `pid`.
     #[inline]
     fn is_at(&self, pid: Pid) -> bool {
         // In the models all slots have one home, and a look at it would double the orders that they try.

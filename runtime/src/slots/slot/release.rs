@@ -17,7 +17,7 @@ use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
 impl Token {
-    /// Lays the token down until anything arrives. Gives it back if something has.
+    /// Lays the token down until anything arrives. Returns it if something has.
     #[inline]
     pub(crate) fn lay_idle(self) -> Option<Self> {
         self.0.owner.end();
@@ -29,7 +29,7 @@ impl Token {
         }
     }
 
-    /// Lays the token down until something arrives in the control lane. Gives it back if something has.
+    /// Lays the token down until something arrives in the control lane. Returns it if something has.
     pub(crate) fn lay_wait(self) -> Option<Self> {
         self.0.owner.end();
         // SAFETY: this is the token.
@@ -63,7 +63,7 @@ impl Token {
         }
     }
 
-    /// Empties the lanes of a slot that carries no process and lays the token down. Gives back the envelope that was in
+    /// Empties the lanes of a slot that carries no process and lays the token down. Returns the envelope that was in
     /// the node `mine`, if it is among them; the others are dead letters.
     pub(crate) fn bury(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
         self.0.owner.check();
@@ -139,7 +139,7 @@ impl Token {
         }
     }
 
-    /// Buries an ended process's slot. Gives its index if the slot can be used again.
+    /// Buries an ended process's slot. Returns its index if the slot can be used again.
     pub(crate) fn release(self) -> Option<u32> {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.bury(None);

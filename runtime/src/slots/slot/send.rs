@@ -120,8 +120,8 @@ impl Slot {
         self.queue_anyway(node)
     }
 
-    /// Whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of its call,
-    /// where its look would be made for each message.
+    /// Returns whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of
+    /// its call, where its look would be made for each message.
     #[inline(never)]
     fn must_ask(&self) -> bool {
         node_pool::pressing() != self.address() || self.has_ring()

@@ -93,7 +93,7 @@ impl Token {
         self.0.life.store(life & !1, Ordering::SeqCst);
     }
 
-    /// Whether the slot has generations left.
+    /// Returns whether the slot has generations left.
     pub(crate) fn is_reusable(&self) -> bool {
         self.0.life.load(Ordering::Relaxed) >> 1 < LAST_GENERATION
     }

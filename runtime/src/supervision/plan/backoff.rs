@@ -48,21 +48,21 @@ impl Backoff {
         Self::constant(Duration::ZERO)
     }
 
-    /// How much of a delay chance may take away: nothing for 0.0, up to all of it for 1.0. What is beyond those counts
-    /// as the nearest of them, and what is no number as 0.0.
+    /// Sets how much of a delay chance may take away: nothing for 0.0, up to all of it for 1.0. What is beyond those
+    /// counts as the nearest of them, and what is no number as 0.0.
     pub fn jitter(mut self, share: f64) -> Self {
         // A float that is no number becomes zero here.
         self.jitter = (share.clamp(0.0, 1.0) * f64::from(WHOLE)) as u16;
         self
     }
 
-    /// How long a child must run before its next failure counts as the first in a row again.
+    /// Sets how long a child must run before its next failure counts as the first in a row again.
     pub fn reset_after(mut self, run: Duration) -> Self {
         self.reset_after = run;
         self
     }
 
-    /// Whether a run of that length was a stable one.
+    /// Returns whether a run of that length was a stable one.
     pub(crate) fn is_stable(&self, run: Duration) -> bool {
         run >= self.reset_after
     }

@@ -37,17 +37,17 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whether there is a process of the child.
+    /// Returns whether there is a process of the child.
     pub(crate) fn is_alive(self) -> bool {
         matches!(self, Self::Running | Self::Asked | Self::Killed | Self::Stuck)
     }
 
-    /// Whether the child is to be started.
+    /// Returns whether the child is to be started.
     pub(super) fn is_waiting(self) -> bool {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Whether the child is on its way down, and the one before it is to wait for that.
+    /// Returns whether the child is on its way down, and the one before it is to wait for that.
     pub(super) fn is_going(self) -> bool {
         matches!(self, Self::Asked | Self::Killed)
     }

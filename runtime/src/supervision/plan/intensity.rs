@@ -22,17 +22,17 @@ impl Intensity {
         Self { most, within, moments: VecDeque::new() }
     }
 
-    /// Whether such limits count any restart at all: within a window without length none is.
+    /// Returns whether such limits count any restart at all: within a window without length none is.
     pub(crate) fn counts(most: u32, within: Duration) -> bool {
         !within.is_zero() || most == 0 || most == u32::MAX
     }
 
-    /// How many restarts are allowed, and within how long.
+    /// Returns how many restarts are allowed, and within how long.
     pub(crate) fn limits(&self) -> (u32, Duration) {
         (self.most, self.within)
     }
 
-    /// Whether another restart is allowed now; if so it is counted.
+    /// Returns whether another restart is allowed now; if so it is counted.
     pub(crate) fn allow(&mut self, now: Moment) -> bool {
         if self.most == u32::MAX {
             return true;

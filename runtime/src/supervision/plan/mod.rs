@@ -211,12 +211,12 @@ impl SupervisorPlan {
         self.children.get(&id).map_or(0, |child| child.restarts)
     }
 
-    /// How many restarts are allowed within how long.
+    /// Returns how many restarts are allowed within how long.
     pub(crate) fn limits(&self) -> (u32, Duration) {
         self.intensity.limits()
     }
 
-    /// Whether its children are few, and depend on each other.
+    /// Returns whether its children are few, and depend on each other.
     pub(crate) fn is_small(&self) -> bool {
         self.strategy != Strategy::Dynamic
     }
@@ -229,7 +229,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Whether all children are being stopped.
+    /// Returns whether all children are being stopped.
     pub(crate) fn is_ending(&self) -> bool {
         self.end.is_some()
     }

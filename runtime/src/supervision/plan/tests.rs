@@ -59,7 +59,7 @@ impl Bench {
         self.start_all(actions);
     }
 
-    /// Starts whatever these actions ask for, and what follows from that. Gives the order.
+    /// Starts whatever these actions ask for, and what follows from that. Returns the order.
     pub(super) fn start_all(&mut self, actions: Vec<SupervisorAction>) -> Vec<u64> {
         let (mut actions, mut order) = (actions, Vec::new());
         while let Some(id) = actions.iter().find_map(|action| match action {

@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// Lets all that is under way come to its end. Gives whether it did.
+    /// Lets all that is under way come to its end. Returns whether it did.
     fn comes_to_rest(&mut self) -> bool {
         for _ in 0..10_000 {
             if let Some(id) = self.one_of(|seen| seen.starting) {
