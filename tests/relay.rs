@@ -3,7 +3,7 @@
 use postroom::error::SendFailure;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::routing::{Node, Receiver, Refused, Router};
+use postroom::routing::{Node, Receiver, Router, Undeliverable};
 use postroom::{NodeId, Package, this_node};
 use postroom_tests::{act, eventually, idle_for_ever, soon};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn elsewhere() -> NodeId {
     NodeId::new(this_node().get() ^ 1).or(NodeId::new(2)).unwrap()
 }
 
-fn number_in(refused: Refused) -> (u64, SendFailure) {
+fn number_in(refused: Undeliverable) -> (u64, SendFailure) {
     (refused.package.take::<u64>().unwrap(), refused.reason)
 }
 
@@ -41,11 +41,11 @@ fn number_in(refused: Refused) -> (u64, SendFailure) {
 fn every_station_brings_a_package_to_its_process() {
     soon(|| {
         let (runtime, pid, seen) = collects();
-        pid.send(Package::new(pid, 1_u64)).unwrap();
-        Receiver::send(&runtime.host(), Package::new(pid, 2_u64)).unwrap();
-        Node::this().send(Package::new(pid, 3_u64)).unwrap();
-        Router::of_program().send(Package::new(pid, 4_u64)).unwrap();
-        Router::new().send(Package::new(pid, 5_u64)).unwrap();
+        pid.deliver(Package::new(pid, 1_u64)).unwrap();
+        Receiver::deliver(&runtime.host(), Package::new(pid, 2_u64)).unwrap();
+        Node::this().deliver(Package::new(pid, 3_u64)).unwrap();
+        Router::of_program().deliver(Package::new(pid, 4_u64)).unwrap();
+        Router::new().deliver(Package::new(pid, 5_u64)).unwrap();
         runtime.send(pid, 6_u64).unwrap();
         eventually(|| seen.lock().unwrap().len() == 6);
         assert_eq!(*seen.lock().unwrap(), [1, 2, 3, 4, 5, 6]);
@@ -59,15 +59,15 @@ fn an_unknown_host_is_a_typed_refusal_with_the_package() {
         let other = Runtime::builder().workers(1).build().unwrap();
         let nowhere = at(this_node(), 60_000, pid);
         for refused in [
-            Node::this().send(Package::new(nowhere, 1_u64)),
-            Router::of_program().send(Package::new(nowhere, 1_u64)),
-            Receiver::send(&runtime.host(), Package::new(nowhere, 1_u64)),
+            Node::this().deliver(Package::new(nowhere, 1_u64)),
+            Router::of_program().deliver(Package::new(nowhere, 1_u64)),
+            Receiver::deliver(&runtime.host(), Package::new(nowhere, 1_u64)),
         ] {
             assert_eq!(number_in(refused.unwrap_err()), (1, SendFailure::UnknownHost(nowhere)));
         }
         // A host takes what is for its own processes only.
         assert_eq!(
-            number_in(Receiver::send(&other.host(), Package::new(pid, 2_u64)).unwrap_err()),
+            number_in(Receiver::deliver(&other.host(), Package::new(pid, 2_u64)).unwrap_err()),
             (2, SendFailure::UnknownHost(pid))
         );
         assert!(seen.lock().unwrap().is_empty());
@@ -80,10 +80,10 @@ fn an_unknown_node_is_a_typed_refusal_with_the_package() {
         let (runtime, pid, _) = collects();
         let far = at(elsewhere(), 0, pid);
         for refused in [
-            Node::this().send(Package::new(far, 1_u64)),
-            Router::of_program().send(Package::new(far, 1_u64)),
-            Receiver::send(&runtime.host(), Package::new(far, 1_u64)),
-            far.send(Package::new(far, 1_u64)),
+            Node::this().deliver(Package::new(far, 1_u64)),
+            Router::of_program().deliver(Package::new(far, 1_u64)),
+            Receiver::deliver(&runtime.host(), Package::new(far, 1_u64)),
+            far.deliver(Package::new(far, 1_u64)),
         ] {
             assert_eq!(number_in(refused.unwrap_err()), (1, SendFailure::UnknownNode(far)));
         }
@@ -99,15 +99,15 @@ fn an_unknown_node_is_a_typed_refusal_with_the_package() {
 fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
     struct Engine(Mutex<Vec<(Pid, u64)>>);
     impl Receiver for Engine {
-        fn send(&self, package: Package) -> Result<(), Refused> {
+        fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
             let to = package.to();
             match package.take::<u64>() {
-                Ok(13) => Err(Refused { package: Package::new(to, 13_u64), reason: SendFailure::Full(to) }),
+                Ok(13) => Err(Undeliverable { package: Package::new(to, 13_u64), reason: SendFailure::Full(to) }),
                 Ok(number) => {
                     self.0.lock().unwrap().push((to, number));
                     Ok(())
                 }
-                Err(package) => Err(Refused { package, reason: SendFailure::Gone(to) }),
+                Err(package) => Err(Undeliverable { package, reason: SendFailure::Gone(to) }),
             }
         }
     }
@@ -118,7 +118,7 @@ fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
         let (far, engine) = (at(node, 0, pid), Arc::new(Engine(Mutex::default())));
         Router::of_program().connect(node, engine.clone());
         runtime.send(far, 1_u64).unwrap();
-        far.send(Package::new(far, 2_u64)).unwrap();
+        far.deliver(Package::new(far, 2_u64)).unwrap();
         assert_eq!(*engine.0.lock().unwrap(), [(far, 1), (far, 2)]);
         let refused = runtime.send(far, 13_u64).unwrap_err();
         assert_eq!((refused.message, refused.reason), (13, SendFailure::Full(far)));
@@ -139,10 +139,10 @@ fn a_package_for_the_dead_comes_back_from_every_station() {
         assert!(pid.kill());
         drop(end.wait());
         for refused in [
-            pid.send(Package::new(pid, 1_u64)),
-            Receiver::send(&runtime.host(), Package::new(pid, 1_u64)),
-            Node::this().send(Package::new(pid, 1_u64)),
-            Router::of_program().send(Package::new(pid, 1_u64)),
+            pid.deliver(Package::new(pid, 1_u64)),
+            Receiver::deliver(&runtime.host(), Package::new(pid, 1_u64)),
+            Node::this().deliver(Package::new(pid, 1_u64)),
+            Router::of_program().deliver(Package::new(pid, 1_u64)),
         ] {
             assert_eq!(number_in(refused.unwrap_err()), (1, SendFailure::Gone(pid)));
         }

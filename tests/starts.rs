@@ -114,7 +114,7 @@ fn messages_to_a_process_whose_init_fails_are_dead_letters() {
         let runtime = builder.build().unwrap();
         let process = idle_for_ever().init(|ctx| {
             let me = ctx.pid().unwrap();
-            (0..3_u64).for_each(|number| me.send(Package::new(me, number)).unwrap());
+            (0..3_u64).for_each(|number| me.deliver(Package::new(me, number)).unwrap());
             Err(InitError::failed("no luck"))
         });
         assert!(runtime.spawn_process(process).start().is_err());

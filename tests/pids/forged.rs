@@ -85,9 +85,9 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(ExitReason::Gone)));
     assert_eq!(runtime.block_on(async { recipient.call(VictimHit {}).await }), Err(CallError::Gone(ExitReason::Gone)));
     let package = || Package::new(pid, Payload::new(VictimHit {}));
-    assert!(gone(pid.send(package()).unwrap_err().reason));
+    assert!(gone(pid.deliver(package()).unwrap_err().reason));
     for station in [&runtime.host() as &dyn Receiver, &Node::this(), Router::of_program()] {
-        assert!(gone(station.send(package()).unwrap_err().reason));
+        assert!(gone(station.deliver(package()).unwrap_err().reason));
     }
     // Its life.
     assert!(!pid.is_alive() && !pid.stop() && !pid.cancel("no") && !pid.kill());
@@ -179,7 +179,7 @@ fn a_mailboxes_pid_with_a_host_or_another_node_is_nobodys() {
 fn what_goes_to_another_node_goes_there_although_a_process_here_has_the_slot() {
     struct Engine(Log<Pid>);
     impl Receiver for Engine {
-        fn send(&self, package: Package) -> Result<(), postroom::routing::Refused> {
+        fn deliver(&self, package: Package) -> Result<(), postroom::routing::Undeliverable> {
             self.0.add(package.to());
             package.answer(|_: VictimHit| 9_u32).unwrap();
             Ok(())

@@ -1,7 +1,7 @@
 //! A mailbox for whoever is no process: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::lifecycle::exit::tell_bound;
 use crate::env::clock::{TimeKeeper, instant_now};
@@ -298,7 +298,7 @@ impl Stream for Mailbox {
 
 /// Takes packages for itself only.
 impl Receiver for Mailbox {
-    fn send(&self, package: Package) -> Result<(), Refused> {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let (_, payload, caller) = package.into_parts();
         route(Package::from_parts(self.pid, payload, caller))
     }

@@ -9,7 +9,7 @@ use crate::actor::send::target::SendTo;
 use crate::actor::spawn::builder::Spawn;
 use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::actor::tasks::current::outside;
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
 use crate::engine::lifecycle::spawn::current_host;
@@ -264,15 +264,15 @@ impl Host {
 
 /// Takes the packages for its own processes.
 impl Receiver for Host {
-    fn send(&self, package: Package) -> Result<(), Refused> {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
         let config = &self.0.scheduler.config;
         if pid.node() != config.node {
-            return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
+            return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
         let host = if pid.is_alias() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
         if host != Some(config.number) {
-            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+            return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();
         deliver(pid, payload, caller)

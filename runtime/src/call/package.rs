@@ -112,7 +112,7 @@ impl Package {
 /// A package that a [`Receiver`](crate::routing::router::Receiver) refused; it comes back whole.
 #[derive(Debug, thiserror::Error)]
 #[error("a package was refused: {reason}")]
-pub struct Refused {
+pub struct Undeliverable {
     /// The package.
     pub package: Package,
     /// Why.

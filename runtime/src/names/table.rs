@@ -13,7 +13,7 @@
 //! restart), a time to wait (a timer for each holder's end, and nobody knows how long a restart backs off).
 
 use super::name::Name;
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::errors::{NameError, SendFailure};
 use crate::exit::ExitReason;
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
@@ -103,8 +103,8 @@ impl AliasTarget for NameAlias {
         self.names.whereis(self.name.text())
     }
 
-    fn take(&self, package: Package) -> Result<(), Refused> {
-        Err(Refused { package, reason: SendFailure::UnknownName })
+    fn take(&self, package: Package) -> Result<(), Undeliverable> {
+        Err(Undeliverable { package, reason: SendFailure::UnknownName })
     }
 
     fn life(&self) -> Option<Pid> {

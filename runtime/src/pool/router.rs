@@ -10,7 +10,7 @@ use super::completion::{Hears, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
@@ -299,7 +299,7 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
         None
     }
 
-    fn take(&self, package: Package) -> Result<(), Refused> {
+    fn take(&self, package: Package) -> Result<(), Undeliverable> {
         let (to, mut payload, caller) = package.into_parts();
         let route = self.routes.of(&mut payload);
         let package = Package::from_parts(to, payload, caller);
@@ -316,7 +316,7 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
                 PoolRefusal::Full => SendFailure::Full(to),
                 PoolRefusal::Draining => SendFailure::Gone(to),
             };
-            Refused { package, reason }
+            Undeliverable { package, reason }
         })
     }
 

@@ -9,7 +9,7 @@
 //! aliases that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock,
 //! held for as long as it takes to copy a reference: what is [`AliasTarget`] an alias runs, and is dropped, without it.
 
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::env::program::{HOSTLESS, this_node};
 use crate::exit::ExitReason;
 use crate::links::registrations::REGISTRATIONS;
@@ -44,7 +44,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     ///
     /// # Errors
     /// The package, with the reason.
-    fn take(&self, package: Package) -> Result<(), Refused>;
+    fn take(&self, package: Package) -> Result<(), Undeliverable>;
 
     /// The process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` of the pointing PID mean.
     fn life(&self) -> Option<Pid>;

@@ -10,5 +10,5 @@ pub(crate) mod alias;
 pub(crate) mod hosts;
 pub(crate) mod router;
 
-pub use crate::call::package::Refused;
+pub use crate::call::package::Undeliverable;
 pub use router::{Node, Receiver, Router};

@@ -10,7 +10,7 @@
 use super::alias;
 use super::hosts;
 use crate::call::caller::Caller;
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
 use crate::errors::SendFailure;
 use crate::mailbox::node::NodeKind;
@@ -26,16 +26,16 @@ pub trait Receiver: Send + Sync {
     /// Takes `package`, which is not necessarily handled yet.
     ///
     /// # Errors
-    /// [`Refused`] with the package in it, if there is no one here whom it is for.
-    fn send(&self, package: Package) -> Result<(), Refused>;
+    /// [`Undeliverable`] with the package in it, if there is no one here whom it is for.
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable>;
 }
 
 /// Brings a package to wherever its PID says: here, or through the program's router.
 #[inline]
-pub(crate) fn route(package: Package) -> Result<(), Refused> {
+pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
     if pid.node() != this_node() {
-        return Router::of_program().send(package);
+        return Router::of_program().deliver(package);
     }
     let (_, payload, caller) = package.into_parts();
     deliver(pid, payload, caller)
@@ -137,7 +137,7 @@ fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFa
 
 /// Brings a message to a process of this program.
 #[inline]
-pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Refused> {
+pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Undeliverable> {
     match try_deliver(pid, payload, caller) {
         Ok(()) => Ok(()),
         Err((package, why)) => deliver_on(pid, package, why),
@@ -178,11 +178,11 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
 
 /// Brings a package to whom a PID points on to that no process has, which is `why` it came back; or gives it back.
 #[cold]
-fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Refused> {
+fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Undeliverable> {
     if why == RefusalReason::Full {
-        return Err(Refused { package, reason: SendFailure::Full(pid) });
+        return Err(Undeliverable { package, reason: SendFailure::Full(pid) });
     }
-    follow(pid, package).map_err(|(package, reason)| Refused { package: package.into_package(pid), reason })
+    follow(pid, package).map_err(|(package, reason)| Undeliverable { package: package.into_package(pid), reason })
 }
 
 fn failure(pid: Pid, why: RefusalReason) -> SendFailure {
@@ -319,7 +319,7 @@ fn follow_from<C: Routable>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), 
 
 /// The mailbox that a PID names.
 impl Receiver for Pid {
-    fn send(&self, package: Package) -> Result<(), Refused> {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let (_, payload, caller) = package.into_parts();
         route(Package::from_parts(*self, payload, caller))
     }
@@ -342,18 +342,18 @@ impl Node {
 }
 
 impl Receiver for Node {
-    fn send(&self, package: Package) -> Result<(), Refused> {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
         if pid.node() != self.0 {
-            return Err(Refused { package, reason: SendFailure::UnknownNode(pid) });
+            return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
         if !hosts::is_known(pid.host()) {
-            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+            return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID that names another host than the one whose process is there was never given out.
         let home = TABLE.slot(pid.slot()).and_then(Slot::home).filter(|_| !pid.is_alias());
         if home.is_some_and(|home| home.host != pid.host()) {
-            return Err(Refused { package, reason: SendFailure::UnknownHost(pid) });
+            return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();
         deliver(pid, payload, caller)
@@ -400,16 +400,16 @@ impl std::fmt::Debug for Router {
 }
 
 impl Receiver for Router {
-    fn send(&self, package: Package) -> Result<(), Refused> {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
         if pid.node() == this_node() {
-            return Node::this().send(package);
+            return Node::this().deliver(package);
         }
         // Cloned, so that an engine may connect and disconnect from inside its `send`.
         let engine = self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&pid.node()).cloned();
         match engine {
-            Some(engine) => engine.send(package),
-            None => Err(Refused { package, reason: SendFailure::UnknownNode(pid) }),
+            Some(engine) => engine.deliver(package),
+            None => Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) }),
         }
     }
 }

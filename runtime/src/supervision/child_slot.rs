@@ -13,7 +13,7 @@
 use super::status::ChildStatus;
 use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
@@ -352,7 +352,7 @@ impl AliasTarget for ChildSlot {
         }
     }
 
-    fn take(&self, mut package: Package) -> Result<(), Refused> {
+    fn take(&self, mut package: Package) -> Result<(), Undeliverable> {
         let to = package.to();
         loop {
             let mut ended = 0;
@@ -364,15 +364,15 @@ impl AliasTarget for ChildSlot {
                 self.left();
                 match sent {
                     Ok(()) => return Ok(()),
-                    Err(Refused { package: back, reason: SendFailure::Gone(_) }) => package = addressed(back, to),
-                    Err(Refused { package, reason }) => {
-                        return Err(Refused { package: addressed(package, to), reason: reason.about(to) });
+                    Err(Undeliverable { package: back, reason: SendFailure::Gone(_) }) => package = addressed(back, to),
+                    Err(Undeliverable { package, reason }) => {
+                        return Err(Undeliverable { package: addressed(package, to), reason: reason.about(to) });
                     }
                 }
             }
             package = match self.keep(package, ended) {
                 Ok(()) => return Ok(()),
-                Err((package, Some(reason))) => return Err(Refused { package, reason }),
+                Err((package, Some(reason))) => return Err(Undeliverable { package, reason }),
                 Err((package, None)) => package,
             };
         }

@@ -57,11 +57,11 @@ impl AliasTarget for Signpost {
         if targets.len() > 1 { Some(targets.remove(0)) } else { targets.first().copied() }
     }
 
-    fn take(&self, package: Package) -> Result<(), Refused> {
+    fn take(&self, package: Package) -> Result<(), Undeliverable> {
         if self.refuses {
             // As a full pool would, of a PID that the sender never saw.
             let reason = SendFailure::Full(Pid::pointing(this_node(), HOSTLESS, 7, 7));
-            return Err(Refused { package, reason });
+            return Err(Undeliverable { package, reason });
         }
         lock(&self.taken).push(package);
         Ok(())
@@ -185,7 +185,7 @@ fn a_refusal_names_the_pid_that_was_used_and_the_message_comes_back() {
     assert_eq!(call(outer.pid(), 2).wait(), Err(CallError::Full));
     assert!(lock(&signpost.taken).is_empty(), "full is not gone");
     for station in [&Router::new() as &dyn Receiver, &Node::this(), &outer.pid()] {
-        let refused = station.send(Package::new(outer.pid(), 3_u64)).unwrap_err();
+        let refused = station.deliver(Package::new(outer.pid(), 3_u64)).unwrap_err();
         assert_eq!((refused.package.to(), refused.reason), (outer.pid(), SendFailure::Full(outer.pid())));
         assert_eq!(refused.package.take::<u64>().unwrap(), 3);
     }
@@ -256,7 +256,7 @@ fn the_life_of_the_pid_is_that_of_whoever_answers_for_it() {
     assert!(pid.is_alive());
     assert_eq!(Host::of(pid), Some(runtime.host()));
     assert_eq!(pid.info().unwrap().pid, doubler);
-    Receiver::send(&runtime.host(), Package::new(pid, 1_u64)).unwrap();
+    Receiver::deliver(&runtime.host(), Package::new(pid, 1_u64)).unwrap();
     let end = pid.join();
     assert!(pid.stop());
     assert_eq!(end.wait(), ExitReason::Normal);

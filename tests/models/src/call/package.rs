@@ -10,7 +10,7 @@ pub(crate) struct Package;
 /// One that comes back, with the reason.
 #[derive(Debug)]
 #[allow(dead_code)]
-pub(crate) struct Refused {
+pub(crate) struct Undeliverable {
     pub(crate) package: Package,
     pub(crate) reason: SendFailure,
 }

@@ -1,7 +1,7 @@
 //! A stand-in for PIDs that point on, and for who lives: a model says which processes have ended. What it says is in
 //! one order for all of its threads (`models/registrations` shows that the real one is, too).
 
-use crate::call::package::{Package, Refused};
+use crate::call::package::{Package, Undeliverable};
 use crate::pid::{NodeId, Pid};
 use crate::slots::ProcessKind;
 use std::cell::{Cell, RefCell};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[allow(dead_code)]
 pub(crate) trait AliasTarget: Send + Sync {
     fn now(&self) -> Option<Pid>;
-    fn take(&self, package: Package) -> Result<(), Refused>;
+    fn take(&self, package: Package) -> Result<(), Undeliverable>;
     fn life(&self) -> Option<Pid>;
     fn kind(&self) -> Option<&'static ProcessKind>;
     fn owner(&self) -> u16;
