@@ -1,10 +1,10 @@
 //! That Postroom is measured as users get it: the features that cost time on the way of a message must be on in the
 //! very build that is measured. Each is tried out through the public face.
 
-use postroom::prelude::*;
 use postroom::Bound;
 use postroom::error::SendFailure;
 use postroom::inspect::{DeadLetterReason, Statistics};
+use postroom::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};

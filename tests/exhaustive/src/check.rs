@@ -1,6 +1,6 @@
 //! What must hold, and the search through all that can happen.
 
-use crate::bonds::Links;
+use crate::links::Links;
 use crate::world::{Act, COUNT, Event, Watch, Who, Why, World, is_unlinking};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
@@ -155,31 +155,31 @@ fn living(world: &World) -> impl Iterator<Item = (Who, &Links<Who>)> {
 }
 
 fn links_agree(world: &World) -> bool {
-    living(world).all(|(one, bonds)| {
+    living(world).all(|(one, links)| {
         living(world).filter(|(other, _)| *other != one).all(|(other, theirs)| {
             let (mine, theirs) =
-                (bonds.links().any(|linked| linked == other), theirs.links().any(|linked| linked == one));
+                (links.links().any(|linked| linked == other), theirs.links().any(|linked| linked == one));
             mine == theirs
-        }) && (0..COUNT).all(|other| !is_unlinking(bonds, other))
+        }) && (0..COUNT).all(|other| !is_unlinking(links, other))
     })
 }
 
 fn nobody_is_bound_to_the_dead(world: &World) -> bool {
-    living(world).all(|(_, bonds)| {
-        let bound = bonds.links().chain(bonds.all_watched()).chain(bonds.watchers()).chain(bonds.owned());
+    living(world).all(|(_, links)| {
+        let bound = links.links().chain(links.all_watched()).chain(links.watchers()).chain(links.owned());
         bound.into_iter().all(|other| !world.is_dead(other))
     })
 }
 
 fn watches_are_kept(world: &World) -> bool {
-    living(world).all(|(who, bonds)| {
+    living(world).all(|(who, links)| {
         let waits = |by: Who, of: Who| {
             let watches = world.watches[by].values();
             watches.filter(|(target, watch)| *target == of && *watch == Watch::Waits).count()
         };
         let told = (0..COUNT).all(|other| !world.is_dead(other) || waits(who, other) == 0);
         let known = living(world).all(|(other, theirs)| {
-            let watches = bonds.all_watched().filter(|watched| *watched == other).count();
+            let watches = links.all_watched().filter(|watched| *watched == other).count();
             let knows = theirs.watchers().filter(|watcher| *watcher == who).count();
             watches == waits(who, other) && knows == watches
         });
@@ -188,9 +188,9 @@ fn watches_are_kept(world: &World) -> bool {
 }
 
 fn owners_know(world: &World) -> bool {
-    living(world).all(|(who, bonds)| {
+    living(world).all(|(who, links)| {
         (0..COUNT).all(|other| {
-            let owns = bonds.owned().any(|owned| owned == other);
+            let owns = links.owned().any(|owned| owned == other);
             owns == (world.owns[who][other] && !world.is_dead(other))
         })
     })

@@ -7,11 +7,11 @@
 //! * `scenarios`: from where, and with what each process may do.
 
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../runtime/src/links/protocol.rs"]
-mod bonds;
-#[cfg(test)]
-mod check;
+mod links;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

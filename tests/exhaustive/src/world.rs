@@ -4,7 +4,7 @@
 //! order. That is less than production promises, where a lane has one order for all senders. A notice is heard when
 //! nothing is left in the control lane of what its sender said; production waits until the lane is empty.
 
-use crate::bonds::{Links, Cause, LinkEffect, LinkMessage};
+use crate::links::{Cause, LinkEffect, LinkMessage, Links};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many processes there are.
@@ -128,7 +128,7 @@ impl World {
 
     pub(crate) fn living(&self, who: Who) -> Option<&Links<Who>> {
         match &self.lives[who] {
-            Life::Living(bonds) => Some(bonds),
+            Life::Living(links) => Some(links),
             _ => None,
         }
     }
@@ -151,17 +151,17 @@ impl World {
     /// The two as one spawned the other, before that one runs: linked, watched or owned.
     pub(crate) fn born(&mut self, parent: Who, child: Who, linked: bool, watched: bool, owned: bool) {
         let [one, two] = self.lives.get_disjoint_mut([parent, child]).expect("two processes");
-        let (Life::Living(bonds), Life::Living(newborn)) = (one, two) else { unreachable!("both live") };
+        let (Life::Living(links), Life::Living(spawned)) = (one, two) else { unreachable!("both live") };
         if linked {
-            bonds.link_newborn(parent, newborn, child);
+            links.link_child(parent, spawned, child);
         }
         if watched {
-            bonds.watch_newborn(parent, newborn, child);
+            links.watch_child(parent, spawned, child);
             let number = self.watches[parent].len() as u64 + 1;
             self.watches[parent].insert(number, (child, Watch::Waits));
         }
         if owned {
-            bonds.own_newborn(parent, newborn, child);
+            links.own_child(parent, spawned, child);
             self.owns[parent][child] = true;
         }
     }
@@ -192,8 +192,8 @@ impl World {
     /// The PID becomes unroutable, and the state is dropped.
     fn leave(&mut self, who: Who, why: Why) {
         let life = std::mem::replace(&mut self.lives[who], Life::Dead);
-        let Life::Living(bonds) = life else { unreachable!("a process ends once") };
-        self.lives[who] = Life::Leaving(bonds, why);
+        let Life::Living(links) = life else { unreachable!("a process ends once") };
+        self.lives[who] = Life::Leaving(links, why);
         for from in 0..COUNT {
             self.notices[from][who].clear();
             self.owed[who][from] = false;
@@ -201,9 +201,9 @@ impl World {
     }
 
     /// What `who` knows of itself, if it lives.
-    fn bonds(&mut self, who: Who) -> Option<&mut Links<Who>> {
+    fn links(&mut self, who: Who) -> Option<&mut Links<Who>> {
         match &mut self.lives[who] {
-            Life::Living(bonds) => Some(bonds),
+            Life::Living(links) => Some(links),
             _ => None,
         }
     }
@@ -211,32 +211,32 @@ impl World {
     /// Gives whether anything has changed.
     pub(crate) fn act(&mut self, who: Who, act: Act) -> bool {
         self.acts -= 1;
-        let Some(bonds) = self.bonds(who) else { return false };
+        let Some(links) = self.links(who) else { return false };
         match act {
             Act::Link(other) => {
-                let Some(said) = bonds.link(other) else { return false };
+                let Some(said) = links.link(other) else { return false };
                 self.told[who][other] = false;
                 self.say(who, other, said);
             }
             Act::Unlink(other) => {
-                let Some(said) = bonds.unlink(other) else { return false };
+                let Some(said) = links.unlink(other) else { return false };
                 self.owed[who][other] = false;
                 self.say(who, other, said);
             }
             Act::Watch(other) => {
-                let number = bonds.watch(other);
+                let number = links.watch(other);
                 self.watches[who].insert(number, (other, Watch::Waits));
                 self.say(who, other, LinkMessage::Watch(number));
             }
             Act::Unwatch(number) => {
-                let Some(other) = bonds.unwatch(number) else { return false };
+                let Some(other) = links.unwatch(number) else { return false };
                 self.watches[who].insert(number, (other, Watch::TakenBack));
                 self.say(who, other, LinkMessage::Unwatch(number));
             }
             Act::Trap => {
                 self.traps[who] = !self.traps[who];
                 let traps = self.traps[who];
-                self.bonds(who).expect("it lives").trap(traps);
+                self.links(who).expect("it lives").trap(traps);
             }
             Act::Kill(other) => self.condemn(who, other),
             Act::End(why) => self.leave(who, why),
@@ -254,7 +254,7 @@ impl World {
             return;
         };
         let heard = match &mut self.lives[who] {
-            Life::Living(bonds) | Life::Leaving(bonds, _) => bonds.hear(from, &said),
+            Life::Living(links) | Life::Leaving(links, _) => links.hear(from, &said),
             Life::Dead => unreachable!("the dead hear nothing"),
         };
         let lives = self.living(who).is_some();
@@ -275,8 +275,8 @@ impl World {
     /// `Feed::next_notice`.
     pub(crate) fn notices(&mut self, from: Who, who: Who) {
         let Some(said) = self.notices[from][who].pop_front() else { return };
-        let Some(bonds) = self.bonds(who) else { unreachable!("what is said to the leaving is dropped") };
-        match bonds.hear(from, &said) {
+        let Some(links) = self.links(who) else { unreachable!("what is said to the leaving is dropped") };
+        match links.hear(from, &said) {
             LinkEffect::Nothing => {}
             LinkEffect::Answer(_) => self.blame("a notice was answered"),
             LinkEffect::Down(number, _) => {
@@ -308,12 +308,12 @@ impl World {
     /// `end.rs::tell_bound`.
     pub(crate) fn tells(&mut self, who: Who) {
         let life = std::mem::replace(&mut self.lives[who], Life::Dead);
-        let Life::Leaving(bonds, why) = life else { unreachable!("it is on its way out") };
+        let Life::Leaving(links, why) = life else { unreachable!("it is on its way out") };
         if !why.is_quiet() {
-            for other in bonds.links() {
+            for other in links.links() {
                 self.owed[other][who] = match &self.lives[other] {
                     // It has unlinked, and this one has not heard of it.
-                    Life::Living(bonds) => !is_unlinking(bonds, who),
+                    Life::Living(links) => !is_unlinking(links, who),
                     _ => false,
                 };
             }
@@ -321,7 +321,7 @@ impl World {
         for other in 0..COUNT {
             self.condemned[other] |= self.owns[who][other];
         }
-        let (owned, said) = bonds.end(&why);
+        let (owned, said) = links.end(&why);
         for other in owned {
             self.condemn(who, other);
         }
@@ -350,10 +350,10 @@ fn is_question(control: &Control) -> bool {
 
 /// Whether the process waits for the answer to an unlinking: it says nothing when it is asked to unlink, and has
 /// something to say when it is asked to link, as if it had never heard of the other; but it has.
-pub(crate) fn is_unlinking(bonds: &Links<Who>, other: Who) -> bool {
-    let mut linked = bonds.clone();
+pub(crate) fn is_unlinking(links: &Links<Who>, other: Who) -> bool {
+    let mut linked = links.clone();
     let says = linked.link::<Why>(other).is_some();
-    let mut fresh = bonds.clone();
+    let mut fresh = links.clone();
     // Of two halves that are not linked, one that hears of a link is linked then, unless it waits for an answer.
     let _nothing: LinkEffect<Why> = fresh.hear(other, &LinkMessage::Link);
     says && !fresh.links().any(|linked| linked == other)

@@ -4,8 +4,8 @@
 use super::finish::Finish;
 use super::{BATCH, share};
 use crate::plan::{Outcome, Plan, Via};
-use postroom::prelude::*;
 use postroom::manual::{Event, Events, Process, StepOutput};
+use postroom::prelude::*;
 use std::time::Instant;
 
 struct Player<const N: usize> {
