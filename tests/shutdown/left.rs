@@ -48,7 +48,7 @@ fn hog(runtime: &Runtime, release: &Latch, mut first: impl FnMut() + Send + 'sta
 /// The one worker is in a step that does not return, and no other thread may take it over: so no worker comes to any
 /// other process from the deadline on, as on a machine that gives the workers no time.
 ///
-/// Mutation: in `shutdown.rs`, `end_threads`, do not start the last thread; or in `find.rs` let `take_last` find
+/// Mutation: in `shutdown.rs`, `end_threads`, do not start the last thread; or in `run_loop.rs` let `exit` find
 /// nothing.
 #[test]
 fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() {
@@ -116,7 +116,7 @@ impl Watcher {
 /// What the stuck step has woken is in its thread's run-next slot and deque, or wherever the monitor has moved it
 /// since.
 ///
-/// Mutation: in `find.rs`, `take_last`, look into the own queues only.
+/// Mutation: in `run_loop.rs`, `exit`, look into the own queues only.
 #[test]
 fn what_waits_behind_a_step_that_does_not_return_is_ended_too() {
     soon(|| {

@@ -32,6 +32,8 @@ use super::blocking::block_in_place::while_blocked;
 use super::context::local::ThreadContext;
 use super::host::Scheduler;
 use super::lifecycle::spawn::{Environment, First, Inside, PendingSpawn, Spawnable, while_started_elsewhere};
+use super::sched::run_loop::Next;
+use super::sched::standby::Rest;
 use super::workers::pinned::{PinnedThread, Work};
 use super::workers::threads::StartedThread;
 use super::workers::worker::LOST;
@@ -160,21 +162,22 @@ impl Spawnable for PinnedSpawn {
 }
 
 impl ThreadContext {
-    /// Waits for the next turn; `None` if there is none any more. For the loop that all threads run.
-    pub(crate) fn next_turn(&self, pinned_thread: &PinnedThread) -> Option<Token> {
+    /// Returns what the thread of a pinned process does next. For the loop that all threads run.
+    pub(crate) fn next_of_pinned(&self, pinned_thread: &'static PinnedThread) -> Next {
         if pinned_thread.has_ended() {
-            return None;
+            return Next::Exit;
         }
-        match pinned_thread.next(|| self.host.is_paused(), || self.host.quiet.tell()) {
-            Work::Turn(token) => {
+        match pinned_thread.try_take(|| self.host.is_paused(), || self.host.quiet.tell()) {
+            None => Next::Park(Rest::Inbox(pinned_thread)),
+            Some(Work::Turn(token)) => {
                 pinned_thread.runs(token.pid());
-                Some(token)
+                Next::Run(token)
             }
-            Work::Close(body, reason, told) => {
+            Some(Work::Close(body, reason, told)) => {
                 told.put(self.thread.visit(|| crate::engine::lifecycle::exit::close(body, &reason)));
-                None
+                Next::Exit
             }
-            Work::Leave => None,
+            Some(Work::Leave) => Next::Exit,
         }
     }
 }
@@ -207,9 +210,13 @@ impl Scheduler {
             pinned_thread.thread.vacate(context.deque);
         } else {
             answer.put(StartedPinned { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
-            let Work::Leave = pinned_thread.next(|| false, || self.quiet.tell()) else {
-                unreachable!("nothing was made")
+            let work = loop {
+                match pinned_thread.try_take(|| false, || self.quiet.tell()) {
+                    Some(work) => break work,
+                    None => pinned_thread.wait(|| false),
+                }
             };
+            debug_assert!(matches!(work, Work::Leave), "nothing was made");
         }
         pinned_thread.ends();
         self.pinned_threads.give_back(pinned_thread);

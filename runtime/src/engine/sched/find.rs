@@ -1,4 +1,4 @@
-//! Where a thread finds its next process, and how it comes to rest.
+//! Where a thread finds its next process.
 //!
 //! The order: the run-next slot, then the hot end of the own deque, the own permit's inject queue, the global queue
 //! (one, and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
@@ -36,15 +36,14 @@
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
-use super::step::StepScratch;
+use super::run_loop::Next;
+use super::standby::RestStep;
 use crate::engine::context::local::ThreadContext;
 use crate::engine::workers::permit::Permit;
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::Moment;
-use crate::exit::Panic;
 use crate::slots::Token;
-use crate::sync::{Ordering, Steal, fence, spin};
-use crate::util::panics::{Site, contain};
+use crate::sync::{Ordering, Steal, spin};
 
 /// After how many steps a far end comes first. (Counted by what was spent, it came so often where each time slice takes
 /// all its budget that a receiver was taken away from those who send to it: then their messages cross between the
@@ -70,51 +69,12 @@ const TIGHT: u32 = 4;
 const SPINS: u32 = 12;
 
 impl ThreadContext {
-    /// Runs processes until the thread is to end: the host stops, or it has stood by for long.
-    pub(crate) fn run(&self) {
-        let mut scratch = StepScratch::new(self.thread);
-        while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
-            if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost
-                // the permit.
-                crate::util::log::error!(%panic, "a panic came from between the turns of processes");
-                let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
-                crate::engine::context::values::forget_values();
-            }
-        }
-    }
-
-    /// Sees to a panic, and to those of the steps that follow in the same time slice.
-    fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
-        let mut panic = panic;
-        loop {
-            match contain(Site::Backstop, || self.panicked(scratch, panic)) {
-                Ok(seen_to) => return seen_to,
-                Err(another) => panic = another,
-            }
-        }
-    }
-
-    fn run_with(&self, scratch: &mut StepScratch) {
-        loop {
-            let found = if self.thread.attention() != 0 {
-                self.find_when_called()
-            } else {
-                self.take_near().or_else(|| self.search())
-            };
-            match found.or_else(|| self.take_last()) {
-                Some(token) => self.turn(scratch, token),
-                None => return,
-            }
-        }
-    }
-
-    /// The next process, after a look at what `handoff` and the watchdog have to say.
+    /// Returns what to do next, after a look at what `handoff` and the watchdog have to say.
     #[cold]
-    fn find_when_called(&self) -> Option<Token> {
+    pub(super) fn next_when_called(&self) -> Next {
         if let Some(pinned_thread) = self.pinned_thread {
             // Always so on the thread of a pinned process: there is one that it may run.
-            return self.next_turn(pinned_thread);
+            return self.next_of_pinned(pinned_thread);
         }
         if self.thread.take_tick() {
             // Far ends come first.
@@ -124,16 +84,23 @@ impl ThreadContext {
         if self.thread.is_unwatched() {
             self.see_to_watch();
         }
-        if !self.thread.is_called() {
-            return self.take_near().or_else(|| self.search());
+        if self.thread.is_called() {
+            if self.is_new.take() {
+                return self.after_rest(self.rest(false, false));
+            }
+            if let Some(rest) = self.attend() {
+                return self.after_rest(rest);
+            }
         }
-        let searches = if self.is_new.take() { self.rest(false, false).then_some(true) } else { self.attend() };
-        if searches? { self.search_on(true) } else { self.take_near().or_else(|| self.search()) }
+        match self.take_near() {
+            Some(token) => Next::Run(token),
+            None => self.search(self.host.idle.start_searching()),
+        }
     }
 
     /// The next process from this thread's own queues, and the global one.
     #[inline]
-    fn take_near(&self) -> Option<Token> {
+    pub(super) fn take_near(&self) -> Option<Token> {
         let steps = self.thread.counters.steps.get();
         if steps - self.fair.get() >= FAIR {
             self.fair.set(steps);
@@ -248,14 +215,10 @@ impl ThreadContext {
         }
     }
 
-    /// Looks everywhere until there is something; `None` when the thread is to end.
+    /// Looks everywhere until there is something, or the thread is to rest or to end. `searching`: it counts as
+    /// searching already.
     #[cold]
-    fn search(&self) -> Option<Token> {
-        self.search_on(self.host.idle.start_searching())
-    }
-
-    /// The same; the thread may count as searching already.
-    fn search_on(&self, searching: bool) -> Option<Token> {
+    pub(super) fn search(&self, searching: bool) -> Next {
         let (mut searching, mut visited) = (searching, false);
         loop {
             let over = self.host.is_stopped();
@@ -264,8 +227,11 @@ impl ThreadContext {
             if last && (self.host.has_work() || self.host.has_unkept_timers()) {
                 self.host.announce();
             }
-            if found.is_some() || over {
-                return found;
+            if over {
+                return self.exit();
+            }
+            if let Some(token) = found {
+                return Next::Run(token);
             }
             let is_due = self.is_timer_due();
             if is_due || !visited && self.has_tasks() {
@@ -278,7 +244,7 @@ impl ThreadContext {
                 }
                 self.visit_reactor();
                 if self.thread.attention() != 0 {
-                    return self.find_when_called();
+                    return self.next_when_called();
                 }
                 // T1: what a timer has queued here is told to nobody, as in a time slice; so this thread does not lie
                 // down before it has looked, whether or not it may search.
@@ -286,15 +252,15 @@ impl ThreadContext {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();
                     }
-                    return Some(token);
+                    return Next::Run(token);
                 }
                 (searching, visited) = (self.host.idle.start_searching(), true);
                 continue;
             }
-            if !self.sleep(searching) {
-                return None;
+            match self.sleep(searching) {
+                RestStep::Up => (searching, visited) = (true, false),
+                rest => return self.after_rest(rest),
             }
-            (searching, visited) = (true, false);
         }
     }
 
@@ -323,19 +289,7 @@ impl ThreadContext {
         None
     }
 
-    /// L1 of `shutdown`: what is left anywhere when the thread is to end with its host, also in the run-next slots of
-    ///    those
-    /// that are in a step.
-    #[cold]
-    fn take_last(&self) -> Option<Token> {
-        if self.pinned_thread.is_some() || !self.host.is_stopped() {
-            return None;
-        }
-        fence(Ordering::SeqCst);
-        self.look_everywhere().or_else(|| self.host.threads_in_use().find_map(|(_, thread)| thread.take_run_next()))
-    }
-
-    fn look_everywhere(&self) -> Option<Token> {
+    pub(super) fn look_everywhere(&self) -> Option<Token> {
         self.thread
             .take_run_next()
             .or_else(|| self.deque.pop())

@@ -1,6 +1,7 @@
 //! The run loop: how a thread finds a process, runs a step of it, and comes to rest.
 //!
-//! * [`find`]: where the next process comes from, in order, and how a thread goes to sleep;
+//! * [`run_loop`]: run, park or exit;
+//! * [`find`]: where the next process comes from, in order;
 //! * [`step`]: running a process for one time slice;
 //! * [`slot_owner`]: what slots ask of their host: scheduling, bounds, timers, dead letters;
 //! * [`driving`]: how sleeping threads drive timers and the reactor; [`standby`]: threads without a permit;
@@ -9,6 +10,7 @@
 pub(crate) mod driving;
 pub(crate) mod find;
 pub(crate) mod launch;
+pub(crate) mod run_loop;
 pub(crate) mod slot_owner;
 pub(crate) mod standby;
 pub(crate) mod step;

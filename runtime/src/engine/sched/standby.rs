@@ -1,20 +1,52 @@
 //! How a thread rests: asleep with a permit, or in standby without.
 //!
-//! Both are one loop, since a sleeper may lose its permit without being woken (`handoff`, B1): it finds out when it
+//! Both are one [`Rest`], since a sleeper may lose its permit without being woken (`handoff`, B1): it finds out when it
 //! wakes. A thread that has been in standby for as long as the builder says ends; so a sleeper sleeps no longer than
 //! that either while there are more threads than permits.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::permits::handoff::{Attended, RestOutcome};
 use crate::engine::permits::sleep::Lain;
+use crate::engine::workers::pinned::PinnedThread;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How a thread parks, and what it goes on with afterwards.
+pub(crate) enum Rest {
+    /// For a permit, or with one.
+    Permit(PermitRest),
+    /// The thread of a pinned process, until there is something in its inbox.
+    Inbox(&'static PinnedThread),
+}
+
+pub(crate) struct PermitRest {
+    /// Whether it is to look at all queues once more (S3).
+    looks_again: bool,
+    is_lookout: bool,
+    /// When it ends, if it is in standby until then; never, if that is too far away.
+    expires: Option<Option<Instant>>,
+    park: Park,
+}
+
+enum Park {
+    Plain(Option<Duration>),
+    /// As the lookout, in the reactor if there is one.
+    Lookout(Option<Duration>),
+}
+
+/// What came of resting.
+pub(crate) enum RestStep {
+    /// The thread has a permit, and counts as searching.
+    Up,
+    Park(PermitRest),
+    /// The thread is to end.
+    Ended,
+}
 
 impl ThreadContext {
-    /// S1 to S4 of the sleep protocol. The thread counts as searching afterwards; or it is to end, if this gives
-    ///    `false`.
-    pub(crate) fn sleep(&self, searched: bool) -> bool {
+    /// S1 to S3 of the sleep protocol.
+    pub(super) fn sleep(&self, searched: bool) -> RestStep {
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let lain = self.host.idle.lie_down(self.index, searched, timers);
@@ -28,18 +60,16 @@ impl ThreadContext {
         }
     }
 
-    /// A1 to A4 of the hand-off: the thread has been called. Returns whether it has a permit anew, and counts as
-    ///    searching;
-    /// `None` if it is to end.
-    pub(crate) fn attend(&self) -> Option<bool> {
+    /// A1 to A4 of the hand-off: the thread has been called. Returns how it rests if it gives its permit away.
+    pub(super) fn attend(&self) -> Option<RestStep> {
         self.thread.heed();
         // Before it gives up its permit: so the process is not in anybody's hands when all permits sleep.
         self.keep_for_others();
-        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return Some(false) };
+        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return None };
         self.pass_on(next);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
-        self.rest(false, false).then_some(true)
+        Some(self.rest(false, false))
     }
 
     /// The thread has no permit any more: `next` has it, if there is one, and there is a thread more to block with.
@@ -56,48 +86,63 @@ impl ThreadContext {
         }
     }
 
-    /// S3 and S4. Returns whether the thread has a permit again; else it is to end.
-    pub(crate) fn rest(&self, has_lain_down: bool, lookout: bool) -> bool {
-        let host = self.host;
-        host.quiet.tell();
-        let (mut looks_again, mut until) = (has_lain_down, None);
+    /// Begins to rest. `has_lain_down`: with its permit, after S1.
+    pub(super) fn rest(&self, has_lain_down: bool, lookout: bool) -> RestStep {
+        self.host.quiet.tell();
+        self.go_on_resting(PermitRest {
+            looks_again: has_lain_down,
+            is_lookout: lookout,
+            expires: None,
+            park: Park::Plain(None),
+        })
+    }
+
+    /// S3, and what comes before and after each park.
+    pub(super) fn go_on_resting(&self, mut rest: PermitRest) -> RestStep {
+        let (host, lookout) = (self.host, rest.is_lookout);
         loop {
-            let rest = host.idle.look(self.index, lookout);
-            let asleep = matches!(rest, RestOutcome::Asleep(_));
+            let outcome = host.idle.look(self.index, lookout);
+            let asleep = matches!(outcome, RestOutcome::Asleep(_));
             // One that has been called looks everywhere when it searches.
-            let is_called = !asleep && !matches!(rest, RestOutcome::Standby(_));
-            if !is_called && std::mem::take(&mut looks_again) && self.look_again(lookout) {
+            let is_called = !asleep && !matches!(outcome, RestOutcome::Standby(_));
+            if !is_called && std::mem::take(&mut rest.looks_again) && self.look_again(lookout) {
                 continue;
             }
-            looks_again = asleep;
-            let patience = match rest {
+            rest.looks_again = asleep;
+            rest.park = match outcome {
                 RestOutcome::Up(permit, behind) => {
                     self.take_up(permit);
                     self.behind.set(behind);
                     self.see_to_watch();
-                    return true;
+                    return RestStep::Up;
                 }
-                RestOutcome::Ended => return false,
-                RestOutcome::Asleep(_) if lookout => self.patience(),
-                RestOutcome::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
+                RestOutcome::Ended => return RestStep::Ended,
+                RestOutcome::Asleep(_) if lookout => Park::Lookout(self.patience()),
+                RestOutcome::Asleep(has_spare) => Park::Plain(has_spare.then_some(host.config.keep_alive)),
                 RestOutcome::Standby(has_surplus) => {
                     let now = instant_now();
-                    let until = *until.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
-                    let rest = until.map(|until| until.saturating_duration_since(now));
-                    let is_over = has_surplus || rest.is_some_and(|rest| rest.is_zero());
+                    let expires = *rest.expires.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
+                    let left = expires.map(|expires| expires.saturating_duration_since(now));
+                    let is_over = has_surplus || left.is_some_and(|left| left.is_zero());
                     if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
-                        return false;
+                        return RestStep::Ended;
                     }
                     // Others are still to empty its deque, or it is promised to somebody.
-                    if is_over { Some(PAUSE) } else { rest }
+                    Park::Plain(if is_over { Some(PAUSE) } else { left })
                 }
             };
-            match lookout && asleep {
-                true => self.park_as_lookout(patience),
-                false => park(patience),
-            }
-            forget_now();
+            return RestStep::Park(rest);
         }
+    }
+
+    /// S4: parks the calling thread, whose context this is.
+    pub(super) fn park(&self, rest: &Rest) {
+        match rest {
+            Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),
+            Rest::Permit(PermitRest { park: Park::Lookout(patience), .. }) => self.park_as_lookout(*patience),
+            Rest::Permit(PermitRest { park: Park::Plain(patience), .. }) => park(*patience),
+        }
+        forget_now();
     }
 
     /// U1 and G5: the thread has got a permit.

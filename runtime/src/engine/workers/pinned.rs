@@ -45,6 +45,18 @@ pub(crate) enum Work {
     Leave,
 }
 
+impl Inbox {
+    /// Returns whether there is something that may be done now. (What is spawned on a host that is paused starts, and
+    /// then waits.)
+    fn is_ready(&self, is_paused: impl Fn() -> bool) -> bool {
+        match &self.work {
+            Some(Work::Turn(_)) => !is_paused(),
+            Some(_) => true,
+            None => false,
+        }
+    }
+}
+
 /// The pinned threads of a host.
 #[derive(Default)]
 pub(crate) struct PinnedThreads(Mutex<PinnedLists>);
@@ -133,24 +145,28 @@ impl PinnedThread {
         self.arrived.notify_all();
     }
 
-    /// Waits for something to do: for a time slice not while the host is paused. Says so whenever it comes to rest.
-    pub(crate) fn next(&self, is_paused: impl Fn() -> bool, rests: impl Fn()) -> Work {
+    /// Takes what there is to do: a time slice not while the host is paused. Says so when it comes to rest.
+    pub(crate) fn try_take(&self, is_paused: impl Fn() -> bool, rests: impl Fn()) -> Option<Work> {
         let mut inbox = lock(&self.inbox);
         loop {
-            // What is spawned on a host that is paused starts, and then waits.
-            if !matches!(inbox.work, Some(Work::Turn(_))) || !is_paused() {
-                if let Some(work) = inbox.work.take() {
-                    return work;
-                }
-                if !inbox.rests {
-                    inbox.rests = true;
-                    // Not under the lock: whoever looks whether all rest looks here.
-                    drop(inbox);
-                    rests();
-                    inbox = lock(&self.inbox);
-                    continue;
-                }
+            if inbox.is_ready(&is_paused) {
+                return inbox.work.take();
             }
+            if inbox.rests {
+                return None;
+            }
+            inbox.rests = true;
+            // Not under the lock: whoever looks whether all rest looks here.
+            drop(inbox);
+            rests();
+            inbox = lock(&self.inbox);
+        }
+    }
+
+    /// Blocks the thread until [`try_take`](Self::try_take) gives something.
+    pub(crate) fn wait(&self, is_paused: impl Fn() -> bool) {
+        let mut inbox = lock(&self.inbox);
+        while !inbox.is_ready(&is_paused) {
             inbox = wait(&self.arrived, inbox);
         }
     }

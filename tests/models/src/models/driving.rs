@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// `run_with`, `search_on` and `sleep`.
+    /// `next`, `search` and `sleep`.
     fn work(&self, me: usize, mut searching: bool) {
         loop {
             if self.take() {

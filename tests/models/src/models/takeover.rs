@@ -152,11 +152,11 @@ impl World {
         }
     }
 
-    /// `Context::run_with`.
+    /// `ThreadContext::next`.
     fn work(&self, me: usize) {
         loop {
             let called = self.threads[me].attention.load(Ordering::Relaxed) != 0;
-            let found = if called { self.find_when_called(me) } else { self.take_near(me).or_else(|| self.search(me)) };
+            let found = if called { self.next_when_called(me) } else { self.take_near(me).or_else(|| self.search(me)) };
             match found {
                 Some(job) => self.turn(me, job),
                 None => return,
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    fn find_when_called(&self, me: usize) -> Option<usize> {
+    fn next_when_called(&self, me: usize) -> Option<usize> {
         // `Thread::heed`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
         match self.idle.attend(me) {

@@ -366,10 +366,10 @@ impl World {
         }
     }
 
-    /// `Context::run_with`.
+    /// `ThreadContext::next`.
     pub(super) fn work(&self, me: &Me) {
         loop {
-            let found = if self.attention(me) != 0 { self.find_when_called(me) } else { self.find(me) };
+            let found = if self.attention(me) != 0 { self.next_when_called(me) } else { self.find(me) };
             let Some(job) = found else { return };
             self.turn(me, job);
         }
@@ -379,8 +379,8 @@ impl World {
         self.take_near(me).or_else(|| self.search(me, self.idle.start_searching()))
     }
 
-    /// `Context::find_when_called` and `attend`.
-    fn find_when_called(&self, me: &Me) -> Option<usize> {
+    /// `Context::next_when_called` and `attend`.
+    fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.keep_for_others(me);
         let Attended::StandsBy(next) = self.idle.attend(me.number) else { return self.find(me) };
@@ -395,7 +395,7 @@ impl World {
         self.serve_line();
     }
 
-    /// A thread that begins in standby, as `Context::find_when_called` when it is new.
+    /// A thread that begins in standby, as `Context::next_when_called` when it is new.
     pub(super) fn stand_by(&self, me: &Me) {
         if self.rest(me, false, false)
             && let Some(job) = self.search(me, true)

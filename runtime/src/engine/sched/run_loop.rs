@@ -1,0 +1,214 @@
+//! The run loop of a thread.
+//!
+//! What a thread does next is a value, [`Next`]: run a process, park, or exit. Nothing below [`ThreadContext::next`]
+//! blocks, so the thread that carries a `Next` out need not be the one that it is for: [`ThreadContext::run`] does it
+//! for its own thread, and a single thread could do it for several contexts in turn.
+//!
+//! [`find`](super::find) says where the next process comes from, [`standby`](super::standby) how a thread comes to rest.
+
+use super::standby::{Rest, RestStep};
+use super::step::StepScratch;
+use crate::engine::context::local::ThreadContext;
+use crate::exit::Panic;
+use crate::slots::Token;
+use crate::sync::{Ordering, fence};
+use crate::util::panics::{Site, contain};
+
+/// What a thread does next.
+pub(crate) enum Next {
+    /// Run a time slice of this process.
+    Run(Token),
+    /// Park as this says, then go on with [`ThreadContext::resume`].
+    Park(Rest),
+    /// End: the host has stopped, or the thread has been a spare for too long.
+    Exit,
+}
+
+impl ThreadContext {
+    /// Runs processes until the thread is to end.
+    pub(crate) fn run(&self) {
+        let mut scratch = StepScratch::new(self.thread);
+        while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
+            if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
+                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost
+                // the permit.
+                crate::util::log::error!(%panic, "a panic came from between the turns of processes");
+                let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
+                crate::engine::context::values::forget_values();
+            }
+        }
+    }
+
+    /// Ends the process whose step panicked, and those whose steps panic in the rest of the time slice.
+    fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
+        let mut panic = panic;
+        loop {
+            match contain(Site::Backstop, || self.panicked(scratch, panic)) {
+                Ok(seen_to) => return seen_to,
+                Err(another) => panic = another,
+            }
+        }
+    }
+
+    fn run_with(&self, scratch: &mut StepScratch) {
+        loop {
+            let token = match self.next() {
+                Next::Run(token) => token,
+                next => match self.carry_out(next) {
+                    Some(token) => token,
+                    None => return,
+                },
+            };
+            self.turn(scratch, token);
+        }
+    }
+
+    /// Parks this thread until there is a process to run, and returns that; `None` when the thread is to end.
+    #[cold]
+    fn carry_out(&self, mut next: Next) -> Option<Token> {
+        loop {
+            next = match next {
+                Next::Run(token) => return Some(token),
+                Next::Park(rest) => {
+                    self.park(&rest);
+                    self.resume(rest)
+                }
+                Next::Exit => return None,
+            }
+        }
+    }
+
+    /// Returns what to do after a time slice.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Next {
+        if self.thread.attention() != 0 {
+            return self.next_when_called();
+        }
+        match self.take_near() {
+            Some(token) => Next::Run(token),
+            None => self.search(self.host.idle.start_searching()),
+        }
+    }
+
+    /// Returns what to do after a park.
+    pub(crate) fn resume(&self, rest: Rest) -> Next {
+        match rest {
+            Rest::Inbox(pinned_thread) => self.next_of_pinned(pinned_thread),
+            Rest::Permit(rest) => self.after_rest(self.go_on_resting(rest)),
+        }
+    }
+
+    pub(super) fn after_rest(&self, step: RestStep) -> Next {
+        match step {
+            RestStep::Up => self.search(true),
+            RestStep::Park(rest) => Next::Park(Rest::Permit(rest)),
+            RestStep::Ended => self.exit(),
+        }
+    }
+
+    /// Exits, unless work is left anywhere when the host has stopped, be it in the run-next slot of a thread that is in
+    /// a step (L1 of `shutdown`).
+    #[cold]
+    pub(super) fn exit(&self) -> Next {
+        if self.pinned_thread.is_some() || !self.host.is_stopped() {
+            return Next::Exit;
+        }
+        fence(Ordering::SeqCst);
+        self.look_everywhere()
+            .or_else(|| self.host.threads_in_use().find_map(|(_, thread)| thread.take_run_next()))
+            .map_or(Next::Exit, Next::Run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Next, Rest};
+    use crate::Runtime;
+    use crate::engine::context::local::ThreadContext;
+    use crate::engine::sched::step::StepScratch;
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::sync::{Arc, AtomicUsize, Ordering, lock};
+
+    struct Counts(Arc<AtomicUsize>);
+
+    impl Process for Counts {
+        fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
+            while events.next().is_some() {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(())
+        }
+    }
+
+    /// Runs what there is to run, until there is a reason to park.
+    fn run_until_parked(context: &ThreadContext, scratch: &mut StepScratch, begun: Next) -> (Rest, usize) {
+        let (mut next, mut ran) = (begun, 0);
+        loop {
+            next = match next {
+                Next::Run(token) => {
+                    context.enter(|context| context.turn(scratch, token));
+                    ran += 1;
+                    context.next()
+                }
+                Next::Park(rest) => return (rest, ran),
+                Next::Exit => panic!("the host has not stopped"),
+            }
+        }
+    }
+
+    /// Catches: a run loop that blocks, or that a thread can carry out for itself alone.
+    #[test]
+    fn one_thread_plays_two_workers() {
+        let runtime = Runtime::builder().workers(2).seed(1).paused().build().expect("it is built");
+        let (host, handled) = (runtime.host().scheduler(), Arc::new(AtomicUsize::new(0)));
+        let pids: Vec<_> =
+            (0..8).map(|_| runtime.spawn_process(Counts(handled.clone())).start().expect("it starts")).collect();
+        let contexts: Vec<_> = (0..2)
+            .map(|permit| {
+                let index = host.idle.begin(permit);
+                *lock(&host.launched) += 1;
+                let worker = host.threads.get(index).expect("made with the host");
+                let deque = worker.occupy(host).expect("no thread has it");
+                let user = host.user().expect("it has not been shut down");
+                ThreadContext::new(host, user, (index, worker), Some(permit), deque)
+            })
+            .collect();
+        let mut scratches: Vec<_> = contexts.iter().map(|context| StepScratch::new(context.thread)).collect();
+
+        let mut rests: Vec<_> = contexts
+            .iter()
+            .zip(&mut scratches)
+            .map(|(context, scratch)| run_until_parked(context, scratch, context.next()).0)
+            .collect();
+        let mut ran = [0, 0];
+        for round in 1..=50 {
+            pids.iter().for_each(|&pid| runtime.send(pid, round).expect("it lives"));
+            // Until a pass over both has found nothing: a worker that parks may have woken the other one.
+            let mut before = None;
+            while before != Some(ran) {
+                before = Some(ran);
+                for worker in [round % 2, 1 - round % 2] {
+                    let (context, rest) = (&contexts[worker], rests.remove(worker));
+                    let (rest, steps) = run_until_parked(context, &mut scratches[worker], context.resume(rest));
+                    rests.insert(worker, rest);
+                    ran[worker] += steps;
+                }
+            }
+            assert_eq!(handled.load(Ordering::SeqCst), 8 * round, "a worker parked while there was work");
+        }
+        assert!(ran.iter().all(|&steps| steps > 0), "one worker did it all: {ran:?}");
+
+        pids.iter().for_each(|pid| _ = pid.kill());
+        while runtime.statistics().live > 0 {
+            for worker in 0..2 {
+                let (context, rest) = (&contexts[worker], rests.remove(worker));
+                let rest = run_until_parked(context, &mut scratches[worker], context.resume(rest)).0;
+                rests.insert(worker, rest);
+            }
+        }
+        for context in contexts {
+            context.thread.vacate(context.deque);
+            host.idle.dismiss(context.index);
+        }
+    }
+}
