@@ -6,7 +6,7 @@ use crate::call::command::{Command, Completion};
 use crate::call::dead_letter::DeadLetter;
 use crate::engine::host::commands::Handlers;
 use crate::engine::host::hooks::{Hook, Hooks};
-use crate::engine::host::{Config, Scheduler, UserCode};
+use crate::engine::host::{Config, Identity, UserCode};
 use crate::engine::io::reactor::Reactor;
 #[cfg(feature = "tokio")]
 use crate::engine::io::tokio::TokioChoice;
@@ -339,21 +339,19 @@ impl Builder {
         let config = Config {
             name: self.name,
             node: this_node(),
-            number: new_host(),
             permits: workers,
-            seed: self.seed.unwrap_or_else(crate::env::chance::entropy),
             limit: self.limit,
             call_timeout: self.call_timeout,
             mailbox: self.mailbox,
-            clock: self.clock,
             stall_limit: self.stall_limit,
             blocking_threads: self.blocking_threads,
             stack: self.stack,
             keep_alive: self.keep_alive,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
-        let scheduler = Scheduler::new(config, user);
-        let runtime = Runtime::of(Host::new(scheduler), self.deadline);
+        let seed = self.seed.unwrap_or_else(crate::env::chance::entropy);
+        let identity = Identity { number: new_host(), seed, clock: self.clock };
+        let runtime = Runtime::of(Host::new(config, identity, user), self.deadline);
         if !self.paused {
             runtime.resume()?;
         }

@@ -47,7 +47,7 @@ impl Host {
     /// What there is instead, for an unknown type or entry and for inputs that do not fit; see [`StartError`].
     #[track_caller]
     pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
-        self.registry().start(self.scheduler(), Location::caller(), process, entry, Inputs::values(inputs))
+        self.registry().start(self.life(), Location::caller(), process, entry, Inputs::values(inputs))
     }
 
     /// The same with the inputs as JSON: in order as an array, such as `[100, "text"]`, or by their names as an object,
@@ -60,7 +60,7 @@ impl Host {
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
         let inputs = inputs.into().read().map_err(StartError::Json)?;
-        self.registry().start(self.scheduler(), Location::caller(), process, entry, inputs)
+        self.registry().start(self.life(), Location::caller(), process, entry, inputs)
     }
 
     /// Sends a message by the name of its method, with a value for each of the method's arguments, to a process whose

@@ -11,7 +11,8 @@ use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::actor::tasks::current::outside;
 use crate::call::package::{Package, Undeliverable};
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Scheduler;
+use crate::engine::host::reuse::HostLife;
+use crate::engine::host::{Config, Identity, Scheduler, UserCode};
 use crate::engine::lifecycle::spawn::current_host;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure};
 use crate::pid::Pid;
@@ -21,7 +22,7 @@ use crate::registry::types::Registry;
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
 use crate::routing::alias;
 use crate::routing::router::{Receiver, deliver};
-use crate::sync::{OnceLock, PoisonError, RwLock};
+use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::oneshot::block_on;
 use std::any::TypeId;
@@ -34,11 +35,17 @@ use std::ptr;
 use std::time::Duration;
 
 /// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that
-/// has been shut down refuses.
+/// has been shut down refuses, and has nothing to tell: its statistics are all zero.
 #[derive(Clone, Copy)]
-pub struct Host(&'static HostRecord);
+pub struct Host {
+    record: &'static HostRecord,
+    /// Which of the hosts that the record has been.
+    life: u32,
+    number: u16,
+}
 
-/// A host's scheduler, and the process types that can be started on it by name. Never freed, as the scheduler.
+/// A host's scheduler, and the process types that can be started on it by name. Never freed: used again, as the
+/// scheduler.
 pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
@@ -53,9 +60,39 @@ fn records() -> &'static RwLock<HashMap<u16, &'static HostRecord>> {
     RECORDS.get_or_init(RwLock::default)
 }
 
-impl Host {
-    pub(crate) fn new(scheduler: &'static Scheduler) -> Self {
-        let record: &'static HostRecord = Box::leak(Box::new(HostRecord {
+/// The records of hosts whose runtime is gone.
+struct UnusedRecords {
+    free: Vec<&'static HostRecord>,
+    /// Those that a thread was still in when it was last looked.
+    ending: Vec<&'static HostRecord>,
+}
+
+static UNUSED_RECORDS: Mutex<UnusedRecords> = Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() });
+
+impl UnusedRecords {
+    /// Sets those free of which nothing is left any more.
+    fn look(&mut self) {
+        let Self { free, ending } = self;
+        ending.retain(|record| {
+            let number = record.scheduler.number();
+            let is_free = record.scheduler.retire();
+            if is_free {
+                records().write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+                free.push(record);
+            }
+            !is_free
+        });
+    }
+
+    fn take(&mut self, fits: impl Fn(&Scheduler) -> bool) -> Option<&'static HostRecord> {
+        let place = self.free.iter().position(|record| fits(record.scheduler))?;
+        Some(self.free.swap_remove(place))
+    }
+}
+
+impl HostRecord {
+    fn of(scheduler: &'static Scheduler) -> &'static Self {
+        let record: &'static Self = Box::leak(Box::new(Self {
             scheduler,
             registry: Registry::default(),
             groups: GroupTable::default(),
@@ -63,63 +100,124 @@ impl Host {
             upgrades: Upgrades::default(),
         }));
         let _first = scheduler.handle.set(record);
-        records().write().unwrap_or_else(PoisonError::into_inner).insert(scheduler.config.number, record);
-        Self(record)
+        record
+    }
+
+    fn forget_all(&self) {
+        self.registry.clear();
+        // Names, groups and topics may be those of processes of other hosts.
+        self.scheduler.names.clear();
+        self.groups.clear();
+        self.topics.clear();
+        self.upgrades.clear();
+    }
+
+    /// The record that stands for all hosts that have ended: it refuses everything.
+    fn ended() -> &'static Self {
+        static ENDED: OnceLock<&'static HostRecord> = OnceLock::new();
+        ENDED.get_or_init(|| Self::of(Scheduler::ended()))
+    }
+}
+
+impl Host {
+    /// A host whose threads have not been started: with the record of one that has ended and was built alike, if there
+    /// is one.
+    pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
+        let number = identity.number;
+        let unused = {
+            let mut unused = lock(&UNUSED_RECORDS);
+            unused.look();
+            unused.take(|scheduler| scheduler.fits(&config, &identity, &user))
+        };
+        let mut next = Some((identity, user));
+        // One that a late thread has come back to is given up.
+        let renewed = unused.filter(|record| {
+            record.forget_all();
+            record.scheduler.renew(&mut next)
+        });
+        let record = match (renewed, next) {
+            (None, Some((identity, user))) => HostRecord::of(Scheduler::new(config, identity, user)),
+            (Some(record), _) => record,
+            (None, None) => unreachable!("taken by the record that is renewed"),
+        };
+        records().write().unwrap_or_else(PoisonError::into_inner).insert(number, record);
+        Self::now(record)
+    }
+
+    fn now(record: &'static HostRecord) -> Self {
+        let scheduler = record.scheduler;
+        Self { record, life: scheduler.life(), number: scheduler.number() }
     }
 
     /// The host whose process the calling thread runs or starts.
     pub fn current() -> Option<Self> {
         let handle = current_host()?.handle.get()?;
-        handle.downcast_ref::<HostRecord>().map(Self)
+        handle.downcast_ref::<HostRecord>().map(Self::now)
     }
 
-    /// The host that the PID belongs to, if it is or was one of this program.
+    /// The host that the PID belongs to, if it is one of this program that has not been shut down.
     pub fn of(pid: Pid) -> Option<Self> {
         let pid = pid.resolve()?;
         let record = *records().read().unwrap_or_else(PoisonError::into_inner).get(&pid.host())?;
-        (record.scheduler.config.node == pid.node()).then_some(Self(record))
+        let host = Self::now(record);
+        (host.number == pid.host() && record.scheduler.config.node == pid.node()).then_some(host)
+    }
+
+    /// The host's runtime is gone: when nothing is left of it, its record can be used again.
+    pub(crate) fn retire(self) {
+        let mut unused = lock(&UNUSED_RECORDS);
+        unused.ending.push(self.record);
+        unused.look();
+    }
+
+    /// Returns whether nothing is left of it.
+    fn has_ended(self) -> bool {
+        self.record.scheduler.life() != self.life
+    }
+
+    /// Its record, or the one of all hosts that have ended.
+    fn record(self) -> &'static HostRecord {
+        if self.has_ended() { HostRecord::ended() } else { self.record }
     }
 
     pub(crate) fn scheduler(self) -> &'static Scheduler {
-        self.0.scheduler
+        self.record().scheduler
+    }
+
+    pub(crate) fn life(self) -> HostLife {
+        HostLife { scheduler: self.record.scheduler, life: self.life }
     }
 
     pub(crate) fn registry(self) -> &'static Registry {
-        &self.0.registry
+        &self.record().registry
     }
 
     pub(crate) fn groups(self) -> &'static GroupTable {
-        &self.0.groups
+        &self.record().groups
     }
 
     pub(crate) fn topics(self) -> &'static GroupTable {
-        &self.0.topics
+        &self.record().topics
     }
 
     /// Forgets what it knew of processes: its own have ended.
     pub(crate) fn forget_all(self) {
-        let record = self.0;
-        record.registry.clear();
-        // Names, groups and topics may be those of processes of other hosts.
-        record.scheduler.names.clear();
-        record.groups.clear();
-        record.topics.clear();
-        record.upgrades.clear();
+        self.record().forget_all();
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        &self.0.scheduler.config.name
+        &self.record.scheduler.config.name
     }
 
     /// Its number in this node, as PIDs show it.
     pub fn number(self) -> u16 {
-        self.0.scheduler.config.number
+        self.number
     }
 
     /// Returns how many steps it runs at once at most.
     pub fn workers(self) -> usize {
-        self.0.scheduler.permits.len()
+        self.record.scheduler.permits.len()
     }
 
     /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
@@ -128,7 +226,7 @@ impl Host {
     where
         P: Migratable,
     {
-        Spawn::new(self.0.scheduler, Location::caller(), process)
+        Spawn::new(self.life(), Location::caller(), process)
     }
 
     /// Spawns a process with a thread of its own, on which `make` makes its state: all its steps, its `close` and its
@@ -165,19 +263,19 @@ impl Host {
     /// ```
     #[track_caller]
     pub fn spawn_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        Spawn::pinned(self.0.scheduler, Location::caller(), make)
+        Spawn::pinned(self.life(), Location::caller(), make)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn spawn_process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        SpawnProcess::new(self.0.scheduler, Location::caller(), process)
+        SpawnProcess::new(self.life(), Location::caller(), process)
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own, as [`Host::spawn_pinned`] does.
     #[track_caller]
     pub fn spawn_process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        SpawnProcess::pinned(self.0.scheduler, Location::caller(), make)
+        SpawnProcess::pinned(self.life(), Location::caller(), make)
     }
 
     /// Sends a message: of any type to a PID, which is checked at delivery; of a type that it has a method for to an
@@ -214,7 +312,7 @@ impl Host {
     where
         S: IntoUpgrade<Error: Into<UpgradeFailure>>,
     {
-        self.0.upgrades.add(make);
+        self.record().upgrades.add(make);
     }
 
     /// Upgrades a process to the type of that name, as was registered for its own type. See [`Pid::upgrade`].
@@ -223,7 +321,7 @@ impl Host {
     /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing) with what there is instead; else as
     /// [`Pid::upgrade`].
     pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
-        self.0.upgrades.ask(pid, to)
+        self.record().upgrades.ask(pid, to)
     }
 
     /// The typed address of the process with that PID: `address::<Disk>(pid)` if it is a `Disk`,
@@ -244,7 +342,7 @@ impl Host {
 
     /// The clock that its processes go by.
     pub fn clock(self) -> Clock {
-        self.0.scheduler.config.clock.clone()
+        self.scheduler().clock()
     }
 
     /// Blocks the thread until no process runs or is ready to, and no timer is due: what was sent before has been
@@ -258,7 +356,10 @@ impl Host {
     /// [`IdleError`]: inside a process, for a runtime that is paused or has been shut down, and when its processes do
     /// not come to rest for a minute.
     pub fn until_idle(self) -> Result<(), IdleError> {
-        self.0.scheduler.wait_until_idle()
+        match self.has_ended() {
+            true => Err(IdleError::Shutdown(self.name().to_owned())),
+            false => self.scheduler().wait_until_idle(),
+        }
     }
 }
 
@@ -266,12 +367,12 @@ impl Host {
 impl Receiver for Host {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
-        let config = &self.0.scheduler.config;
+        let config = &self.record.scheduler.config;
         if pid.node() != config.node {
             return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
         let host = if pid.is_alias() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
-        if host != Some(config.number) {
+        if host != Some(self.number) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();
@@ -287,7 +388,7 @@ impl fmt::Debug for Host {
 
 impl PartialEq for Host {
     fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self.0, other.0)
+        ptr::eq(self.record, other.record) && self.life == other.life
     }
 }
 

@@ -198,6 +198,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
     });
     host.forget_all();
     log(host, &report);
+    host.retire();
     Ok(report)
 }
 
@@ -219,6 +220,7 @@ fn begin(host: Host, end: ShutdownMode) {
         }
     };
     host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
+    host.retire();
 }
 
 /// Warns if work was lost.

@@ -307,6 +307,7 @@ impl Host {
             threads: host
                 .threads
                 .first(usize::MAX)
+                .filter(|(number, thread)| thread.has_run() || host.idle.at(*number) != At::Free)
                 .map(|(number, thread)| thread_statistics(host.idle.at(number), thread))
                 .chain(pinned.iter().map(|pinned_thread| pinned_statistics(pinned_thread)))
                 .collect(),
@@ -410,7 +411,7 @@ fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
 
 fn pid_of(slot: &'static Slot) -> Option<Pid> {
     let home = slot.home()?;
-    Some(Pid::new(home.node, home.host, slot.index(), slot.living()?))
+    Some(home.pid(slot.index(), slot.living()?))
 }
 
 /// What is known of the process in `slot`. Read twice around by its PID, so that two processes are never mixed.

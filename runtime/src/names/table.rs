@@ -20,7 +20,9 @@ use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::pid::Pid;
 use crate::routing::alias::{Alias, AliasTarget, lives};
 use crate::slots::ProcessKind;
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
+use crate::sync::{
+    Arc, AtomicU16, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// How many parts the table has. A guess: more than threads that look names up while others change some.
@@ -32,7 +34,7 @@ const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 /// See the module.
 pub(crate) struct Names {
     /// The number of the host.
-    host: u16,
+    host: AtomicU16,
     shards: [RwLock<Shard>; SHARDS],
     /// The names that have an alias and no holder, the longest free first. Locked inside of a shard's lock.
     free: Mutex<BTreeMap<u64, Name>>,
@@ -116,7 +118,7 @@ impl AliasTarget for NameAlias {
     }
 
     fn owner(&self) -> u16 {
-        self.names.host
+        self.names.host.load(Ordering::Relaxed)
     }
 }
 
@@ -129,7 +131,13 @@ impl NameEntry {
 impl Names {
     /// None, of the host of that number.
     pub(crate) fn of(host: u16) -> Self {
+        let host = AtomicU16::new(host);
         Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
+    }
+
+    /// From here on they are those of the host of that number. There are none now.
+    pub(crate) fn renumber(&self, host: u16) {
+        self.host.store(host, Ordering::Relaxed);
     }
 
     /// The part of the table that `name` is in. By its last bytes, in which names that are made from numbers differ: a

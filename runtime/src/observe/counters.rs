@@ -20,6 +20,10 @@ impl Counter {
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// What a thread counts.
@@ -40,4 +44,13 @@ pub(crate) struct Counters {
     /// Looks everywhere, after a pause.
     pub(crate) spins: Counter,
     pub(crate) parks: Counter,
+}
+
+impl Counters {
+    pub(crate) fn reset(&self) {
+        let Self { steps, messages, steals, stolen, from_global, from_inject, fair, polls, spins, parks } = self;
+        [steps, messages, steals, stolen, from_global, from_inject, fair, polls, spins, parks]
+            .into_iter()
+            .for_each(Counter::reset);
+    }
 }

@@ -329,7 +329,7 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
     }
 
     fn owner(&self) -> u16 {
-        self.host.config.number
+        self.host.number()
     }
 
     fn room(&self) -> Option<Arc<Oneshot<()>>> {

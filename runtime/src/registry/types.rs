@@ -3,7 +3,7 @@
 use crate::actor::definition::actor::Actor;
 use crate::actor::definition::inputs::Inputs;
 use crate::actor::definition::named_message::{Outgoing, message_of};
-use crate::engine::host::Scheduler;
+use crate::engine::host::reuse::HostLife;
 use crate::errors::{MessageError, SpawnError, StartError};
 use crate::pid::Pid;
 use crate::sync::{Arc, PoisonError, RwLock};
@@ -12,8 +12,7 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-type TypeFactory =
-    dyn Fn(&'static Scheduler, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
 type MessageMaker = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
 
@@ -30,7 +29,7 @@ impl Registry {
     pub(crate) fn add<P: Actor>(
         &self,
         name: String,
-        factory: impl Fn(&'static Scheduler, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        factory: impl Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
         + Send
         + Sync
         + 'static,
@@ -47,14 +46,14 @@ impl Registry {
 
     pub(crate) fn start(
         &self,
-        host: &'static Scheduler,
+        host: HostLife,
         place: &'static Location<'static>,
         name: &str,
         entry: &str,
         inputs: Inputs,
     ) -> Result<Pid, StartError> {
         // Said first: a host that goes down forgets its types, and would deny that it knew them.
-        if host.gate.is_closed() {
+        if host.scheduler.gate.is_closed() {
             return Err(SpawnError::Shutdown.into());
         }
         let types = self.types.read().unwrap_or_else(PoisonError::into_inner);

@@ -15,8 +15,8 @@ pub(crate) use crate::env::program::this_node;
 use crate::errors::SendFailure;
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::payload::Payload;
-use crate::pid::{NodeId, Pid};
-use crate::slots::{RefusalReason, SendRefusal, Slot, TABLE};
+use crate::pid::{NodeId, Pid, Resident};
+use crate::slots::{RefusalReason, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::collections::HashMap;
 use std::ptr;
@@ -351,8 +351,8 @@ impl Receiver for Node {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID that names another host than the one whose process is there was never given out.
-        let home = TABLE.slot(pid.slot()).and_then(Slot::home).filter(|_| !pid.is_alias());
-        if home.is_some_and(|home| home.host != pid.host()) {
+        let living = TABLE.slot(pid.slot()).filter(|slot| !pid.is_alias() && slot.living() == Some(pid.generation()));
+        if living.and_then(Resident::resident).is_some_and(|resident| resident.host() != pid.host()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();

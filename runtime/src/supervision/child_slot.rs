@@ -390,7 +390,7 @@ impl AliasTarget for ChildSlot {
     }
 
     fn owner(&self) -> u16 {
-        self.host.config.number
+        self.host.number()
     }
 
     /// Room is when a process serves again, or when it is known that none will.

@@ -164,7 +164,7 @@ impl Supervisor {
         let children = slots.into_iter().zip(children).collect();
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
-        let process = SpawnProcess::new(host.scheduler(), at, driver).guarded(guardian).told_to_stop();
+        let process = SpawnProcess::new(host.life(), at, driver).guarded(guardian).told_to_stop();
         // What is asked of it is never refused; who asks may be no process, which cannot be held.
         let process = process.mailbox(Bound::Unbounded);
         let process = match name {

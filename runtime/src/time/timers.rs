@@ -105,6 +105,11 @@ impl Timers {
         Self { wheels, next: NextDue::new() }
     }
 
+    /// Returns whether there are as many wheels as [`new`](Self::new) makes.
+    pub(crate) fn fits(&self, threads: usize) -> bool {
+        self.wheels.len() == WHEELS.min(threads + 1)
+    }
+
     /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
     #[inline]
     pub(crate) fn next(&self) -> Moment {

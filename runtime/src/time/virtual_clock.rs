@@ -15,7 +15,7 @@
 //! had pushed before they lay down is in queues that the second look finds.
 
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, instant_now, is_told, while_going_by};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::fmt;
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ pub(crate) trait ClockUser: Sync {
     fn fire(&'static self, now: Moment);
 }
 
-/// A time that a test moves. Never freed, as the hosts that go by it.
+/// A time that a test moves. Never freed, as the hosts that go by it, but used again.
 struct Manual {
     now: SharedMoment,
     /// Held by whoever moves the time, or lets those who go by it come to rest.
@@ -125,7 +125,19 @@ struct Manual {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Option<&'static Manual>);
+pub struct Clock(Option<Arc<ManualOwner>>);
+
+/// The right to a manual time: with the last handle another clock can have it.
+struct ManualOwner(&'static Manual);
+
+/// Those that no clock has.
+static UNUSED_TIMES: Mutex<Vec<&'static Manual>> = Mutex::new(Vec::new());
+
+impl Drop for ManualOwner {
+    fn drop(&mut self) {
+        lock(&UNUSED_TIMES).push(self.0);
+    }
+}
 
 impl Clock {
     /// The system's.
@@ -133,11 +145,21 @@ impl Clock {
         Self(None)
     }
 
-    /// One that stands still until it is moved, beginning at the system's present time. For tests: its few bytes stay
-    /// with the program.
+    /// One that stands still until it is moved, beginning at the system's present time. For tests.
     pub fn manual() -> Self {
-        let now = SharedMoment::new(Moment::now_by(None));
-        Self(Some(Box::leak(Box::new(Manual { now, turn: Mutex::default(), driven: Mutex::default() }))))
+        let now = Moment::now_by(None);
+        let unused = lock(&UNUSED_TIMES).pop();
+        let manual = unused.unwrap_or_else(|| {
+            let now = SharedMoment::new(now);
+            Box::leak(Box::new(Manual { now, turn: Mutex::default(), driven: Mutex::default() }))
+        });
+        manual.now.store(now);
+        lock(&manual.driven).clear();
+        Self(Some(Arc::new(ManualOwner(manual))))
+    }
+
+    fn manual_time(&self) -> Option<&'static Manual> {
+        self.0.as_ref().map(|owner| owner.0)
     }
 
     /// Returns whether it is one that is moved by hand.
@@ -156,7 +178,7 @@ impl Clock {
 
     /// The time that it tells, if it is not the system's.
     pub(crate) fn told(&self) -> ClockOverride {
-        self.0.map(|manual| &manual.now)
+        self.manual_time().map(|manual| &manual.now)
     }
 
     /// Moves the time on by `duration`, from due moment to due moment: all that goes by this clock comes to rest before
@@ -180,7 +202,7 @@ impl Clock {
         duration: Duration,
         mut is_enough: impl FnMut() -> bool,
     ) -> Result<(), ClockError> {
-        let manual = self.0.ok_or(ClockError::System)?;
+        let manual = self.manual_time().ok_or(ClockError::System)?;
         let _turn = manual.take_turn()?;
         let target = manual.now.load().after(duration).min(Moment::LAST);
         loop {
@@ -201,21 +223,21 @@ impl Clock {
 
     /// Waits until all that goes by a manual clock is at rest, and nothing is due; gives whether it is a manual one.
     pub(crate) fn settle(&self) -> Result<bool, IdleError> {
-        let Some(manual) = self.0 else { return Ok(false) };
+        let Some(manual) = self.manual_time() else { return Ok(false) };
         let _turn = manual.take_turn()?;
         manual.settle().map(|()| true)
     }
 
     /// From here on `driven` goes by this clock.
     pub(crate) fn drive(&self, driven: &'static dyn ClockUser) {
-        if let Some(manual) = self.0 {
+        if let Some(manual) = self.manual_time() {
             lock(&manual.driven).push(driven);
         }
     }
 
     /// It does not any more.
     pub(crate) fn let_go(&self, driven: &'static dyn ClockUser) {
-        if let Some(manual) = self.0 {
+        if let Some(manual) = self.manual_time() {
             lock(&manual.driven).retain(|other| !ptr::addr_eq(ptr::from_ref(*other), ptr::from_ref(driven)));
         }
     }

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::entry::Pending;
 use crate::engine::host::Scheduler;
+use crate::engine::host::reuse::HostLife;
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::errors::{InitError, SpawnError};
 use crate::pid::Pid;
@@ -11,7 +12,7 @@ use std::panic::Location;
 
 /// What a spawn consists of, inside the entries that the macro generates.
 pub struct SpawnCore<P> {
-    pub(crate) host: &'static Scheduler,
+    pub(crate) host: HostLife,
     pub(crate) place: &'static Location<'static>,
     pub(crate) source: Cell<Option<Source<P>>>,
     /// Made when there are any.

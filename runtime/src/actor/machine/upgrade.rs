@@ -196,7 +196,7 @@ fn successor<P: Actor, N: Migratable, E: Send + 'static>(
     }
     let pid = waker::owner_of_life(seat.life).and_then(|(slot, generation)| {
         let home = slot.home()?;
-        Some(Pid::new(home.node, home.host, slot.index(), generation))
+        Some(home.pid(slot.index(), generation))
     });
     let body = Body::new(Machine::taking_over(new, pid, seat));
     let done: Box<dyn FnOnce() + Send> = Box::new(move || {

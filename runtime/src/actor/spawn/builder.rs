@@ -11,6 +11,7 @@ use crate::actor::machine::state_machine::Machine;
 use crate::actor::tasks::outside::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
+use crate::engine::host::reuse::HostLife;
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::env::clock::instant_now;
 use crate::errors::{InitError, RunError, SpawnError};
@@ -44,7 +45,7 @@ pub struct Spawn<P: Actor> {
 
 impl<P: Actor> Spawn<P> {
     /// One whose state is here.
-    pub(crate) fn new(host: &'static Scheduler, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
     where
         P: Migratable,
     {
@@ -53,14 +54,14 @@ impl<P: Actor> Spawn<P> {
 
     /// One whose state is made on a thread of its own.
     pub(crate) fn pinned(
-        host: &'static Scheduler,
+        host: HostLife,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
         Self::of(host, place, Source::Pinned(Box::new(make)))
     }
 
-    fn of(host: &'static Scheduler, place: &'static Location<'static>, source: Source<P>) -> Self {
+    fn of(host: HostLife, place: &'static Location<'static>, source: Source<P>) -> Self {
         let (source, options) = (Cell::new(Some(source)), RefCell::default());
         Self { entries: P::entries(SpawnCore { host, place, source, options }) }
     }
@@ -161,7 +162,8 @@ impl<P: Actor> Deref for Spawn<P> {
 impl<P: Actor> SpawnCore<P> {
     fn birth(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> PendingSpawn {
         let options = self.options.take();
-        PendingSpawn { kind: KindOf::<P>::KIND, entry: &P::ENTRIES[entry].name, place: self.place, options, result }
+        let (life, entry) = (self.host.life, &P::ENTRIES[entry].name);
+        PendingSpawn { life, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
     }
 
     fn take(&self) -> Result<Source<P>, SpawnError> {
@@ -177,7 +179,7 @@ impl<P: Actor> SpawnCore<P> {
         let wanted = Wanted::of(self.options.borrow().as_deref(), KindOf::<P>::KIND);
         let pid = match wanted {
             None => self.spawn_sync(entry, None, begin)?,
-            wanted => Wanted::or_spawn(wanted, self.host, || self.spawn_sync(entry, None, begin))?,
+            wanted => Wanted::or_spawn(wanted, self.host.scheduler, || self.spawn_sync(entry, None, begin))?,
         };
         Ok(Address::new(pid))
     }
@@ -195,11 +197,11 @@ impl<P: Actor> SpawnCore<P> {
                 let mut begin = |process: &mut P, context: &mut Context<P>| {
                     begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
                 };
-                begins(self.host, &mut self.birth(entry, result), process, Beginning::Sync(&mut begin))
+                begins(self.host.scheduler, &mut self.birth(entry, result), process, Beginning::Sync(&mut begin))
             }
             Source::Pinned(make) => {
                 let mut birth = self.birth(entry, result);
-                self.host.spawn_pinned(
+                self.host.scheduler.spawn_pinned(
                     &mut birth,
                     || Machine::new(make()),
                     |machine, ctx| machine.start_sync(ctx, begin),
@@ -233,11 +235,11 @@ impl<P: Actor> SpawnCore<P> {
                     let Some(begin) = begin.take() else { unreachable!("a process starts once") };
                     begin(process, context)
                 };
-                begins(self.host, &mut self.birth(entry, result), process, Beginning::Future(&mut begin))
+                begins(self.host.scheduler, &mut self.birth(entry, result), process, Beginning::Future(&mut begin))
             }
             Source::Pinned(make) => {
                 let mut birth = self.birth(entry, result);
-                self.host.spawn_pinned(
+                self.host.scheduler.spawn_pinned(
                     &mut birth,
                     || Machine::new(make()),
                     |machine, ctx| machine.start_future(ctx, begin),

@@ -4,6 +4,7 @@ use super::builder::Running;
 use super::get_or_spawn::Wanted;
 use crate::actor::tasks::outside::ExitWaiter;
 use crate::engine::host::Scheduler;
+use crate::engine::host::reuse::HostLife;
 use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
 use crate::engine::pinned::note_entry;
 use crate::errors::SpawnError;
@@ -23,7 +24,7 @@ use std::panic::Location;
 /// A hand-written [`Process`] that is about to be spawned.
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
-    host: &'static Scheduler,
+    host: HostLife,
     place: &'static Location<'static>,
     source: SourceByHand<P>,
     options: Option<Box<Options>>,
@@ -42,7 +43,7 @@ type BeginByHand<P> = fn(&'static Scheduler, &mut PendingSpawn, P, &str, Payload
 
 impl<P: Process> SpawnProcess<P> {
     /// One whose state is here.
-    pub(crate) fn new(host: &'static Scheduler, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
     where
         P: Send,
     {
@@ -54,7 +55,7 @@ impl<P: Process> SpawnProcess<P> {
 
     /// One whose state is made on a thread of its own.
     pub(crate) fn pinned(
-        host: &'static Scheduler,
+        host: HostLife,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
@@ -142,7 +143,7 @@ impl<P: Process> SpawnProcess<P> {
 
     fn spawn(self, entry: Option<&str>, input: Payloads) -> Result<Pid, SpawnError> {
         let wanted = Wanted::of(self.options.as_deref(), KindOfProcess::<P>::KIND);
-        Wanted::or_spawn(wanted, self.host, || self.begin(entry, input, None))
+        Wanted::or_spawn(wanted, self.host.scheduler, || self.begin(entry, input, None))
     }
 
     /// Starts at the first of the process's entries a process that will be
@@ -179,8 +180,8 @@ impl<P: Process> SpawnProcess<P> {
         input: Payloads,
         result: Option<Arc<dyn EndWaiter>>,
     ) -> Result<Pid, SpawnError> {
-        let Self { host, place, source, options } = self;
-        let birth = |entry| PendingSpawn { kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        let Self { host: HostLife { scheduler: host, life }, place, source, options } = self;
+        let birth = |entry| PendingSpawn { life, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
         match source {
             SourceByHand::Here(process, begin) => {
                 let (name, known) = entry_of(&process, entry);

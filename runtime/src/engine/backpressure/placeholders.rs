@@ -9,7 +9,6 @@ use crate::errors::CallError;
 use crate::mailbox::bound::Overflow;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
-use crate::pid::Pid;
 use crate::slots::{Admission, RefusalReason, Slot};
 use std::ptr;
 
@@ -105,7 +104,7 @@ fn drop_letter(slot: &'static Slot, envelope: Envelope) {
     // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
     let caller = unsafe { Caller::from_word(envelope.word) };
     if let Some(message) = envelope.payload {
-        let to = Pid::new(home.node, home.host, slot.index(), envelope.generation);
+        let to = home.pid(slot.index(), envelope.generation);
         home.keeper.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
     }
     if let Some(caller) = caller {

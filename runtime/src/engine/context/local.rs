@@ -96,7 +96,7 @@ impl ThreadContext {
             debtor_seen: Cell::new(Moment::about_now()),
             turn_used: Cell::new(Moment::about_now()),
             streak: Cell::new(0),
-            random: RefCell::new(Random::new(host.config.seed, index as u64)),
+            random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
     }
 

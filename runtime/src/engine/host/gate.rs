@@ -34,6 +34,8 @@ const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 /// See the module.
 pub(crate) struct Gate {
     closed: AtomicBool,
+    /// How many had entered, and left, when it was opened.
+    before: AtomicU64,
     tallies: Box<[CachePadded<Tally>]>,
     /// Taken by the one who waits and by those who wake it.
     waiting: Mutex<()>,
@@ -57,6 +59,7 @@ impl Gate {
         let tally = || CachePadded::new(Tally { entered: AtomicU64::new(0), left: AtomicU64::new(0) });
         Self {
             closed: AtomicBool::new(false),
+            before: AtomicU64::new(0),
             tallies: (0..=permits).map(|_| tally()).collect(),
             waiting: Mutex::new(()),
             left: Condvar::new(),
@@ -92,6 +95,13 @@ impl Gate {
         }
     }
 
+    /// Opens it again, when all have left. Those that are about to turn back may find it open: they compare what they
+    /// have to do with (`reuse`).
+    pub(crate) fn reopen(&self) {
+        self.before.store(self.totals().1, Ordering::SeqCst);
+        self.closed.store(false, Ordering::SeqCst);
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -114,7 +124,8 @@ impl Gate {
         (entered, left)
     }
 
-    /// Returns how many had entered and how many of them had left at one moment while this looks. Where the tallies
+    /// Returns how many had entered since it was opened, and how many of them had left, at one moment while this looks.
+    /// Where the tallies
     /// change with each of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
     ///
     /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to
@@ -122,6 +133,11 @@ impl Gate {
     /// all of those had entered when it comes to who left, so the difference is no more than were inside at that
     /// moment.
     pub(crate) fn survey(&self) -> (u64, u64) {
+        let ((entered, left), before) = (self.survey_all(), self.before.load(Ordering::SeqCst));
+        (entered.saturating_sub(before), left.saturating_sub(before))
+    }
+
+    fn survey_all(&self) -> (u64, u64) {
         let mut last = self.look();
         let mut most = last;
         for _ in 1..LOOKS {

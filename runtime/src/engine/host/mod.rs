@@ -1,13 +1,14 @@
 //! One scheduler: its permits, its threads, its queues, and what it was built with.
 //!
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may
-//! still look at who sleeps while that process, and the whole host, comes to its end.
+//! still look at who sleeps while that process, and the whole host, comes to its end. It is [used again](reuse) instead.
 
 pub(crate) mod backlog;
 pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod idle_waiters;
+pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
 use super::permits::sleep::Idle;
@@ -17,14 +18,15 @@ use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
 use super::workers::worker::{CALLED, Worker};
 use crate::env::chance::Random;
-use crate::env::clock::{ClockOverride, Moment};
+use crate::env::clock::{ClockOverride, Moment, SharedMoment};
 use crate::mailbox::bound::Bound;
 use crate::names::table::Names;
 use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
 use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
-    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering, PoisonError, RwLock, SegQueue, lock,
+    Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering,
+    PoisonError, RwLock, SegQueue, lock,
 };
 use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
@@ -36,22 +38,20 @@ use hooks::Hooks;
 use idle_waiters::Quiet;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::ptr;
 use std::time::Duration;
 
-/// What a host is built with.
+/// What a host is built with, and keeps: a record is used again for a host that is built alike.
+#[derive(PartialEq)]
 pub(crate) struct Config {
     pub(crate) name: Arc<str>,
     pub(crate) node: NodeId,
-    pub(crate) number: u16,
     pub(crate) permits: usize,
-    pub(crate) seed: u64,
     pub(crate) limit: Option<usize>,
     /// How long calls of its processes wait if nothing else is said.
     pub(crate) call_timeout: Duration,
     /// The bound of mailboxes that have none of their own.
     pub(crate) mailbox: Bound,
-    /// What its processes see of time.
-    pub(crate) clock: Clock,
     /// For how long a step may run while others wait.
     pub(crate) stall_limit: Duration,
     /// How many threads it may have besides one for each permit, while steps block.
@@ -60,6 +60,21 @@ pub(crate) struct Config {
     pub(crate) stack: Option<usize>,
     /// How long such a thread stays when it has nothing to do.
     pub(crate) keep_alive: Duration,
+}
+
+/// What is another one for each host, also where a record is used again.
+pub(crate) struct Identity {
+    pub(crate) number: u16,
+    pub(crate) seed: u64,
+    /// What its processes see of time.
+    pub(crate) clock: Clock,
+}
+
+impl Identity {
+    /// How many threads set timers in wheels of their own: none, if a test is to see one order of all that is due.
+    fn threads_with_timers(&self, permits: usize) -> usize {
+        if self.clock.is_manual() { 0 } else { permits }
+    }
 }
 
 impl Config {
@@ -103,8 +118,13 @@ pub(crate) struct Scheduler {
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
     pub(crate) watchdog: WatchdogCounts,
-    /// The time that it goes by, if it is not the system's.
-    pub(crate) told: ClockOverride,
+    /// Counts the hosts that this record has been.
+    life: AtomicU32,
+    number: AtomicU16,
+    seed: AtomicU64,
+    clock: Mutex<Clock>,
+    /// The time that the clock tells, if it is not the system's.
+    clock_override: AtomicPtr<SharedMoment>,
     pub(crate) gate: Gate,
     /// Processes that hold a place under the limit.
     places: AtomicUsize,
@@ -130,6 +150,8 @@ pub(crate) struct Scheduler {
     pub(crate) names: Names,
     /// Held by whoever starts a thread for want of one.
     pub(crate) growing: Mutex<()>,
+    /// Held while the host ends without anyone waiting for it, and while the record begins to be another host.
+    pub(crate) ending: Mutex<()>,
     /// The threads that have been started.
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many permits have got their first thread.
@@ -144,9 +166,10 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// A host whose threads have not been started.
-    pub(crate) fn new(config: Config, user: UserCode) -> &'static Self {
-        let count = config.permits;
+    /// A record of its own for a host whose threads have not been started.
+    pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> &'static Self {
+        let (count, timers) = (config.permits, identity.threads_with_timers(config.permits));
+        let Identity { number, seed, clock } = identity;
         let threads = Workers::new();
         (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
@@ -162,11 +185,14 @@ impl Scheduler {
             left: SegQueue::new(),
             pinned_threads: PinnedThreads::default(),
             idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
-            // One order for all that is due, if a test is to see it.
-            timers: Timers::new(if config.clock.is_manual() { 0 } else { count }),
+            timers: Timers::new(timers),
             quiet: Quiet::default(),
             watchdog: WatchdogCounts::default(),
-            told: config.clock.told(),
+            life: AtomicU32::new(0),
+            number: AtomicU16::new(number),
+            seed: AtomicU64::new(seed),
+            clock_override: AtomicPtr::new(address_of(clock.told())),
+            clock: Mutex::new(clock),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
             generators: AtomicUsize::new(0),
@@ -182,8 +208,9 @@ impl Scheduler {
             backlogs: Backlogs::default(),
             dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
-            names: Names::of(config.number),
+            names: Names::of(number),
             growing: Mutex::default(),
+            ending: Mutex::default(),
             running: Mutex::default(),
             launched: Mutex::new(0),
             ran_in_place: Counter::default(),
@@ -191,10 +218,31 @@ impl Scheduler {
             past_bound: Counter::default(),
             config,
         }));
-        let home = SlotOwner::new(host, host.config.node, host.config.number);
+        let home = SlotOwner::new(host, host.config.node, number);
         let _first = host.home.set(Box::leak(Box::new(home)));
-        host.config.clock.drive(host);
+        host.clock().drive(host);
         host
+    }
+
+    /// The host's number in its node.
+    pub(crate) fn number(&self) -> u16 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.load(Ordering::Relaxed)
+    }
+
+    /// The clock that its processes go by.
+    pub(crate) fn clock(&self) -> Clock {
+        lock(&self.clock).clone()
+    }
+
+    /// The time that its clock tells, if it is not the system's.
+    #[inline]
+    pub(crate) fn clock_override(&self) -> ClockOverride {
+        // SAFETY: only addresses of `&'static SharedMoment` are stored.
+        unsafe { self.clock_override.load(Ordering::Acquire).as_ref() }
     }
 
     pub(crate) fn home(&self) -> &'static SlotOwner {
@@ -271,7 +319,7 @@ impl Scheduler {
     pub(crate) fn random(&self) -> Random {
         // The first numbers are those of the threads.
         let number = u64::from(u32::MAX) + self.generators.fetch_add(1, Ordering::Relaxed) as u64;
-        Random::new(self.config.seed, number)
+        Random::new(self.seed(), number)
     }
 
     /// Nobody will join the threads from here on: neither those that there are nor those that are still to be started.
@@ -332,7 +380,7 @@ impl Scheduler {
     /// moves it.
     #[inline]
     pub(crate) fn next_timer(&self) -> Moment {
-        if self.told.is_some() { Moment::NEVER } else { self.timers.next() }
+        if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
     /// Takes a place under the limit.
@@ -395,7 +443,7 @@ impl Scheduler {
     /// A timer is due before all others: whoever keeps the time is told.
     #[cold]
     pub(crate) fn wake_for_timer(&self) {
-        if self.told.is_some() {
+        if self.clock_override().is_some() {
             return;
         }
         match self.idle.timer_set() {
@@ -428,9 +476,13 @@ impl Scheduler {
             }
         }
         self.wake_watchdog();
-        self.config.clock.let_go(self);
+        self.clock().let_go(self);
         self.quiet.tell();
     }
+}
+
+fn address_of(told: ClockOverride) -> *mut SharedMoment {
+    told.map_or(ptr::null_mut(), |told| ptr::from_ref(told).cast_mut())
 }
 
 #[cfg(test)]

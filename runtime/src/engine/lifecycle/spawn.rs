@@ -91,6 +91,8 @@ impl SpawnerTie {
 
 /// What is known of a process before it is there.
 pub(crate) struct PendingSpawn {
+    /// Of the host's record, when the spawn was asked for.
+    pub(crate) life: u32,
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
     pub(crate) place: &'static Location<'static>,
@@ -239,7 +241,7 @@ impl Scheduler {
         }
         // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell
         // them, finds each one that was let in. (The fences of the gate order the two.)
-        if !self.gate.enter(self.lane()) {
+        if !self.enter(birth.life, self.lane()) {
             token.close();
             TABLE.take_back(token);
             self.give_place_back();
@@ -401,7 +403,7 @@ impl Inside {
     pub(crate) fn enter(env: &Environment) -> Self {
         let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
         let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));
-        Self { outer, values, told: go_by(env.host.told) }
+        Self { outer, values, told: go_by(env.host.clock_override()) }
     }
 }
 

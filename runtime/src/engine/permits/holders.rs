@@ -110,6 +110,12 @@ impl Permits {
         }
     }
 
+    /// All is as for a new host; only the numbers of the line go on.
+    pub(crate) fn renew(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        *self = Self { line, ..Self::new(self.permits, self.limit) };
+    }
+
     #[inline]
     pub(crate) fn at(&self, thread: usize) -> At {
         self.places.get(thread).map_or(At::Free, |place| place.at)

@@ -153,6 +153,25 @@ impl Idle {
         }
     }
 
+    /// Returns whether there is no thread.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.sleepers).permits.places().all(|at| at == At::Free)
+    }
+
+    /// All is as for a new host, if there is no thread: returns whether that is so.
+    pub(crate) fn renew(&self) -> bool {
+        let mut sleepers = lock(&self.sleepers);
+        if sleepers.permits.places().any(|at| at != At::Free) {
+            return false;
+        }
+        sleepers.list.clear();
+        sleepers.lookout = None;
+        sleepers.permits.renew();
+        self.counts.store(0, Ordering::SeqCst);
+        self.watchdog_rests.store(false, Ordering::SeqCst);
+        true
+    }
+
     /// Returns how many of the thread records, from the first on, may be in use.
     #[inline]
     pub(crate) fn high(&self) -> usize {

@@ -115,7 +115,7 @@ impl Scheduler {
     /// Runs `body` on a thread of the host, for as long as the thread is that.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(self);
-        crate::env::clock::go_by(self.told);
+        crate::env::clock::go_by(self.clock_override());
         crate::call::caller::collect_orphans();
         crate::util::panics::contain_thread();
         crate::call::dead_letter::set_sink(Some(self));

@@ -82,7 +82,7 @@ impl TimeKeeper for Scheduler {
     }
 
     fn told(&self) -> ClockOverride {
-        self.told
+        self.clock_override()
     }
 }
 

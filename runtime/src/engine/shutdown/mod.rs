@@ -126,7 +126,7 @@ impl Scheduler {
     /// Step 1.
     fn close(&self) {
         self.gate.close();
-        crate::routing::hosts::goes_down(self.config.number);
+        crate::routing::hosts::goes_down(self.number());
     }
 
     /// Steps 3 and 4. Returns how many were left at the deadline.
@@ -210,7 +210,13 @@ impl Scheduler {
 
     /// Ends the threads if nobody else is there to do so, and no process is left.
     fn end_if_left(&'static self) {
-        if self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0 {
+        let is_left = || self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0;
+        if !is_left() {
+            return;
+        }
+        // Looked at again under the lock, where the record does not become another host (`reuse`).
+        let _ending = lock(&self.ending);
+        if is_left() {
             self.timers.clear();
             self.stop_threads();
             self.drop_user();
@@ -251,7 +257,7 @@ impl Scheduler {
     /// The PIDs of processes, with their types.
     pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
         let named = |slot: &'static Slot| {
-            let pid = Pid::new(self.config.node, self.config.number, slot.index(), slot.last());
+            let pid = self.home().pid(slot.index(), slot.last());
             (pid, slot.metadata.names().map_or("?", |(process, _)| process))
         };
         slots.into_iter().map(named).collect()

@@ -46,7 +46,7 @@ impl Scheduler {
         if self.is_stopped() {
             return Err(IdleError::Shutdown(name()));
         }
-        if !self.config.clock.settle()? {
+        if !self.clock().settle()? {
             self.wait_until_at_rest(instant_now() + PATIENCE)?;
         }
         if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }

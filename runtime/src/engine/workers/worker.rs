@@ -66,6 +66,8 @@ pub(crate) struct Worker {
     pub(crate) is_left: AtomicBool,
     /// See [`visit`](Self::visit).
     visiting: AtomicBool,
+    /// Whether the host has had a thread with this record.
+    has_run: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
     /// How others see it while it waits on its stack.
@@ -100,11 +102,21 @@ impl Worker {
             begun_after: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
             visiting: AtomicBool::new(false),
+            has_run: AtomicBool::new(false),
             stealer: deque.stealer(),
             cold: Mutex::new(Cold { handle: None, waker: None, unparked: false, deque: Some(deque) }),
             waiter: OnceLock::new(),
             counters: CachePadded::new(Counters::default()),
         }
+    }
+
+    /// Forgets what it did for a host that has ended: it has no thread.
+    pub(crate) fn renew(&self) {
+        self.attention.store(0, Ordering::SeqCst);
+        self.begun.store(NOT_NOTED, Ordering::Relaxed);
+        self.is_left.store(false, Ordering::SeqCst);
+        self.has_run.store(false, Ordering::Relaxed);
+        self.counters.reset();
     }
 
     /// Puts `token` into the run-next slot; gives the one that it displaces.
@@ -230,9 +242,15 @@ impl Worker {
     /// Says that the calling thread is this one. Returns the near end of its deque.
     pub(crate) fn occupy(&self, watch: &'static dyn RestWatcher) -> Option<Deque<Token>> {
         crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
+        self.has_run.store(true, Ordering::Relaxed);
         let mut cold = lock(&self.cold);
         cold.handle = Some(current_thread());
         cold.deque.take()
+    }
+
+    /// Returns whether the host has had a thread with this record.
+    pub(crate) fn has_run(&self) -> bool {
+        self.has_run.load(Ordering::Relaxed)
     }
 
     /// Says that the calling thread is this one no more.

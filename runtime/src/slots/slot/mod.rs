@@ -80,11 +80,9 @@ pub(crate) trait Schedule: Sink {
 /// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
 pub(crate) struct SlotOwner {
     pub(crate) keeper: &'static dyn Schedule,
-    pub(crate) node: NodeId,
-    /// The host's number in its node.
-    pub(crate) host: u16,
-    /// Both in the form in which they are in a PID.
-    place: NonZeroU64,
+    /// Node and host, in the form in which they are in a PID. Changes only while no process lives here: when the record
+    /// is used again, for another host.
+    place: AtomicU64,
     /// Names the host among all that there are, also for a home beside its own.
     of: usize,
     /// Completions and signals that came too late for anyone.
@@ -93,14 +91,30 @@ pub(crate) struct SlotOwner {
 
 impl SlotOwner {
     pub(crate) fn new(keeper: &'static dyn Schedule, node: NodeId, host: u16) -> Self {
-        let (place, of) = (Pid::new(node, host, 0, 0).place(), ptr::from_ref(keeper).addr());
-        Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
+        let place = AtomicU64::new(Pid::new(node, host, 0, 0).place().get());
+        Self { keeper, place, of: ptr::from_ref(keeper).addr(), late: AtomicU64::new(0) }
     }
 
     /// One of the same host, whose slots another one keeps.
     pub(crate) fn beside(home: &Self, keeper: &'static dyn Schedule) -> Self {
-        let Self { node, host, place, of, .. } = *home;
-        Self { keeper, node, host, place, of, late: AtomicU64::new(0) }
+        Self { keeper, place: AtomicU64::new(home.place().get()), of: home.of, late: AtomicU64::new(0) }
+    }
+
+    /// Has it stand for another host of its node. No process lives here.
+    pub(crate) fn renumber(&self, node: NodeId, host: u16) {
+        self.place.store(Pid::new(node, host, 0, 0).place().get(), Ordering::Relaxed);
+        self.late.store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn place(&self) -> NonZeroU64 {
+        NonZeroU64::new(self.place.load(Ordering::Relaxed)).expect("a PID is made from a node id")
+    }
+
+    /// The PID of the process of that generation in the slot of that number.
+    #[inline]
+    pub(crate) fn pid(&self, slot: u32, generation: u64) -> Pid {
+        Pid::of_words(self.place(), slot, generation)
     }
 
     /// Returns whether both are of one host.
@@ -223,7 +237,7 @@ impl Slot {
     #[inline]
     fn is_at(&self, pid: Pid) -> bool {
         // In the models all slots have one home, and a look at it would double the orders that they try.
-        cfg!(loom) || self.home().is_some_and(|home| home.place == pid.place())
+        cfg!(loom) || self.home().is_some_and(|home| home.place.load(Ordering::Relaxed) == pid.place().get())
     }
 
     /// The generation of the process that lives here, or that lived here last.
@@ -264,6 +278,6 @@ impl std::fmt::Debug for Slot {
 impl Resident for Slot {
     fn resident(&self) -> Option<Pid> {
         let home = self.home()?;
-        Some(Pid::of_words(home.place, self.metadata.index, self.last()))
+        Some(home.pid(self.metadata.index, self.last()))
     }
 }

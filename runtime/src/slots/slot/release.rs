@@ -11,7 +11,6 @@ use crate::mailbox::lanes::{Claim, Lay, Pop};
 use crate::mailbox::node::{Envelope, MailNode, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
@@ -119,7 +118,7 @@ impl Token {
             (NodeKind::Message, Some(message)) => {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 let caller = unsafe { Caller::from_word(envelope.word) };
-                let to = Pid::new(home.node, home.host, self.0.metadata.index, envelope.generation);
+                let to = home.pid(self.0.metadata.index, envelope.generation);
                 home.keeper.dead_letter(DeadLetter { to, message, reason });
                 // After the envelope: a caller that is told finds it counted.
                 if let Some(caller) = caller {

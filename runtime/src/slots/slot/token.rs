@@ -63,7 +63,7 @@ impl Token {
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
         let home = self.0.home()?;
-        Some(Pid::of_words(home.place, self.0.metadata.index, self.0.living()?))
+        Some(home.pid(self.0.metadata.index, self.0.living()?))
     }
 
     /// The generation of the process that lives here; the token is that of a living one.
@@ -81,7 +81,7 @@ impl Token {
         let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
         slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
         slot.life.store(generation << 1 | 1, Ordering::Release);
-        Pid::new(home.node, home.host, slot.metadata.index, generation)
+        home.pid(slot.metadata.index, generation)
     }
 
     /// Ends the life: from here on its PID is unroutable. In one order with the looks at what ends with it: see

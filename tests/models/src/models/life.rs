@@ -231,7 +231,7 @@ impl World {
 
     /// The PID that the process of that life has, or has had.
     fn pid(&self, generation: u64) -> Pid {
-        Pid::new(self.home.node, self.home.host, self.slot.index(), generation)
+        self.home.pid(self.slot.index(), generation)
     }
 
     /// A message, as processes send it.

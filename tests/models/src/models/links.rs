@@ -197,7 +197,7 @@ impl World {
 
     /// The PID of a life of the slot.
     fn pid(&self, generation: u64) -> Pid {
-        Pid::new(self.home.node, self.home.host, 0, generation)
+        self.home.pid(0, generation)
     }
 
     fn open(&self) -> Token {

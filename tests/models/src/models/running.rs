@@ -81,7 +81,7 @@ fn a_value_is_dropped_as_the_token_goes() {
         let mut token = Token::claim_free(slot).expect("nobody else is there");
         token.open(home);
         let other = thread::spawn(move || {
-            slot.send(Pid::new(home.node, home.host, 0, 1), 7_u32).expect("it lives");
+            slot.send(home.pid(0, 1), 7_u32).expect("it lives");
             let woken = lock(&queue.0).pop();
             if let Some(token) = woken {
                 reach("run by the other");

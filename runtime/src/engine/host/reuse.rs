@@ -1,0 +1,141 @@
+//! How the record of a host that has ended becomes the record of another one.
+//!
+//! A record stays a valid `Scheduler` for ever: all that changes in it is atomic or behind a lock. So a thread that
+//! looks at it late, or keeps a reference to it, touches no freed memory; at worst it wakes a thread of the next host
+//! for nothing, which looks, finds nothing and sleeps again. What must not reach the next host is kept out one by one:
+//!
+//! * *messages and signals*: a PID is that of a slot's generation, and no process of the host that ended lives;
+//! * *spawns*: each is for one life of the record, which is compared when the gate has been passed
+//!   ([`Scheduler::enter`]): from there on the record cannot change hands;
+//! * *calls by a handle* (`Host`): the handle knows its life too, and one of an earlier life refuses;
+//! * *the end of an unattended host*, decided by a thread that was put aside meanwhile: it decides under a lock that
+//!   [`Scheduler::renew`] takes as well;
+//! * *timers*: their keys are never used again;
+//! * *counts that go up and down* (places, those inside of the gate): they are left as they are, since whoever is late
+//!   to count itself out does so yet.
+//!
+//! A record is free when its host has ended with nothing left: no process, no thread, nothing in a queue. One whose
+//! step never returns is not used again.
+
+use super::{Config, Identity, Scheduler, UserCode, address_of};
+use crate::engine::host::gate::TallyLane;
+use crate::engine::watchdog::counts::WatchdogCounts;
+use crate::env::program::{HOSTLESS, this_node};
+use crate::mailbox::bound::Bound;
+use crate::observe::counters::Counter;
+use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
+use crate::time::virtual_clock::Clock;
+use std::time::Duration;
+
+/// A host, as long as its record is this one's.
+#[derive(Clone, Copy)]
+pub(crate) struct HostLife {
+    pub(crate) scheduler: &'static Scheduler,
+    pub(crate) life: u32,
+}
+
+impl Scheduler {
+    /// Counts the hosts that this record has been.
+    #[inline]
+    pub(crate) fn life(&self) -> u32 {
+        self.life.load(Ordering::SeqCst)
+    }
+
+    /// Goes through the gate, for one that has to do with that life of the record. Whoever enters must leave.
+    #[must_use = "who came in must leave"]
+    pub(crate) fn enter(&'static self, life: u32, lane: TallyLane) -> bool {
+        if !self.gate.enter(lane) {
+            return false;
+        }
+        let is_same = self.life() == life;
+        if !is_same {
+            self.leave(lane);
+        }
+        is_same
+    }
+
+    /// Ends the life of a host that is shut down, if nothing is left of it: returns whether the record is free now.
+    pub(crate) fn retire(&'static self) -> bool {
+        let Some(_ending) = try_lock(&self.ending) else { return false };
+        if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
+            return false;
+        }
+        if !self.idle.is_empty() || self.pinned_threads.count() > 0 {
+            return false;
+        }
+        self.life.fetch_add(1, Ordering::SeqCst);
+        // A manual clock may be used again, too.
+        drop(std::mem::take(&mut *lock(&self.clock)));
+        true
+    }
+
+    /// Returns whether this record will do for such a host.
+    pub(crate) fn fits(&self, config: &Config, identity: &Identity, user: &UserCode) -> bool {
+        self.config == *config
+            && self.timers.fits(identity.threads_with_timers(config.permits))
+            && self.has_hooks != user.hooks.hooks.is_empty()
+            && self.has_reactor == user.reactor.is_some()
+            && self.has_driver == user.driver().is_some()
+    }
+
+    /// A host that has ended.
+    pub(crate) fn ended() -> &'static Self {
+        let config = Config {
+            name: "ended".into(),
+            node: this_node(),
+            permits: 1,
+            limit: None,
+            call_timeout: Duration::ZERO,
+            mailbox: Bound::default(),
+            stall_limit: Duration::MAX,
+            blocking_threads: 1,
+            stack: None,
+            keep_alive: Duration::ZERO,
+        };
+        let identity = Identity { number: HOSTLESS, seed: 0, clock: Clock::system() };
+        let host = Self::new(config, identity, UserCode::default());
+        host.gate.close();
+        host.stop_threads();
+        host.drop_user();
+        host
+    }
+
+    /// Begins the life of the next host, which is taken, unless a late thread is still here: returns whether it has.
+    pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
+        let _ending = lock(&self.ending);
+        if !self.idle.renew() {
+            return false;
+        }
+        let Some((Identity { number, seed, clock }, user)) = next.take() else { return false };
+        self.number.store(number, Ordering::Relaxed);
+        self.seed.store(seed, Ordering::Relaxed);
+        self.clock_override.store(address_of(clock.told()), Ordering::Release);
+        *lock(&self.clock) = clock;
+        self.names.renumber(number);
+        self.home().renumber(self.config.node, number);
+        for pinned_thread in self.pinned_threads.all() {
+            pinned_thread.home().renumber(self.config.node, number);
+            pinned_thread.thread.renew();
+        }
+        self.threads.first(usize::MAX).for_each(|(_, worker)| worker.renew());
+        while self.left.pop().is_some() {}
+        self.timers.clear();
+        self.generators.store(0, Ordering::Relaxed);
+        lock(&self.labels).clear();
+        lock(&self.in_place_told).clear();
+        *lock(&self.launched) = 0;
+        *lock(&self.watchdog.thread) = None;
+        let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, .. } = self;
+        let Self { holds, let_go, valves, ran_in_place, past_bound, watchdog, .. } = self;
+        let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = watchdog;
+        [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn].into_iter().for_each(Counter::reset);
+        [holds, let_go, valves, ran_in_place, past_bound].into_iter().for_each(Counter::reset);
+        [ticks, stalls, taken_over, moved].into_iter().for_each(Counter::reset);
+        *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
+        self.clock().drive(self);
+        self.unattended.store(false, Ordering::SeqCst);
+        self.stopped.store(false, Ordering::SeqCst);
+        self.gate.reopen();
+        true
+    }
+}
