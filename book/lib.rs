@@ -153,10 +153,10 @@ mod tests {
         }
     }
 
-    /// The program whose every error is tried out in `tests/calls/bank.rs` is the one that the guide shows.
+    /// The program whose every error is tried out in `tests/it/call/bank.rs` is the one that the guide shows.
     #[test]
     fn the_bank_of_the_guide_is_the_one_that_is_tested() {
-        let program = include_str!("../tests/calls/bank/program.rs");
+        let program = include_str!("../tests/it/call/bank/program.rs");
         assert!(include_str!("src/calls.md").contains(program.trim_end()), "the two have come apart");
     }
 

@@ -2,7 +2,7 @@
 //! everything that a hostile user does there. A place without a case fails, and so does a case whose code was not
 //! called there.
 //!
-//! What was lost once, and mended, is in `hostile.rs`. No verdict is a time: the watchdog ends a hang.
+//! What was lost once, and mended, is in `it/whole/hostile.rs`. No verdict is a time: the watchdog ends a hang.
 
 #[path = "hostile_sites/built.rs"]
 mod built;

@@ -205,7 +205,7 @@ fn look_out(world: &Arc<World>, long: Duration) -> Option<String> {
     while Instant::now() < end {
         std::thread::sleep(GLANCE);
         let held = world.host.processes().into_iter().filter_map(|info| match info.state {
-            ProcessState::Held { at } if !at.is_alive() => Some((info.pid, at)),
+            ProcessState::Suspended { at } if !at.is_alive() => Some((info.pid, at)),
             _ => None,
         });
         let now = held.map(|pair| (pair, seen.get(&pair).map_or(1, |times| times + 1)));
@@ -273,17 +273,17 @@ fn stress(seconds: u64, seed: u64) {
     let statistics = world.host.statistics();
     println!(
         "{} processes came, {} went; {} deeds, {} restarts asked for, {} upgrades; held {} times, {} let go by time; {} steps",
-        statistics.spawned,
-        statistics.closed,
+        statistics.processes.spawned,
+        statistics.processes.ended,
         books.deeds.load(SeqCst),
         books.restarts.load(SeqCst),
         books.upgrades.load(SeqCst),
-        statistics.holds,
-        statistics.valves,
+        statistics.backpressure.suspensions,
+        statistics.backpressure.forced_releases,
         statistics.steps(),
     );
     balance(&books, &statistics);
-    assert!(statistics.spawned > 1_000 && books.deeds.load(SeqCst) > 1_000, "too little was done");
+    assert!(statistics.processes.spawned > 1_000 && books.deeds.load(SeqCst) > 1_000, "too little was done");
     lock(&world.trees).clear();
     drop(world);
     let report = runtime.shutdown().unwrap();
@@ -303,10 +303,13 @@ fn stress(seconds: u64, seed: u64) {
 fn lost_slots() -> usize {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let before = runtime.statistics();
-    for _ in before.slots..before.used_slots {
+    for _ in before.program.slots..before.program.used_slots {
         runtime.spawn_process(idle_for_ever()).start().unwrap();
     }
     let after = runtime.statistics();
-    println!("{} slots, {} in use, {} used later", before.used_slots, before.slots, after.used_slots);
-    after.used_slots - before.used_slots
+    println!(
+        "{} slots, {} in use, {} used later",
+        before.program.used_slots, before.program.slots, after.program.used_slots
+    );
+    after.program.used_slots - before.program.used_slots
 }

@@ -349,7 +349,7 @@ fn stress(seconds: u64, seed: u64) {
     for host in hosts {
         let statistics = host.statistics();
         println!("{}: {} steps, {} late", host.number(), statistics.steps(), statistics.late);
-        assert_eq!((statistics.live, statistics.spawned), (0, statistics.closed));
+        assert_eq!((statistics.processes.live, statistics.processes.spawned), (0, statistics.processes.ended));
         assert!(host.processes().is_empty());
     }
     assert_eq!(count(&UNMEANT), 0, "see the panics above");

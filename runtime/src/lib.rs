@@ -114,7 +114,7 @@ pub use mailbox::payload::{Payload, Payloads};
 pub use pid::{NodeId, Pid};
 pub use pool::builder::{KeyedPool, Pool, RunningPool};
 pub use registry::group::Group;
-pub use registry::group_event::GroupEvent;
+pub use registry::group::GroupEvent;
 pub use registry::topic::Topic;
 
 /// Hand-written processes: the trait that `#[process]` implements, what a step receives and writes, and commands.
@@ -132,7 +132,9 @@ pub mod inspect {
     pub use crate::actor::send::addressed::ProtocolInfo;
     pub use crate::actor::send::links::Inspection;
     pub use crate::api::statistics::{
-        ProcessInfo, ProcessState, Statistics, ThreadState, ThreadStatistics, WaitsFor, WorkerStatistics,
+        BackpressureStatistics, BlockingStatistics, DeadLetterStatistics, DirectoryStatistics, ProcessInfo,
+        ProcessState, ProcessStatistics, ProgramStatistics, Statistics, ThreadState, ThreadStatistics, WaitsFor,
+        WatchdogStatistics, WorkerStatistics,
     };
     pub use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
     pub use crate::engine::host::hooks::{Hook, Started};
@@ -185,7 +187,7 @@ pub mod generic {
     pub use crate::actor::handle::address::NarrowOf;
     pub use crate::actor::machine::upgrade::IntoUpgrade;
     pub use crate::actor::send::addressed::Addressed;
-    pub use crate::actor::send::target::SendTo;
+    pub use crate::actor::send::addressed::SendTo;
     pub use crate::api::child_spawn::Spawned;
     pub use crate::exit::SignalKind;
 }

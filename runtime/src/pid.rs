@@ -14,7 +14,8 @@ const HOST_BITS: u32 = 16;
 /// The bits of a generation in a word.
 pub(crate) const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
-/// In a generation: the PID names no process, but points on to whoever serves. Its slot is one of the pointers' table.
+/// In a generation: the PID names no process, but points on to the process that serves. Its slot is one of the
+/// pointers' table.
 const POINTING: u64 = 1 << (GENERATION_BITS - 1);
 
 /// The largest generation of a process, and the largest number of a pointer; a slot that has used it up is retired.
@@ -34,8 +35,8 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// | slot | 28 | where the process is kept |
 /// | generation | 36 | which of the processes that were kept there |
 ///
-/// The upper half of the generations is not for processes: such a PID [points on](Pid::is_alias) to whoever serves now,
-/// as that of a supervised child or of a pool does. It is used as any other.
+/// The upper half of the generations is not for processes: such a PID [points on](Pid::is_alias) to the process that
+/// serves now, as that of a supervised child or of a pool does. It is used as any other.
 ///
 /// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
 ///
@@ -113,8 +114,8 @@ impl Pid {
         self.life & GENERATION_MASK
     }
 
-    /// Returns whether the PID names no process, but points on to whoever serves now: a restarted child, a member of a
-    /// pool.
+    /// Returns whether the PID names no process, but points on to the process that serves now: a restarted child, a
+    /// member of a pool.
     ///
     /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean
     /// the process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.

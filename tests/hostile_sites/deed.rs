@@ -153,7 +153,7 @@ impl Hostile {
             }
             None => {
                 let host = self.host.get().expect("a case has a runtime");
-                eventually(|| host.statistics().live == 0);
+                eventually(|| host.statistics().processes.live == 0);
             }
         }
         eventually(|| self.has_struck());

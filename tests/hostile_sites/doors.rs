@@ -108,7 +108,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/definition/protocol.rs trait Serves", &[GENERATED]),
     ("actor/spawn/builder.rs start_async", &[GENERATED]),
     ("actor/spawn/builder.rs start_sync", &[GENERATED]),
-    ("actor/send/target.rs trait SendTo", &[GENERATED]),
+    ("actor/send/addressed.rs trait SendTo", &[GENERATED]),
     ("actor/machine/upgrade.rs trait IntoUpgrade", &[GENERATED]),
     ("api/child_spawn.rs trait Spawned", &[GENERATED]),
     ("exit.rs trait SignalKind", &[GENERATED]),

@@ -8,3 +8,4 @@ mod names;
 mod reached;
 mod references;
 mod source;
+mod steps;

@@ -78,6 +78,73 @@ fn all_statics_are_listed_and_no_others() {
     assert!(missing.is_empty() && gone.is_empty(), "not listed: {missing:#?}; listed, and not there: {gone:#?}");
 }
 
+/// Where statics may be that are no part of the world: memory, which all worlds may share, what the machine has once,
+/// and constants.
+const OF_THE_MACHINE: &[&str] = &[
+    "actor/tasks/waker.rs",
+    "api/interrupt.rs",
+    "env/clock.rs",
+    "mailbox/node_pool.rs",
+    "mem/arena.rs",
+    "mem/size_classes.rs",
+    "util/panics.rs",
+    "util/thread_bound.rs",
+];
+
+#[test]
+fn what_all_hosts_share_is_behind_the_world() {
+    let (mut behind, mut beside) = (0, Vec::new());
+    for file in runtime() {
+        statics(&file.tokens, false, &mut |name, ty| match ty {
+            "World" => behind += 1,
+            _ if OF_THE_MACHINE.contains(&file.path.as_str()) => {}
+            _ => beside.push(format!("{}: {name}", file.path)),
+        });
+    }
+    assert!(behind > 15, "only {behind} are");
+    assert!(beside.is_empty(), "make these of the type `World` (`env/world.rs`): {beside:#?}");
+}
+
+#[test]
+fn a_static_beside_the_world_is_found() {
+    let found = |text: &str| {
+        let mut found = Vec::new();
+        statics(&File::new("x.rs", text).tokens, false, &mut |name, ty| found.push(format!("{name}: {ty}")));
+        found
+    };
+    assert_eq!(found("static A: Mutex<u8> = Mutex::new(0); fn f() { static B: World<u8> = World::new(1); }").len(), 2);
+    assert_eq!(
+        found("thread_local! { static C: Cell<u8> = const { Cell::new(0) }; } fn f(x: &'static str) {}").len(),
+        0
+    );
+    assert_eq!(found("pub(crate) static D: [World<u8>; 2] = [];"), ["D: ["]);
+}
+
+/// Visits the statics that are no thread-locals, each with the first word of its type.
+fn statics(tokens: &[TokenTree], is_local: bool, visit: &mut impl FnMut(&str, &str)) {
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(at + 1..)) {
+            (TokenTree::Ident(word), Some([TokenTree::Ident(name), TokenTree::Punct(colon), ty, ..]))
+                if word == "static" && colon.as_char() == ':' && !is_local && !follows_quote(tokens, at) =>
+            {
+                let ty = ty.to_string();
+                visit(&name.to_string(), if ty.starts_with('[') { "[" } else { &ty });
+            }
+            (TokenTree::Group(group), _) => {
+                let before = at.checked_sub(2).and_then(|at| tokens.get(at));
+                let is_local = matches!(before, Some(TokenTree::Ident(name)) if name == "thread_local");
+                statics(&group.stream().into_iter().collect::<Vec<_>>(), is_local, visit);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether the word at that place is the name of a lifetime.
+fn follows_quote(tokens: &[TokenTree], at: usize) -> bool {
+    matches!(at.checked_sub(1).and_then(|at| tokens.get(at)), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
+}
+
 /// Visits each two words that follow one another, at any depth.
 fn pairs(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {

@@ -5,7 +5,7 @@ use super::citizen::Citizen;
 use super::heap::heap;
 use super::messages::Tick;
 use super::world::{NAMES, ROOMS, TOPICS, World};
-use postroom::inspect::{Bindings, Statistics};
+use postroom::inspect::{Bindings, DirectoryStatistics, ProcessStatistics, ProgramStatistics, Statistics};
 use postroom::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -40,10 +40,12 @@ impl Count {
 
     /// One line of the table.
     pub fn line(&self) -> String {
-        let Statistics { live, slots, used_slots, names, named_addresses, groups, members, watchers, .. } =
-            &self.statistics;
-        let Statistics { topics, subscribers, memberships, timers, held, waits, aliases, labels, .. } =
-            &self.statistics;
+        let Statistics { processes, directory, program, backpressure, timers, .. } = &self.statistics;
+        let ProcessStatistics { live, .. } = processes;
+        let ProgramStatistics { slots, used_slots, waits, aliases, .. } = program;
+        let DirectoryStatistics { names, named_addresses, groups, members, watchers, .. } = directory;
+        let DirectoryStatistics { topics, subscribers, memberships, labels, .. } = directory;
+        let held = backpressure.suspended;
         let (links, monitors) = (self.sum(|bound| &bound.links), self.sum(|bound| &bound.monitors));
         let ([small, large], underway) = (self.heap.map(|bytes| bytes / 1024), self.underway);
         format!(
@@ -67,30 +69,30 @@ impl Count {
         };
         let all = &self.statistics;
         let host = world.host;
-        check("live processes", all.live as usize, 10);
+        check("live processes", all.processes.live as usize, 10);
         check("processes found", self.processes.len(), 10);
-        check("slots that are not free", all.slots, 10);
+        check("slots that are not free", all.program.slots, 10);
         // Each name has an address from here on, which lives as long as the host, whoever has the name.
         let by_name = (0..NAMES).filter_map(|name| host.named::<Citizen>(format!("name-{name}")).ok());
         let by_name: BTreeSet<Pid> = by_name.map(Address::pid).collect();
         let names: Vec<Pid> = (0..NAMES).filter_map(|name| host.whereis(&format!("name-{name}"))).collect();
-        check("names", all.names, names.len());
+        check("names", all.directory.names, names.len());
         let rooms: Vec<_> = (0..ROOMS).map(|room| host.group(format!("room-{room}"))).collect();
         let members: Vec<Pid> = rooms.iter().flat_map(|room| room.members().to_vec()).collect();
-        check("members", all.members, members.len());
+        check("members", all.directory.members, members.len());
         let topics = (0..TOPICS).map(|topic| host.topic::<Tick>(format!("topic-{topic}")));
         let topics: Vec<_> = topics.chain([host.events::<Tick>()]).collect();
         let subscribers: Vec<Pid> = topics.iter().flat_map(|topic| topic.subscribers().to_vec()).collect();
-        check("subscribers", all.subscribers, subscribers.len());
+        check("subscribers", all.directory.subscribers, subscribers.len());
         check("timers", all.timers, 0);
-        check("held", all.held, 0);
-        check("waits", all.waits, 0);
-        check("labels", all.labels, 0);
+        check("held", all.backpressure.suspended, 0);
+        check("waits", all.program.waits, 0);
+        check("labels", all.directory.labels, 0);
         check("messages under way", self.underway.unsigned_abs() as usize, 0);
         check("messages in mailboxes", self.processes.iter().map(|info| info.mailbox as usize).sum(), 0);
         // The child of the elders' tree, and the names.
-        check("aliases", all.aliases, 1 + NAMES as usize);
-        check("addresses of names", all.named_addresses, NAMES as usize);
+        check("aliases", all.program.aliases, 1 + NAMES as usize);
+        check("addresses of names", all.directory.named_addresses, NAMES as usize);
         let child = super::messages::lock(&world.trees)[0].child_pid("elder").ok();
         let lives = |pid: &Pid| ten.contains(pid) || by_name.contains(pid) || child == Some(*pid);
         for (what, pids) in [("a name", &names), ("a group", &members), ("a topic", &subscribers)] {
@@ -98,11 +100,12 @@ impl Count {
                 .filter(|pid| !lives(pid))
                 .for_each(|pid| leaks.push(format!("{what} has {pid}, which is dead")));
         }
-        let (least, most) = (all.names + all.members + all.subscribers, all.watchers);
-        if !(least..=least + most).contains(&all.memberships) {
-            leaks.push(format!("memberships: {}, and not {least} to {}", all.memberships, least + most));
+        let (least, most) =
+            (all.directory.names + all.directory.members + all.directory.subscribers, all.directory.watchers);
+        if !(least..=least + most).contains(&all.directory.memberships) {
+            leaks.push(format!("memberships: {}, and not {least} to {}", all.directory.memberships, least + most));
         }
-        if all.watchers > 10 * ROOMS as usize || all.groups > ROOMS as usize {
+        if all.directory.watchers > 10 * ROOMS as usize || all.directory.groups > ROOMS as usize {
             leaks.push(format!("watchers or groups: {all:?}"));
         }
         for (pid, bound) in &self.bindings {
@@ -124,7 +127,8 @@ impl Count {
 
     /// Whether nobody is bound to anything.
     pub fn is_bare(&self) -> bool {
-        let Statistics { names, members, watchers, subscribers, memberships, groups, topics, .. } = self.statistics;
+        let DirectoryStatistics { names, members, watchers, subscribers, memberships, groups, topics, .. } =
+            self.statistics.directory;
         // A supervisor watches its child.
         [names, members, watchers, subscribers, memberships, groups, topics] == [0; 7]
             && self.sum(|bound| &bound.links) == 0
@@ -152,5 +156,5 @@ pub fn balance(books: &Books, statistics: &Statistics) {
     assert_eq!(later, withdrawn, "messages that were to be sent later were lost");
     assert!(called <= asked - answered, "{called} calls were lost, and only {} not answered", asked - answered);
     assert!(count(&books.handled[1]) >= answered, "an answer to what was not handled");
-    assert_eq!(count(&books.letters), statistics.dead_letters(), "dead letters that the hook was not told of");
+    assert_eq!(count(&books.letters), statistics.dead_letters.total(), "dead letters that the hook was not told of");
 }

@@ -173,7 +173,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
             33 => _ = pid.join().wait_timeout(dice.short()),
             34 => drop(pid.info()),
             35 => drop(pid.bindings()),
-            36 => world.alive.store(world.host.statistics().live, SeqCst),
+            36 => world.alive.store(world.host.statistics().processes.live, SeqCst),
             38 => {
                 // What is no process has a slot, and is a member too. What it is sent is nobody's dead letter.
                 let Ok(mut mailbox) = Mailbox::new() else { continue };

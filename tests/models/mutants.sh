@@ -6,7 +6,7 @@ set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-export RUST_BACKTRACE=0 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/mutants
+export RUST_BACKTRACE=0 POSTROOM_MODELS=full CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/mutants
 cp -r "$root"/{Cargo.toml,Cargo.lock,runtime,macros,tests,examples,book} "$copy"
 missed=0
 
@@ -83,14 +83,14 @@ mutant rouse-does-not-order        $lanes hold '/fn rouse/,/^    \}/ s/SeqCst, /
 mutant wait-relaxed                $lanes token 's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
 mutant wait-stores                 $lanes token 's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(), ()>(self.control.store(wait, Ordering::SeqCst)) {/'
 
-mutant back-is-not-fresh           $lay life 's/Lay::Back\(claim\) => self\.fresh\(claim\)/Lay::Back(_) => Some(self)/'
-mutant bury-keeps-a-fresh-token    $lay life 's/Claim::Grave => drop\(Self\(self\.0\)\.taken_up\(\)\.bury\(None\)\)/Claim::Grave => {}/'
-mutant queue-does-not-bury         $send life 's/Claim::Grave => self\.take_back\(mine\),/Claim::Grave => Ok(()),/'
-mutant control-does-not-bury       $control life 's/Claim::Grave => drop\(Token\(self\)\.taken_up\(\)\.bury\(None\)\)/Claim::Grave => {}/'
+mutant back-is-not-fresh           $lay life 's/ParkResult::Reclaimed\(claim\) => self\.fresh\(claim\)/ParkResult::Reclaimed(_) => Some(self)/'
+mutant park-keeps-a-fresh-token    $lay life 's/self\.0\.settle\(claim\);//'
+mutant queue-does-not-vacate         $send life 's/Claim::Vacant => self\.take_back\(mine\),/Claim::Vacant => Ok(()),/'
+mutant control-does-not-vacate       $control life 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant refusal-of-another-letter   $lay life 's/mine == self\.first\(\)/mine != self.first()/'
 mutant a-second-letter-is-kept     $lay life 's/^ *mine = None;//'
-mutant life-is-not-closed          $token life 's/life\.store\(life \& !1/life.store(life/'
-mutant post-does-not-schedule      $slot life 's/home\.keeper\.wake\(Token\(self\)\)/let _ = home/'
+mutant life-is-not-closed          slots/slot/life.rs life 's/self\.0\.store\(life\.0 \& !1/self.0.store(life.0/'
+mutant post-does-not-schedule      $slot life 's/home\.scheduler\.wake\(Token\(self\)\)/let _ = home/'
 
 mutant announce-without-fence      $idle sleep '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant lie-down-without-fence      $idle sleep '/fn lie_down/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
@@ -98,10 +98,10 @@ mutant stop-searching-not-fenced   $idle sleep '/fn stop_searching/,/^    \}/ s/
 mutant rouse-does-not-say-so       $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.get_up\(thread\);//'
 mutant monitor-rests-blindly        $idle sleep 's/let rests = sleepers\.list\.len\(\) == self\.permits;/let rests = true;/'
 mutant taken-over-blindly           $handoff takeover 's/if !is_in_step\(\)/if is_in_step() \&\& false/'
-mutant rouse-keeps-the-lookout     $handoff sleep '/fn take_sleeper/,/^    \}/ s/sleepers\.lookout = None;//'
-mutant nobody-is-the-lookout       $idle sleep 's/let lookout = sleepers\.lookout\.is_none\(\).*$/let lookout = false;/'
+mutant rouse-keeps-the-poller     $handoff sleep '/fn take_sleeper/,/^    \}/ s/sleepers\.poller = None;//'
+mutant nobody-is-the-poller       $idle sleep 's/let poller = sleepers\.poller\.is_none\(\).*$/let poller = false;/'
 mutant timer-wakes-nobody          $idle sleep '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
-mutant timer-forgets-the-lookout   $idle sleep '/fn timer_set/,/^    \}/ s/return Some\(lookout\)/return None.filter(|_: \&usize| lookout == 0)/'
+mutant timer-forgets-the-poller   $idle sleep '/fn timer_set/,/^    \}/ s/return Some\(poller\)/return None.filter(|_: \&usize| poller == 0)/'
 mutant searcher-not-counted        $idle sleep '/fn get_up/,/^    \}/ s/SEARCHING\.wrapping_sub\(SLEEPING\)/0_u32.wrapping_sub(SLEEPING)/'
 
 mutant count-is-not-in-order       $gate gate '/fn count/,/^    \}/ s/fence_for_models\(\);//'
@@ -114,25 +114,25 @@ mutant enter-ignores-the-close     $gate gate 's/let open = !self\.is_closed\(\)
 
 mutant receiver-does-not-search    $handoff handoff '/fn give_away/,/^    \}/ s/self\.counts\.fetch_add\(SEARCHING, Ordering::SeqCst\);//'
 mutant line-is-not-joined          $permits handoff '/fn wait\(/,/^    \}/ s/self\.waiting\.push_back\(thread\);//'
-mutant lie-down-ignores-the-line   $idle handoff 's/let given = sleepers\.permits\.pass_to_waiting\(thread, At::Stray\);/let given = None;/'
-mutant called-keeps-its-worker     $handoff handoff '/fn attend/,/^    \}/ s/match permits\.pass_to_waiting\(thread, At::Standby\)/match None::<usize>/'
+mutant lie-down-ignores-the-line   $idle handoff 's/let given = sleepers\.permits\.pass_to_waiting\(thread, At::Detached\);/let given = None;/'
+mutant called-keeps-its-worker     $handoff handoff '/fn attend/,/^    \}/ s/match permits\.pass_to_waiting\(thread, At::Spare\)/match None::<usize>/'
 mutant given-worker-is-kept        $permits handoff '/fn pass_to_waiting/,/^    \}/ s/self\.set\(from, then\);//'
-mutant handed-off-worker-is-kept   $permits handoff '/fn pass_to_standby/,/^    \}/ s/self\.set\(from, then\);//'
+mutant handed-off-worker-is-kept   $permits handoff '/fn pass_to_spare/,/^    \}/ s/self\.set\(from, then\);//'
 mutant nobody-is-behind            $permits handoff 's/self\.places\[next\]\.behind = Some\(from\);//'
-mutant sleeper-is-not-displaced    $permits handoff '/fn displace/,/^    \}/ s/self\.set\(sleeper, At::Standby\);//'
+mutant sleeper-is-not-displaced    $permits handoff '/fn displace/,/^    \}/ s/self\.set\(sleeper, At::Spare\);//'
 mutant sleeper-stays-on-the-list   $handoff handoff '/fn take_sleeper/,/^    \}/ s/sleepers\.list\.pop\(\)/sleepers.list.last().copied()/'
 mutant displaced-gets-up           $idle handoff 's/return sleepers\.permits\.permit\(thread\)\.is_some\(\);/return true;/'
 mutant stop-forgets-the-line       $handoff handoff '/fn stop\(/,/^    \}/ s/sleepers\.permits\.let_go\(\);//'
 mutant stop-is-not-seen            $handoff handoff '/fn come_back/,/^    \}/ s/if !sleepers\.permits\.stopped/if true/'
-mutant taken-over-is-no-stray      $handoff handoff '/fn take_over/,/^    \}/ s/At::Stray/At::Blocked/'
-mutant stray-keeps-its-place       $handoff handoff '/fn attend/,/^    \}/ s/At::Stray => \{/At::Stray if false => {/'
+mutant taken-over-is-no-detached      $handoff handoff '/fn take_over/,/^    \}/ s/At::Detached/At::Blocked/'
+mutant detached-keeps-its-place       $handoff handoff '/fn attend/,/^    \}/ s/At::Detached => \{/At::Detached if false => {/'
 mutant line-of-nobody              $handoff handoff 's/if self\.lined_up\.load\(Ordering::SeqCst\) == 0/if true/'
 mutant promise-is-not-kept         $handoff handoff 's/Some\(\(ticket, Reservation::Promised\)\) => Need::Promised\(ticket\)/Some((_, Reservation::Promised)) => Need::Blocking/'
 
 mutant bond-is-not-answered        $bond links '/impl Drop for SentLinkMessage/,/^}/ s/back\.tell\(/if false { return; } let _ = (back, /'
 mutant bond-is-answered-twice      $bond links '/fn open/,/^    \}/ s/self\.said\.take\(\)/self.said.clone()/'
 mutant bond-left-at-the-grave      $lay links 's/^        drop\(envelope\);/        std::mem::forget(envelope);/'
-mutant control-bond-does-not-bury  $control links 's/Claim::Grave => drop\(Token\(self\)\.taken_up\(\)\.bury\(None\)\)/Claim::Grave => {}/'
+mutant control-bond-does-not-vacate  $control links 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant bond-is-heard-by-nobody     $ear  links 's/self\.post_control\(node_pool::empty\(\), NodeKind::Signal.*$/drop((node_pool::empty(), generation, std::mem::ManuallyDrop::new(payload)));/'
 mutant notice-goes-the-other-way   $ear  links 's/let is_notice = bond\.is_notice\(\);/let is_notice = !bond.is_notice();/'
 mutant member-is-taken-in-blindly  $members registrations 's/if lives\(pid\)/if lives(pid) || true/'
@@ -170,7 +170,7 @@ mutant running-is-not-begun        $running running '/fn begin/,/^    \}/ s/self
 mutant running-is-not-ended        $running running '/fn end/,/^    \}/ s/self\.0\.store\(.*$//'
 
 mutant end-keeps-the-late-letter   $lay life 's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'
-mutant end-goes-without-its-token  $lay life '/fn lay_dead/,/^    \}/ s/Lay::Refused \| Lay::Back\(Claim::Grave\) => Some\(self\.taken_up\(\)\)/Lay::Back(Claim::Grave) => Some(self.taken_up()), Lay::Refused => None/'
+mutant end-goes-without-its-token  $lay life '/fn park_vacant/,/^    \}/ s/ParkResult::Refused \| ParkResult::Reclaimed\(Claim::Vacant\) => Some\(self\.taken_up\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()), ParkResult::Refused => None/'
 
 mutant name-retired-blindly        $names names 's/\.is_some_and\(is_free\)/.filter(|entry| is_free(entry) || true).is_some()/'
 mutant name-retired-if-free        $names names 's/pointed\.free == Some\(number\)/pointed.free.is_some_and(|free| free >= number)/'

@@ -132,7 +132,10 @@ fn statistics(runtime: &Runtime) -> Result<(), String> {
     soon(runtime, |now| {
         let messages = now.messages() - before.messages();
         let own = probe.pid().info().map_or(0, |info| info.messages);
-        now.spawned == before.spawned + 1 && now.live == before.live + 1 && messages >= touched && own == touched
+        now.processes.spawned == before.processes.spawned + 1
+            && now.processes.live == before.processes.live + 1
+            && messages >= touched
+            && own == touched
     })
 }
 
@@ -145,7 +148,9 @@ fn panic_guards(runtime: &Runtime) -> Result<(), String> {
         return Err(format!("a call whose method panicked gave {gone:?}"));
     }
     match stays.touch().timeout(PATIENCE).wait() {
-        Ok(1) => soon(runtime, |now| now.closed == before.closed + 1 && now.live == before.live - 1),
+        Ok(1) => soon(runtime, |now| {
+            now.processes.ended == before.processes.ended + 1 && now.processes.live == before.processes.live - 1
+        }),
         other => Err(format!("after a panic another process answered {other:?}")),
     }
 }
@@ -162,7 +167,7 @@ fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     if wrong != Err(CallError::Mismatch) {
         return Err(format!("a call that expects another type of answer gave {wrong:?}"));
     }
-    soon(runtime, |now| now.dead_unhandled >= 2)?;
+    soon(runtime, |now| now.dead_letters.unhandled >= 2)?;
     let dead = dead.lock().unwrap_or_else(PoisonError::into_inner);
     if dead.len() < 2 || dead.iter().any(|&reason| reason != DeadLetterReason::Unhandled) {
         return Err(format!("the dead letters were {dead:?}"));

@@ -1,8 +1,51 @@
-//! A method's comment on what is generated after it: the whole of it on a method, its first paragraph on a type.
+//! What rustdoc says of what is generated: a method's comment, the whole of it on a method and its first paragraph on a
+//! type; and on the user's block, the methods that its addresses and its `spawn` get, which rustdoc shows nowhere else.
 
+use crate::check::text::text;
+use crate::parse::argument::Reply;
+use crate::parse::message::Message;
+use crate::parse::method::Method;
+use crate::parse::process_impl::ProcessImpl;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Attribute, Expr, Lit, LitStr, Meta};
+use syn::ext::IdentExt;
+use syn::{Attribute, Expr, Lit, LitStr, Meta, Visibility, parse_quote};
+
+/// Returns the attributes that list the public entries and messages, each with its arguments and its answer.
+pub(crate) fn methods(block: &ProcessImpl) -> Vec<Attribute> {
+    let ident = block.self_type.ident.unraw();
+    let entries = block.entries.iter().map(|entry| (&entry.method, text(&entry.method.returns)));
+    let entries = listed(&format!("Entries: `host.spawn({ident} {{ … }})` has the methods"), entries);
+    let messages = block.messages.iter().map(|message| (&message.method, answer(message)));
+    let messages =
+        listed(&format!("Messages: an `Address<{ident}>` has the methods, each of which makes a call"), messages);
+    entries.into_iter().chain(messages).collect()
+}
+
+fn answer(message: &Message) -> String {
+    match &message.method.arguments.reply {
+        None => text(&message.method.returns),
+        Some(Reply::Stream { item, .. }) => format!("-> impl Stream<Item = {}>", text(item)),
+        Some(Reply::Once { answer }) => format!("-> {}", text(answer.ok())),
+    }
+}
+
+fn listed<'a>(head: &str, methods: impl Iterator<Item = (&'a Method, String)>) -> Vec<Attribute> {
+    let mut lines = Vec::new();
+    for (method, answer) in methods.filter(|(method, _)| matches!(method.vis, Visibility::Public(_))) {
+        let carried = &method.arguments.carried;
+        let arguments = carried.iter().map(|argument| format!("{}: {}", argument.ident.unraw(), text(&argument.ty)));
+        let arguments = arguments.collect::<Vec<_>>().join(", ");
+        let line = format!("* `{}({arguments}) {answer}", method.ident.unraw());
+        let line = format!("{}`", line.trim_end());
+        let conditions = method.cfgs().iter().filter_map(|cfg| Some(&cfg.meta.require_list().ok()?.tokens));
+        lines.push(parse_quote!(#[cfg_attr(all(#(#conditions),*), doc = #line)]));
+    }
+    if !lines.is_empty() {
+        lines.splice(0..0, [parse_quote!(#[doc = ""]), parse_quote!(#[doc = #head]), parse_quote!(#[doc = ""])]);
+    }
+    lines
+}
 
 /// A method's comment for the method generated after it. Examples turn into plain text: they are tested once, where
 /// they stand.
@@ -54,6 +97,50 @@ mod tests {
     use super::*;
     use crate::check::text::text;
     use syn::parse_quote;
+
+    /// The lines of documentation on a block.
+    fn lines(block: proc_macro2::TokenStream) -> String {
+        let expanded = super::super::process::expand(TokenStream::new(), syn::parse2(block).unwrap());
+        let block: syn::ItemImpl = syn::parse2::<syn::File>(expanded)
+            .unwrap()
+            .items
+            .into_iter()
+            .find_map(|item| if let syn::Item::Impl(block) = item { Some(block) } else { None })
+            .unwrap();
+        block.attrs.iter().map(|attribute| text(attribute) + "\n").collect()
+    }
+
+    #[test]
+    fn the_block_lists_entries_and_messages() {
+        let said = lines(quote! {
+            /// An account.
+            impl Account {
+                #[entry]
+                pub fn serve(&mut self, limit: u32) {}
+                #[message]
+                pub fn deposit(&mut self, ctx: &mut Context<Self>, amount: u64) -> Result<Vec<u8>, Refused> { todo!() }
+                #[message]
+                #[cfg(unix)]
+                pub fn later(&mut self, reply: Reply<i64>) {}
+                #[message]
+                pub fn many(&mut self, replies: Replies<i64>) {}
+                #[message]
+                fn hidden(&mut self) {}
+            }
+        });
+        for line in [
+            "An account.",
+            "`host.spawn(Account { … })` has the methods",
+            "* `serve(limit: u32)`",
+            "an `Address<Account>` has the methods",
+            "* `deposit(amount: u64) -> Result<Vec<u8>, Refused>`",
+            "unix), doc = \"* `later() -> i64`\"",
+            "* `many() -> impl Stream<Item = i64>`",
+        ] {
+            assert!(said.contains(line), "no {line:?} in\n{said}");
+        }
+        assert!(!said.contains("hidden"), "{said}");
+    }
 
     #[test]
     fn examples_are_not_tested_twice() {

@@ -1,10 +1,11 @@
 //! `#[process] impl`: read the block, then generate everything from what was read.
 //!
-//! Rule: the user's block goes out as it came, less our attributes. What the user can name, the message types, stands
-//! beside it; the rest in a block of its own, where no name can clash. A faulty method takes part in the generated
-//! types and signatures, so that code that uses it still compiles, but is never called.
+//! Rule: the user's block goes out as it came, less our attributes, and with a list of what it makes in its
+//! documentation. What the user can name, the message types, stands beside it; the rest in a block of its own, where no
+//! name can clash. A faulty method takes part in the generated types and signatures, so that code that uses it still
+//! compiles, but is never called.
 
-use super::{actor, answers, client, entries, handles};
+use super::{actor, answers, client, docs, entries, handles};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::SelfType;
 use crate::parse::process_impl::ProcessImpl;
@@ -31,6 +32,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let messages = block.messages.iter().map(|message| handles::items(message, &block.self_type));
     let client = client::items(&block);
     let actor = actor::items(&block);
+    item.attrs.extend(docs::methods(&block));
     let only = only_once(&block.self_type);
     let diagnostics = diagnostics.to_tokens();
     let cfgs = &block.self_type.cfgs;

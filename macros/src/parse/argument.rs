@@ -177,12 +177,10 @@ pub(crate) fn typed(signature: &Signature) -> impl Iterator<Item = &PatType> {
     })
 }
 
-/// Returns whether it is the context.
 pub(crate) fn is_context(input: &PatType) -> bool {
     kind(input) == ArgumentKind::Context
 }
 
-/// Returns whether it is a reply for one answer.
 pub(crate) fn is_reply_once(input: &PatType) -> bool {
     last_segment(&input.ty).as_deref() == Some("Reply")
 }

@@ -38,7 +38,6 @@ impl Entry {
         Self { method }
     }
 
-    /// The name it is started by.
     pub(crate) fn name(&self) -> String {
         self.method.ident.unraw().to_string()
     }

@@ -9,8 +9,8 @@ pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
     format_ident!("{}{}", process.unraw(), camel_case(&method.unraw().to_string()), span = method.span())
 }
 
-/// A type that nobody names: what addresses (`Client`) and spawn builders (`Entries`) deref to. It must not hide a type
-/// of the user, such as the message `AccountEntries` of a method `entries`.
+/// A type that users do not name: what addresses (`Client`) and spawn builders (`Entries`) deref to. It must not hide a
+/// type of the user, such as the message `AccountEntries` of a method `entries`.
 pub(crate) fn handle_type(process: &Ident, word: &str) -> Ident {
     format_ident!("__{}{word}", process.unraw(), span = process.span())
 }

@@ -152,8 +152,8 @@ impl Builder {
 
     /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that
     /// runs longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
-    /// [hook](Self::on_stall), and counted in [`Statistics::stalls`](crate::inspect::Statistics::stalls).
-    /// [`Duration::MAX`]: never.
+    /// [hook](Self::on_stall), and counted in
+    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). [`Duration::MAX`]: never.
     ///
     /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every
     /// 2.5 ms at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time
@@ -164,7 +164,7 @@ impl Builder {
     /// use std::time::Duration;
     ///
     /// let runtime = Runtime::builder().stall_limit(Duration::from_millis(50)).build()?;
-    /// assert_eq!(runtime.host().statistics().stalls, 0);
+    /// assert_eq!(runtime.host().statistics().watchdog.stalls, 0);
     /// # Ok::<(), postroom::error::BuildError>(())
     /// ```
     pub fn stall_limit(mut self, limit: Duration) -> Self {
@@ -174,7 +174,8 @@ impl Builder {
 
     /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the
     /// step has ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are
-    /// counted in [`Statistics::stalls`](crate::inspect::Statistics::stalls) and not told. A panic in it is contained.
+    /// counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls) and not told. A panic in
+    /// it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
@@ -224,7 +225,7 @@ impl Builder {
         self
     }
 
-    /// Who is shown the messages that nobody will handle any more. A panic in it is contained.
+    /// Who is shown the messages that no process will handle any more. A panic in it is contained.
     pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead_letter = Some(Box::new(hook));
         self
@@ -278,7 +279,7 @@ impl Builder {
     }
 
     /// The same with a Tokio runtime that the program has already: `tokio_handle(Handle::current())` inside of
-    /// `#[tokio::main]`. No thread is added; whoever looks after that runtime has it live longer than this one. Inside
+    /// `#[tokio::main]`. No thread is added; the program has to let that runtime live longer than this one. Inside
     /// it wait for the end with [`Runtime::shutdown_async`]: a drop or a shutdown that blocks its thread also keeps it
     /// from bringing what processes need to end, until the deadline.
     ///

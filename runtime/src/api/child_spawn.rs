@@ -21,17 +21,17 @@ pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
 ///
-/// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of whoever
-/// starts it, which is its parent. What the child needs besides is spawned on the [`host`](Self::host), and nobody
-/// looks after it.
+/// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of the
+/// process that starts it, which is its parent. What the child needs besides is spawned on the [`host`](Self::host),
+/// and is not supervised.
 pub struct ChildSpawn {
     host: Host,
-    /// Whether the child is monitored and owned by whoever spawns it.
+    /// Whether the child is monitored and owned by its spawner.
     bound: bool,
     guardian: Option<Arc<dyn Guardian>>,
     /// What the child's last life left behind for the next one.
     inheritance: Option<Inheritance>,
-    /// What is known of its siblings, and itself, by whoever looks after them.
+    /// What is known of its siblings, and itself, by their supervisor.
     siblings: Option<Inheritance>,
 }
 

@@ -8,7 +8,7 @@ static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 /// A program that is not ended by an interrupt (ctrl-c, or a request to terminate), but told of it.
 ///
 /// [`Runtime::run_until_ctrl_c`](crate::Runtime::run_until_ctrl_c) is this in one go. A program that says when it is
-/// ready catches interrupts before it does: whoever reads that may send one at once.
+/// ready catches interrupts before it does: a reader of that may send one at once.
 ///
 /// ```
 /// use postroom::Interrupt;

@@ -1,4 +1,4 @@
-//! A mailbox for whoever is no process: threads, tests, tasks of other executors.
+//! A mailbox for code outside of processes: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::call::package::{Package, Undeliverable};
@@ -6,6 +6,7 @@ use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::lifecycle::exit::tell_bound;
 use crate::env::clock::{TimeKeeper, instant_now};
 use crate::env::program::{HOSTLESS, this_node};
+use crate::env::world::World;
 use crate::errors::SpawnError;
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
@@ -59,18 +60,17 @@ struct MailboxOwner {
 
 #[derive(Default)]
 struct TokenCell {
-    /// The mailbox's token, unless it is laid down.
+    /// The mailbox's token, unless it is parked.
     token: Option<Token>,
-    /// Who waits for it.
     waker: Option<Waker>,
 }
 
-static UNUSED: Mutex<Vec<&'static MailboxOwner>> = Mutex::new(Vec::new());
+static UNUSED: World<Mutex<Vec<&'static MailboxOwner>>> = World::new(Mutex::new(Vec::new()));
 
 /// The token of a mailbox while its owner uses it: it goes back into the hand, also by a panic.
 struct InUse {
     owner: &'static MailboxOwner,
-    /// None only when it has been laid down, or is about to be dropped.
+    /// None only when it has been parked, or is about to be dropped.
     token: Option<Token>,
 }
 
@@ -80,8 +80,8 @@ impl InUse {
     }
 
     /// Lays the token down until something arrives. Returns whether it could be.
-    fn lay_idle(mut self) -> bool {
-        self.token = self.token.take().and_then(Token::lay_idle);
+    fn park_idle(mut self) -> bool {
+        self.token = self.token.take().and_then(Token::park_idle);
         self.token.is_none()
     }
 }
@@ -101,7 +101,7 @@ impl Schedule for MailboxOwner {
         let waker = hand.waker.take();
         drop(hand);
         if let Some(waker) = waker {
-            // Its executor's code, which whoever sends is no part of.
+            // Its executor's code, which the sender is no part of.
             ignore(Site::MailboxWaker, || waker.wake());
         }
     }
@@ -181,10 +181,10 @@ impl Mailbox {
             drop(hand);
             let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
             self.take_controls(used.token());
-            let envelope = used.token().hold().pop_data();
+            let envelope = used.token().lanes().pop_data();
             let Some(envelope) = envelope else {
-                // Laid down, it is taken again by whoever sends next, who wakes this.
-                if !used.lay_idle() {
+                // Laid down, it is taken again by the next sender, which wakes this.
+                if !used.park_idle() {
                     // Something is being sent at this moment.
                     yield_now();
                 }
@@ -221,7 +221,7 @@ impl Mailbox {
 
     /// A mailbox is not stopped, cancelled or killed, only joined.
     fn take_controls(&mut self, token: &mut Token) {
-        let mut controls = token.hold().take_control();
+        let mut controls = token.lanes().take_control();
         while let Some(mut node) = controls.pop() {
             let envelope = node.take();
             node_pool::recycle(node);
@@ -258,7 +258,7 @@ impl MailboxOwner {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        // Whoever has taken the token to wake the mailbox is about to put it into the hand.
+        // The thread that has taken the token to wake the mailbox is about to put it into the hand.
         let mut token = loop {
             if let Some(token) = lock(&self.owner.hand).token.take() {
                 break token.taken_up();
@@ -270,11 +270,11 @@ impl Drop for Mailbox {
         };
         token.close();
         REGISTRATIONS.end(self.pid, &ExitReason::Normal);
-        while let Some(envelope) = token.hold().pop_data() {
+        while let Some(envelope) = token.lanes().pop_data() {
             token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Normal);
         }
         self.take_controls(&mut token);
-        let (slot, links) = (token.slot(), token.take_extras().and_then(|cold_state| cold_state.links));
+        let (slot, links) = (token.slot(), token.take_cold_state().and_then(|cold_state| cold_state.links));
         if let Some(links) = links {
             tell_bound(slot, self.pid, *links, &ExitReason::Normal);
         }

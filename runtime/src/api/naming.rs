@@ -16,7 +16,8 @@ use crate::sync::Arc;
 impl Host {
     /// Returns a name to a process; it may have several, and have this one already. It has it as long as it lives:
     /// before anyone hears of its end the name is free. The process may be one of another host of the program, a
-    /// stand-alone [`Mailbox`](crate::Mailbox), or whoever serves behind a PID that [points on](Pid::is_alias).
+    /// stand-alone [`Mailbox`](crate::Mailbox), or the process that serves behind a PID that [points
+    /// on](Pid::is_alias).
     ///
     /// Of many that want the same name at the same time, one gets it.
     ///
@@ -41,7 +42,7 @@ impl Host {
         self.scheduler().names.register(&Name::new(name)?, process.into())
     }
 
-    /// Takes a name from whoever has it, and gives who that was.
+    /// Takes a name from the holder of it, and gives who that was.
     pub fn unregister_name(self, name: &str) -> Option<Pid> {
         self.scheduler().names.unregister(name)
     }
@@ -60,9 +61,9 @@ impl Host {
         Ok(self.address(self.whereis(name).ok_or_else(unknown)?)?)
     }
 
-    /// An address that goes by the name: what is sent to it goes to whoever has the name at that time, across restarts.
-    /// While nobody has it, messages come back with [`SendFailure::UnknownName`], and calls fail. Whether the process
-    /// is a `P` is checked at delivery. Sending costs a look at the name besides.
+    /// An address that goes by the name: what is sent to it goes to its holder at that time, across restarts. While no
+    /// process has it, messages come back with [`SendFailure::UnknownName`], and calls fail. Whether the process is a
+    /// `P` is checked at delivery. Sending costs a look at the name besides.
     ///
     /// Each name has one such address, as long as a process has the name; of names that no process has, the addresses
     /// of those 1,024 are kept that have been without one for the shortest time. Any other is as that of a process that
@@ -139,13 +140,13 @@ impl Host {
     /// If the process has ended.
     pub fn subscribe<E: Send + 'static>(
         self,
-        subscriber: impl crate::actor::send::target::SendTo<E>,
+        subscriber: impl crate::actor::send::addressed::SendTo<E>,
     ) -> Result<bool, JoinError> {
         self.events::<E>().subscribe(subscriber)
     }
 
     /// Ends a subscription to events of type `E`. Returns whether there was one.
-    pub fn unsubscribe<E: Send + 'static>(self, subscriber: impl crate::actor::send::target::SendTo<E>) -> bool {
+    pub fn unsubscribe<E: Send + 'static>(self, subscriber: impl crate::actor::send::addressed::SendTo<E>) -> bool {
         self.events::<E>().unsubscribe(subscriber)
     }
 }

@@ -3,7 +3,7 @@
 use super::mailbox::Mailbox;
 use super::runtime::Host;
 use crate::actor::handle::address::Recipient;
-use crate::actor::send::target::SendTo;
+use crate::actor::send::addressed::SendTo;
 use crate::call::package::Package;
 use crate::errors::SpawnError;
 use crate::pid::Pid;
@@ -165,8 +165,8 @@ impl<M: Send + 'static> Probe<M> {
         package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: duration }).and_then(Self::open)
     }
 
-    /// The next message of whatever type, with whoever waits for an answer to it (see [`Package::answer`]); it waits as
-    /// [`Probe::expect`] does.
+    /// The next message of whatever type, with the caller that waits for an answer to it (see [`Package::answer`]); it
+    /// waits as [`Probe::expect`] does.
     ///
     /// # Errors
     /// [`ProbeError`] says why there is none.
@@ -205,7 +205,7 @@ impl<M: Send + 'static> Probe<M> {
     }
 }
 
-/// What was expected, or a panic at the place of whoever did.
+/// What was expected, or a panic at the caller's place.
 #[track_caller]
 fn expected<M>(result: Result<M, ProbeError>) -> M {
     match result {

@@ -4,8 +4,8 @@ use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::handle::address::{Address, Recipient};
 use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
 use crate::actor::send::addressed::Addressed;
+use crate::actor::send::addressed::SendTo;
 use crate::actor::send::call::send;
-use crate::actor::send::target::SendTo;
 use crate::actor::spawn::builder::Spawn;
 use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::actor::tasks::current::outside;
@@ -14,6 +14,7 @@ use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::reuse::HostLife;
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
 use crate::engine::lifecycle::spawn::current_host;
+use crate::env::world::World;
 use crate::errors::{AddressError, BuildError, SendError, SendFailure};
 use crate::pid::Pid;
 use crate::process::Process;
@@ -56,7 +57,7 @@ pub(crate) struct HostRecord {
 
 /// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
 fn records() -> &'static RwLock<HashMap<u16, &'static HostRecord>> {
-    static RECORDS: OnceLock<RwLock<HashMap<u16, &'static HostRecord>>> = OnceLock::new();
+    static RECORDS: World<OnceLock<RwLock<HashMap<u16, &'static HostRecord>>>> = World::new(OnceLock::new());
     RECORDS.get_or_init(RwLock::default)
 }
 
@@ -67,7 +68,8 @@ struct UnusedRecords {
     ending: Vec<&'static HostRecord>,
 }
 
-static UNUSED_RECORDS: Mutex<UnusedRecords> = Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() });
+static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
+    World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
     /// Sets those free of which nothing is left any more.
@@ -114,7 +116,7 @@ impl HostRecord {
 
     /// The record that stands for all hosts that have ended: it refuses everything.
     fn ended() -> &'static Self {
-        static ENDED: OnceLock<&'static HostRecord> = OnceLock::new();
+        static ENDED: World<OnceLock<&'static HostRecord>> = World::new(OnceLock::new());
         ENDED.get_or_init(|| Self::of(Scheduler::ended()))
     }
 }
@@ -170,7 +172,6 @@ impl Host {
         unused.look();
     }
 
-    /// Returns whether nothing is left of it.
     fn has_ended(self) -> bool {
         self.record.scheduler.life() != self.life
     }
@@ -288,7 +289,7 @@ impl Host {
         send(to.target(), message)
     }
 
-    /// Sends a message as [`Host::send`] does, and has nobody wait: see [`Call::try_send`](crate::Call::try_send).
+    /// Sends a message as [`Host::send`] does, and never waits: see [`Call::try_send`](crate::Call::try_send).
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended or was never there, or if its mailbox is full.

@@ -1,4 +1,4 @@
-//! What every worker, thread and process is doing. Always on; reading it stops nobody, so that numbers that belong
+//! What every worker, thread and process is doing. Always on; reading it stops nothing, so that numbers that belong
 //! together may be some nanoseconds apart.
 
 use super::runtime::Host;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr;
 
-/// What a host has done and is doing.
+/// What a host has done and is doing. Counts grow from the start of the host; sizes are those of now.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -23,46 +23,113 @@ pub struct Statistics {
     pub workers: Vec<WorkerStatistics>,
     /// Each of its threads, those that have ended included: a later thread goes on counting where one has ended.
     pub threads: Vec<ThreadStatistics>,
+    /// Processes that came and went.
+    pub processes: ProcessStatistics,
+    /// Messages that no process handled, by why.
+    pub dead_letters: DeadLetterStatistics,
+    /// Senders that were suspended at full mailboxes.
+    pub backpressure: BackpressureStatistics,
+    /// Steps that block, and the threads for them.
+    pub blocking: BlockingStatistics,
+    /// Steps that took too long.
+    pub watchdog: WatchdogStatistics,
+    /// Names, groups, topics and labels.
+    pub directory: DirectoryStatistics,
+    /// What all hosts of the program share.
+    pub program: ProgramStatistics,
+    /// Processes in the queue that all workers share.
+    pub global_queue: usize,
+    /// Timers that are pending.
+    pub timers: usize,
+    /// Completions and signals that came too late for anyone.
+    pub late: u64,
+}
+
+impl Statistics {
+    /// Returns the steps of all threads.
+    pub fn steps(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.steps).sum()
+    }
+
+    /// Returns the messages that all threads have delivered.
+    pub fn messages(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.messages).sum()
+    }
+}
+
+/// Processes of a host that came and went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessStatistics {
+    /// Processes that were spawned, those included whose start failed.
+    pub spawned: u64,
+    /// How many of them have ended.
+    pub ended: u64,
+    /// How many live: as many as did at one moment while the host was looked at. While so many come and go that no such
+    /// moment is found, no more than did.
+    pub live: u64,
+    /// Pinned processes, those included that come and go.
+    pub pinned: usize,
+}
+
+/// Messages that no process of a host handled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetterStatistics {
+    /// Their process had ended.
+    pub ended: u64,
+    /// Their process had no method for them.
+    pub unhandled: u64,
+    /// A mailbox had no room for them.
+    pub overflow: u64,
+    /// They waited in the line of a pool for as long as they may.
+    pub expired: u64,
+    /// They were of calls that failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
+    pub withdrawn: u64,
+}
+
+impl DeadLetterStatistics {
+    /// Returns the sum of all.
+    pub fn total(&self) -> u64 {
+        self.ended + self.unhandled + self.overflow + self.expired + self.withdrawn
+    }
+}
+
+/// Senders of a host that were suspended at full mailboxes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackpressureStatistics {
+    /// Processes that are suspended now.
+    pub suspended: usize,
+    /// How often a process was suspended. A high count means that a receiver is a bottleneck.
+    pub suspensions: u64,
+    /// How often one was resumed because it had waited for too long, and not because there was room.
+    pub forced_releases: u64,
+}
+
+/// Steps of a host that block, and the threads for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingStatistics {
     /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go
     /// on.
     pub blocked: usize,
     /// Threads in a step that did not end, and whose worker others have.
-    pub overrunning: usize,
+    pub detached: usize,
     /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
-    pub standby: usize,
-    /// Threads of pinned processes, those included that come and go.
-    pub pinned: usize,
+    pub spare: usize,
     /// How often a step blocked with its worker, because there were as many threads as there may be.
-    pub ran_in_place: u64,
+    pub blocked_in_place: u64,
     /// How often a thread was started beyond that number, because a process waited for another one and no worker was
     /// left.
-    pub past_bound: u64,
-    /// Processes that were spawned, those included whose start failed.
-    pub spawned: u64,
-    /// How many of them are over.
-    pub closed: u64,
-    /// How many live: as many as did at one moment while the host was looked at. While so many come and go that no such
-    /// moment is found, no more than did.
-    pub live: u64,
-    /// Messages that nobody handled any more because their process had ended.
-    pub dead_ended: u64,
-    /// Messages that their process had no method for.
-    pub dead_unhandled: u64,
-    /// Messages that a mailbox had no room for.
-    pub dead_overflow: u64,
-    /// Processes that are held at a full mailbox now.
-    pub held: usize,
-    /// How often a process was held.
-    pub holds: u64,
-    /// How often one was let go because it had waited for so long, and not because there was room.
-    pub valves: u64,
-    /// Messages that waited in the line of a pool for as long as they may.
-    pub dead_expired: u64,
-    /// Messages of calls that failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
-    pub dead_withdrawn: u64,
-    /// Completions and signals that came too late for anyone.
-    pub late: u64,
-    /// How often the thread that looks for long steps has looked. It sleeps while nobody waits for anything.
+    pub threads_beyond_limit: u64,
+}
+
+/// Steps of a host that took too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchdogStatistics {
+    /// How often the thread that looks for long steps has looked. It sleeps while nothing waits.
     pub ticks: u64,
     /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
     pub stalls: u64,
@@ -71,10 +138,12 @@ pub struct Statistics {
     /// Processes that were moved to where others find them because the step that had woken them, and after which they
     /// were to run, did not end.
     pub moved: u64,
-    /// Processes in the queue that all workers share.
-    pub global_queue: usize,
-    /// Timers that are pending.
-    pub timers: usize,
+}
+
+/// Names, groups, topics and labels of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirectoryStatistics {
     /// Names that processes have.
     pub names: usize,
     /// Names that have an address, by [`Host::named`]; of those that no process has, 1,024 at most.
@@ -83,7 +152,7 @@ pub struct Statistics {
     pub groups: usize,
     /// Their members, each counted once for each of its groups.
     pub members: usize,
-    /// Who is subscribed to the changes of groups, counted in the same way.
+    /// Subscribers to the changes of groups, counted in the same way.
     pub watchers: usize,
     /// Topics that have subscribers.
     pub topics: usize,
@@ -94,34 +163,22 @@ pub struct Statistics {
     pub memberships: usize,
     /// Labels of processes that live.
     pub labels: usize,
+}
+
+/// What all hosts of a program share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProgramStatistics {
     /// Slots of the program's table that are not free: a process is there, or a stand-alone mailbox, or what is left of
     /// one is being cleaned up.
     pub slots: usize,
     /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each
     /// thread.
     pub used_slots: usize,
-    /// PIDs of the program that [point on](Pid::is_alias).
+    /// PIDs that are [aliases](Pid::is_alias).
     pub aliases: usize,
-    /// Processes of the program that wait for the answer of one other, or for room in its mailbox, and for nothing
-    /// else.
+    /// Processes that wait for the answer of one other, or for room in its mailbox, and for nothing else.
     pub waits: usize,
-}
-
-impl Statistics {
-    /// All dead letters.
-    pub fn dead_letters(&self) -> u64 {
-        self.dead_ended + self.dead_unhandled + self.dead_overflow + self.dead_expired + self.dead_withdrawn
-    }
-
-    /// The steps of all threads.
-    pub fn steps(&self) -> u64 {
-        self.threads.iter().map(|thread| thread.steps).sum()
-    }
-
-    /// The messages that all threads have delivered.
-    pub fn messages(&self) -> u64 {
-        self.threads.iter().map(|thread| thread.messages).sum()
-    }
 }
 
 /// What a worker is doing: the right to run a step, which one thread holds at a time.
@@ -162,7 +219,7 @@ pub struct ThreadStatistics {
     pub from_global: u64,
     /// Processes that came from an inject queue of its own worker.
     pub from_inject: u64,
-    /// Times that the far end of a queue came first, so that nobody waits there for ever.
+    /// Times that the far end of a queue came first, so that no process waits there for ever.
     pub fair: u64,
     /// Looks everywhere without a pause before.
     pub polls: u64,
@@ -188,9 +245,9 @@ pub enum ThreadState {
     /// Its step has blocked, and waits for a worker to go on.
     Waiting,
     /// It is in a step that did not end, and others have its worker.
-    Overrunning,
+    Detached,
     /// It has nothing to do, and no worker.
-    Standby,
+    Spare,
     /// It is a pinned process's own, and needs no worker.
     Pinned,
 }
@@ -260,9 +317,9 @@ pub enum ProcessState {
     Blocking,
     /// Waits for whatever comes.
     Idle,
-    /// Held at the mailbox of that process, to which it has sent and which is full: between two steps, or within one
-    /// that has sent so much that its `send` waits.
-    Held {
+    /// Suspended at the mailbox of that process, to which it has sent and which is full: between two steps, or within
+    /// one that has sent so much that its `send` waits.
+    Suspended {
         /// Whose mailbox it is.
         at: Pid,
     },
@@ -280,7 +337,7 @@ impl fmt::Display for ProcessState {
             Self::Running => f.write_str("running"),
             Self::Blocking => f.write_str("blocking its thread"),
             Self::Idle => f.write_str("idle"),
-            Self::Held { at } => write!(f, "held at the mailbox of {at}"),
+            Self::Suspended { at } => write!(f, "held at the mailbox of {at}"),
             Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
             Self::Waiting { outstanding } => write!(f, "waiting for {outstanding} yields"),
         }
@@ -311,44 +368,58 @@ impl Host {
                 .map(|(number, thread)| thread_statistics(host.idle.at(number), thread))
                 .chain(pinned.iter().map(|pinned_thread| pinned_statistics(pinned_thread)))
                 .collect(),
-            blocked: census.blocked + census.waiting,
-            overrunning: census.strays,
-            standby: census.standby,
-            pinned: host.pinned_threads.count(),
-            ran_in_place: host.ran_in_place.get(),
-            past_bound: host.past_bound.get(),
-            spawned,
-            closed,
-            live: spawned - closed,
-            dead_ended: host.dead_ended.get(),
-            dead_unhandled: host.dead_unhandled.get(),
-            dead_overflow: host.dead_overflow.get(),
-            held: host.held(),
-            holds: host.holds.get(),
-            valves: host.valves.get(),
-            dead_expired: host.dead_expired.get(),
-            dead_withdrawn: host.dead_withdrawn.get(),
-            late: host.home().late.load(Ordering::Relaxed)
-                + pinned.iter().map(|pinned_thread| pinned_thread.late()).sum::<u64>(),
-            ticks: host.watchdog.ticks.get(),
-            stalls: host.watchdog.stalls.get(),
-            taken_over: host.watchdog.taken_over.get(),
-            moved: host.watchdog.moved.get(),
+            processes: ProcessStatistics {
+                spawned,
+                ended: closed,
+                live: spawned - closed,
+                pinned: host.pinned_threads.count(),
+            },
+            dead_letters: DeadLetterStatistics {
+                ended: host.dead_ended.get(),
+                unhandled: host.dead_unhandled.get(),
+                overflow: host.dead_overflow.get(),
+                expired: host.dead_expired.get(),
+                withdrawn: host.dead_withdrawn.get(),
+            },
+            backpressure: BackpressureStatistics {
+                suspended: host.held(),
+                suspensions: host.suspensions.get(),
+                forced_releases: host.forced_releases.get(),
+            },
+            blocking: BlockingStatistics {
+                blocked: census.blocked + census.waiting,
+                detached: census.detached,
+                spare: census.spare,
+                blocked_in_place: host.blocked_in_place.get(),
+                threads_beyond_limit: host.threads_beyond_limit.get(),
+            },
+            watchdog: WatchdogStatistics {
+                ticks: host.watchdog.ticks.get(),
+                stalls: host.watchdog.stalls.get(),
+                taken_over: host.watchdog.taken_over.get(),
+                moved: host.watchdog.moved.get(),
+            },
+            directory: DirectoryStatistics {
+                names,
+                named_addresses,
+                groups: groups.rooms,
+                members: groups.members,
+                watchers: groups.watchers,
+                topics: topics.rooms,
+                subscribers: topics.members,
+                memberships: REGISTRATIONS.count(&directories),
+                labels: lock(&host.labels).len(),
+            },
+            program: ProgramStatistics {
+                slots: TABLE.slots().filter(|slot| !slot.lanes.is_vacant()).count(),
+                used_slots: TABLE.slots().count(),
+                aliases: crate::routing::alias::count(),
+                waits: crate::deadlock::edges::count(),
+            },
             global_queue: host.global.len(),
             timers: host.timers.len(),
-            names,
-            named_addresses,
-            groups: groups.rooms,
-            members: groups.members,
-            watchers: groups.watchers,
-            topics: topics.rooms,
-            subscribers: topics.members,
-            memberships: REGISTRATIONS.count(&directories),
-            labels: lock(&host.labels).len(),
-            slots: TABLE.slots().filter(|slot| !slot.lanes.is_grave()).count(),
-            used_slots: TABLE.slots().count(),
-            aliases: crate::routing::alias::count(),
-            waits: crate::deadlock::edges::count(),
+            late: host.home().late.load(Ordering::Relaxed)
+                + pinned.iter().map(|pinned_thread| pinned_thread.late()).sum::<u64>(),
         }
     }
 
@@ -382,8 +453,8 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
         At::Asleep(worker) => (ThreadState::Asleep, Some(worker)),
         At::Blocked => (ThreadState::Blocked, None),
         At::Waiting => (ThreadState::Waiting, None),
-        At::Stray => (ThreadState::Overrunning, None),
-        At::Starting | At::Standby => (ThreadState::Standby, None),
+        At::Detached => (ThreadState::Detached, None),
+        At::Starting | At::Spare => (ThreadState::Spare, None),
     };
     ThreadStatistics {
         state,
@@ -426,9 +497,9 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
     let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.home()));
     let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
-    let held = crate::engine::backpressure::suspend::held_at(slot);
+    let held = crate::engine::backpressure::suspend::suspended_at(slot);
     let state = match (held, runs, idle, waits) {
-        (Some(at), _, false, _) => ProcessState::Held { at },
+        (Some(at), _, false, _) => ProcessState::Suspended { at },
         _ if blocks => ProcessState::Blocking,
         (_, true, ..) => ProcessState::Running,
         (_, _, true, _) => ProcessState::Idle,

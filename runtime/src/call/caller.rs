@@ -9,6 +9,7 @@
 
 use super::call_id::{self, CallId};
 use crate::env::clock::Moment;
+use crate::env::world::World;
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
 use crate::mailbox::node::{Envelope, EnvelopeContent, MailNode, NodeBox, NodeKind};
@@ -31,7 +32,7 @@ pub(crate) trait OutsideCaller: Send + Sync {
     /// Takes the answer.
     fn answer(&self, result: Result<Payload, CommandError>);
 
-    /// Returns whether nobody waits any more.
+    /// Returns whether the caller waits no more.
     fn is_abandoned(&self) -> bool;
 
     /// Returns whether the message was sent and not called: then this one only hears when it has been handled.
@@ -43,7 +44,6 @@ pub(crate) trait OutsideCaller: Send + Sync {
 /// Who asked, if the call is withdrawn by another process.
 pub(crate) struct Asker {
     asker: Who,
-    /// Of a process.
     tag: *mut MailNode,
 }
 
@@ -93,7 +93,7 @@ enum Who {
 
 /// Between a process that withdraws another one's call, and looks into its node for who that is, and the called
 /// process, which throws the node away when it comes to it.
-static WITHDRAWING: Mutex<()> = Mutex::new(());
+static WITHDRAWING: World<Mutex<()>> = World::new(Mutex::new(()));
 
 /// Withdraws the message of a call, unless the called process has come to it. Returns who is to be told of that.
 pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
@@ -141,8 +141,8 @@ thread_local! {
 
 /// A number that is given out once in the life of the program, and is not zero.
 pub(crate) fn number() -> u64 {
-    // Zero is nobody's number, so the first block is left out.
-    static BLOCKS: AtomicU64 = AtomicU64::new(NUMBERS);
+    // Zero is no number, so the first block is left out.
+    static BLOCKS: World<AtomicU64> = World::new(AtomicU64::new(NUMBERS));
     let next = NEXT_NUMBER.get();
     let next = if next.is_multiple_of(NUMBERS) { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
     NEXT_NUMBER.set(next + 1);
@@ -216,7 +216,7 @@ impl Caller {
         self.look(|call| call.deadline)
     }
 
-    /// Returns whether the message counts as sent, although somebody is to hear when it has been handled.
+    /// Returns whether the message counts as sent, although its sender is to hear when it has been handled.
     pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
@@ -269,12 +269,12 @@ fn throw_away(mut node: NodeBox) {
     drop(lock(&WITHDRAWING));
     let call = node.take();
     node_pool::recycle(node);
-    // Who asked may be kept by nobody else, and is dropped without the lock.
+    // This may be the last reference to the asker, which is dropped without the lock.
     drop(call);
 }
 
 impl Caller {
-    /// There will be no answer to a message that nobody has opened: the package is dropped by a process that ends, or
+    /// There will be no answer to a message that was never opened: the package is dropped by a process that ends, or
     /// by a panic.
     pub(crate) fn drop_unopened(self) {
         self.give_up(Seen::No);
@@ -282,7 +282,7 @@ impl Caller {
 
     fn give_up(self, seen: Seen) {
         if std::thread::panicking() && COLLECTS.try_with(Cell::get).unwrap_or(false) {
-            // Told by whoever catches the panic, in `blame`.
+            // Told where the panic is caught, in `blame`.
             let orphan = ManuallyDrop::new(self);
             let word = orphan.0.as_ptr();
             let _ = ORPHANS.try_with(|orphans| {
@@ -343,7 +343,6 @@ pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
     orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
 
-/// Returns whether this thread takes a process apart.
 pub(crate) fn is_ending() -> bool {
     ENDING.try_with(|ending| !ending.get().is_null()).unwrap_or(false)
 }
@@ -355,7 +354,7 @@ fn ending() -> Option<ExitReason> {
     unsafe { reason.as_ref() }.cloned()
 }
 
-/// Runs `body`, in which a process is taken apart: whoever it leaves unanswered learns why it ended.
+/// Runs `body`, in which a process is taken apart: the callers that it leaves unanswered learn why it ended.
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
     // Not there any more in the destructors of a thread's own variables; a start that fails there is taken apart too.
     let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());

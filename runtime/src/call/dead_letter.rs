@@ -1,4 +1,4 @@
-//! Messages that nobody will handle any more, and where a thread brings them.
+//! Messages that no process will handle any more, and where a thread brings them.
 
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -6,7 +6,7 @@ use crate::util::defer::defer;
 use std::cell::Cell;
 use std::fmt;
 
-/// A message that nobody will handle any more, as the dead-letter hook gets it.
+/// A message that no process will handle any more, as the dead-letter hook gets it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {

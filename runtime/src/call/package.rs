@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 
 /// A message with its address, and the caller that waits for an answer if there is one.
 ///
-/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that nobody
+/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that no process
 /// understood it, or, if the process ends with the package in hand, why it ended.
 pub struct Package {
     to: Pid,

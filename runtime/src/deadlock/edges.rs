@@ -8,6 +8,7 @@ use super::wait_graph::leads_back;
 use super::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::call::call_id::CallId;
 use crate::call::caller::{self, Asker, number};
+use crate::env::world::World;
 use crate::errors::{CallError, Cycle};
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::slots::directory::TABLE;
@@ -15,10 +16,10 @@ use crate::slots::side_table::SideTable;
 use crate::slots::slot::Slot;
 use crate::sync::Mutex;
 
-static EDGES: SideTable<Edge> = SideTable::new(Edge::unused);
+static EDGES: World<SideTable<Edge>> = World::new(SideTable::new(Edge::unused));
 
-/// Taken by those who look again before a call fails or a hold is not made; nobody else.
-static SECOND_LOOK: Mutex<()> = Mutex::new(());
+/// Taken only by those that look again before a call fails or a suspension is not made.
+static SECOND_LOOK: World<Mutex<()>> = World::new(Mutex::new(()));
 
 /// The processes of this program.
 struct LocalProcesses;
@@ -110,27 +111,27 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
             asker.fail(CallError::Cycle(named(cycle)));
             Ok(())
         }
-        Closed::Held(held) => {
+        Closed::Suspended(held) => {
             for life in held {
                 if let Some(slot) = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION))
                     && let Some(home) = slot.home()
                 {
-                    home.keeper.let_go(slot);
+                    home.scheduler.release_suspended(slot);
                 }
             }
             Ok(())
         }
-        Closed::Hold => unreachable!("a call was published"),
+        Closed::Suspension => unreachable!("a call was published"),
     }
 }
 
 /// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Returns
 /// whether it is held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go.
 /// `blocks`: on a thread.
-pub(crate) fn publish_hold(from: Pid, to: Pid, blocks: bool) -> bool {
+pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = own_edge(from) else { return false };
-    publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Hold(number()), blocks }).is_none()
+    publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Suspension(number()), blocks }).is_none()
 }
 
 /// The process waits no more. It must be called before it ends, too, if it was held.
@@ -142,9 +143,9 @@ pub(crate) fn withdraw(from: Pid) {
 
 /// Returns whether the process is held, and no call has closed a cycle with that.
 #[cfg(test)]
-pub(crate) fn is_held(from: Pid) -> bool {
+pub(crate) fn is_suspended(from: Pid) -> bool {
     let wait = EDGES.get(from.slot()).and_then(Edge::read);
-    wait.is_some_and(|wait| matches!(wait.what, What::Hold(_)))
+    wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
 }
 
 /// Returns whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
@@ -159,7 +160,7 @@ pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     let method = match wait.what {
         What::Call(ticket, method) if ticket.is_unanswered() => Some(method),
         What::Call(..) => return None,
-        What::Hold(_) => None,
+        What::Suspension(_) => None,
     };
     Some((pid_of(wait.on)?, method))
 }
@@ -182,10 +183,10 @@ mod tests {
     #[test]
     fn holds_stand_until_they_are_withdrawn() {
         let (a, b, c) = (pid(1), pid(2), pid(3));
-        assert!(publish_hold(a, b, false) && is_held(a) && !is_held(b));
-        assert!(publish_hold(b, c, true) && would_close(c, a) && !would_close(a, c));
+        assert!(publish_suspension(a, b, false) && is_suspended(a) && !is_suspended(b));
+        assert!(publish_suspension(b, c, true) && would_close(c, a) && !would_close(a, c));
         withdraw(b);
-        assert!(!would_close(c, a) && !is_held(b));
+        assert!(!would_close(c, a) && !is_suspended(b));
         withdraw(a);
     }
 
@@ -196,7 +197,7 @@ mod tests {
         let [from, to] = [(); 2].map(|()| runtime.spawn_process(Idle).start().expect("it starts"));
         let holds = |from: Pid, to: Incarnation| {
             let edge = EDGES.make(from.slot()).expect("there is room");
-            let wait = Wait { on: to, what: What::Hold(number()), blocks: true };
+            let wait = Wait { on: to, what: What::Suspension(number()), blocks: true };
             publish(&LocalProcesses, &SECOND_LOOK, from.life(), edge, wait).is_none()
         };
         assert!(holds(to, from.life()));

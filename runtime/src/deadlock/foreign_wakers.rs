@@ -5,17 +5,18 @@
 //! process. A word holds the generation that it counts for, and the count: the first waker of a later process in the
 //! slot begins anew, so that one that is never dropped keeps its own process from being found in a cycle, and no other.
 //!
-//! A waker that is woken is counted out after the wake is marked in the control lane, so that whoever finds none lent
-//! finds the wake, and before the process runs for it, so that it finds none lent. One that is dropped without a wake
-//! while its process waits leaves that wait as it was: unseen.
+//! A waker that is woken is counted out after the wake is marked in the control lane, so that a thread that finds none
+//! lent finds the wake, and before the process runs for it, so that it finds none lent. One that is dropped without a
+//! wake while its process waits leaves that wait as it was: unseen.
 
 use super::wait_graph::Incarnation;
+use crate::env::world::World;
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};
 use crate::slots::side_table::SideTable;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Generation, and below it how many wakers of that one are lent; at [`MOST`] it is not known how many, and stays so.
-static LENT: SideTable<AtomicU64> = SideTable::new(|| AtomicU64::new(0));
+static LENT: World<SideTable<AtomicU64>> = World::new(SideTable::new(|| AtomicU64::new(0)));
 
 const COUNT_BITS: u32 = SLOT_BITS;
 const MOST: u64 = (1 << COUNT_BITS) - 1;

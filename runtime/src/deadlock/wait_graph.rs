@@ -1,10 +1,11 @@
-//! Who waits for whom, and what is done about a cycle of them.
+//! The wait graph: who waits for whom, and what is done about a cycle.
 //!
-//! A process that can go on only when one certain other one has done something publishes an [`Edge`]: it waits for the
-//! answer to one call and for nothing else, or it is held because it has sent more than the other one has taken.
-//! Whoever publishes an edge walks from its far end along the edges of others. If that leads back, nobody of the cycle
-//! would ever go on: then the call that closes it fails, a hold that would close it is not made, and holds in a cycle
-//! that a call closes are lifted. Waits that something else could end have no edge, and are left to their deadlines.
+//! A process that can go on only when one other process has done something publishes an [`Edge`]: it waits for the
+//! answer to one call and for nothing else, or it is suspended because it has sent more than the other one has taken. A
+//! process that publishes an edge walks from its far end along the edges of others. If the walk leads back, no process
+//! of the cycle would ever go on: the call that closes it fails; a suspension that would close it is not made; and
+//! suspensions in a cycle that a call closes end. Waits that something else could end have no edge, and are left to
+//! their deadlines.
 //!
 //! # Steps
 //! * G1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
@@ -15,13 +16,13 @@
 //!   cycle, and then whether each is still the one that it noted, its call still open, and its process alive with
 //!   nothing to see to.
 //! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own
-//!   edge away: its call fails. If its message is being handled already, it withdraws that of another in the cycle,
-//!   whose call fails.
+//!   edge away: its call fails. If its message is being handled already, it withdraws that of another process of the
+//!   cycle, whose call fails.
 //!
 //! # Why
-//! *A cycle is found.* Of all that closed the cycle at once let the last fence be that of P. Each of the others wrote
-//! its edge before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer
-//! then walks itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
+//! *A cycle is found.* Of all that closed the cycle at once let P's fence be the last. Each of the others wrote its
+//! edge before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer then
+//! walks itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
 //! [`ticket`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,
@@ -29,24 +30,23 @@
 //! hence after it: around the cycle each call would be later than itself. If one has been taken since the second look,
 //! its process runs, and the cycle is open.
 //!
-//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone because somebody took it
-//! away in G5, or because its call was answered; or if a process of it has something to see to (a kill, a wake), which
-//! then writes its edge anew, and its walk comes after P's. Whoever comes second under the lock finds the first one's
-//! edge gone. Without the second look two that close the cycle at once may both fail.
+//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone, by another's G5 or because
+//! its call was answered; or a process of it has something to see to (a kill, a wake), writes its edge anew after that,
+//! and walks after P. The second process under the lock finds the first one's edge gone. Without the second look two
+//! that close the cycle at once may both fail.
 //!
 //! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge whose number is
 //! the same before and after was there at T. A called process that waits too has given no answer since it wrote its own
-//! edge, for it runs nothing meanwhile; what it had answered, or had handed out of its hands, before that is seen,
-//! since the noting acquired its edge, and the calls are looked at after the noting. So at T each process of the cycle
-//! waited for the next one, and none could go on but by the next one's doing.
+//! edge, for it runs nothing meanwhile; answers that it gave or passed on before that are seen, since the noting
+//! acquired its edge, and the calls are looked at after the noting. So at T each process of the cycle waited for the
+//! next one, and none could go on but by the next one's doing.
 //!
-//! A process that is run for nothing (a wake that was left over) takes its edge away before it runs and writes it anew
-//! after. A walk in between may miss it, and then its own walk is the one that finds the cycle.
+//! A process that is run for nothing (by a left-over wake) takes its edge away before it runs and writes it anew after.
+//! A walk in between may miss it, and then its own walk is the one that finds the cycle.
 //!
 //! Rejected: clearing the edge where a call is answered (a line of the caller's, touched by each answer: a call would
-//! cost half as much again); edges that say what they wait for in words of the slot (both of its lines are full); a
-//! search now and then by a thread of its own (a cycle would be found late, and which call of it closed it would not be
-//! known).
+//! cost half as much again); edges in words of the slot (both of its lines are full); a search now and then by a thread
+//! (a cycle would be found late, and the call that closed it would not be known).
 
 use crate::call::call_id::{CallId, NUMBER_BITS};
 use crate::mailbox::node::MailNode;
@@ -72,7 +72,6 @@ pub(crate) struct Edge {
     /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no
     /// edge.
     number: AtomicU64,
-    /// Whom it waits for.
     on: AtomicU64,
     /// The node of the call's ticket; null of a hold.
     node: AtomicPtr<MailNode>,
@@ -99,14 +98,14 @@ pub(crate) enum What {
     /// The answer to a call of that method.
     Call(CallId, &'static str),
     /// Room in a mailbox. The number is its own.
-    Hold(u64),
+    Suspension(u64),
 }
 
 impl What {
     fn number(&self) -> u64 {
         match self {
             Self::Call(ticket, _) => ticket.number(),
-            Self::Hold(number) => *number & (u64::MAX >> LOW_BITS),
+            Self::Suspension(number) => *number & (u64::MAX >> LOW_BITS),
         }
     }
 }
@@ -137,9 +136,9 @@ pub(crate) enum Closed<C> {
     /// is to be told.
     Another(C, Vec<(Incarnation, &'static str)>),
     /// By a call, and these were held in it: they are held no more, and to be woken.
-    Held(Vec<Incarnation>),
+    Suspended(Vec<Incarnation>),
     /// By a hold, which has been taken away.
-    Hold,
+    Suspension,
 }
 
 impl Edge {
@@ -158,7 +157,7 @@ impl Edge {
     fn publish(&self, wait: Wait) {
         let (node, method) = match wait.what {
             What::Call(ticket, method) => (ptr::from_ref(ticket.node()).cast_mut(), method),
-            What::Hold(_) => (ptr::null_mut(), ""),
+            What::Suspension(_) => (ptr::null_mut(), ""),
         };
         let length = if method.len() as u64 <= LENGTH { method.len() } else { cut(method) };
         self.number.store(0, Ordering::Relaxed);
@@ -209,7 +208,7 @@ impl Edge {
         // SAFETY: null, or made of a `&'static MailNode`.
         let what = match unsafe { node.as_ref() } {
             Some(node) => What::Call(CallId::of(node, number), text(method, (before & LENGTH) as usize)),
-            None => What::Hold(number),
+            None => What::Suspension(number),
         };
         Some(Wait { on, what, blocks: before & BLOCKS != 0 })
     }
@@ -218,7 +217,7 @@ impl Edge {
     pub(crate) fn stands(&self) -> Option<Wait> {
         self.read().filter(|wait| match wait.what {
             What::Call(ticket, _) => ticket.is_open(),
-            What::Hold(_) => true,
+            What::Suspension(_) => true,
         })
     }
 }
@@ -236,7 +235,8 @@ fn text(method: *mut u8, length: usize) -> &'static str {
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(method, length)) }
 }
 
-/// Publishes that the process `from` waits, and nothing else can make it go on: steps G1 to G5. `edge` is its own.
+/// Publishes that the process `from` waits, and nothing else can make it go on: steps G1 to G5. `edge` is its
+/// own.
 #[inline]
 pub(crate) fn publish<P: Places>(
     places: &P,
@@ -280,23 +280,23 @@ fn close<P: Places>(
 ) -> Option<Closed<P::Caller>> {
     let _alone = lock(second_look);
     let cycle = cycle(places, from, wait)?;
-    if let What::Hold(_) = wait.what {
+    if let What::Suspension(_) = wait.what {
         edge.withdraw();
-        return Some(Closed::Hold);
+        return Some(Closed::Suspension);
     }
     let holds = cycle.iter().filter_map(|(life, wait)| match wait.what {
-        What::Hold(hold) => Some((*life, hold)),
+        What::Suspension(hold) => Some((*life, hold)),
         What::Call(..) => None,
     });
     let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
-        // Of one that is not there any more somebody else has opened the cycle.
+        // One that is gone was taken away by another process, which has opened the cycle.
         let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
-        return Some(Closed::Held(lifted.map(|(life, _)| life).collect()));
+        return Some(Closed::Suspended(lifted.map(|(life, _)| life).collect()));
     }
     let calls = cycle.into_iter().filter_map(|(life, wait)| match wait.what {
         What::Call(ticket, method) => Some((ticket, (life, method))),
-        What::Hold(_) => None,
+        What::Suspension(_) => None,
     });
     let (tickets, mut calls): (Vec<CallId>, Vec<(Incarnation, &'static str)>) = calls.unzip();
     let (own, others) = tickets.split_first()?;
@@ -376,7 +376,7 @@ mod tests {
         }
 
         fn hold(&self, from: Incarnation, on: Incarnation) -> Option<Closed<CallId>> {
-            self.wait(from, Wait { on, what: What::Hold(from + 2_000), blocks: false })
+            self.wait(from, Wait { on, what: What::Suspension(from + 2_000), blocks: false })
         }
     }
 
@@ -468,10 +468,10 @@ mod tests {
     fn a_hold_that_would_close_a_ring_is_not_made() {
         let crowd = Crowd::new();
         assert!(crowd.hold(1, 2).is_none());
-        assert!(matches!(crowd.hold(2, 1), Some(Closed::Hold)));
+        assert!(matches!(crowd.hold(2, 1), Some(Closed::Suspension)));
         assert!(crowd.edges[2].read().is_none() && crowd.edges[1].read().is_some());
         let (_, closed) = crowd.call(3, 4);
-        assert!(closed.is_none() && matches!(crowd.hold(4, 3), Some(Closed::Hold)));
+        assert!(closed.is_none() && matches!(crowd.hold(4, 3), Some(Closed::Suspension)));
     }
 
     #[test]
@@ -479,7 +479,7 @@ mod tests {
         let crowd = Crowd::new();
         assert!(crowd.hold(1, 2).is_none() && crowd.hold(2, 3).is_none());
         match crowd.call(3, 1).1 {
-            Some(Closed::Held(held)) => assert_eq!(held, [1, 2]),
+            Some(Closed::Suspended(held)) => assert_eq!(held, [1, 2]),
             other => panic!("the holds were to be lifted, and came {other:?}"),
         }
         assert!(crowd.edges[1].read().is_none() && crowd.edges[2].read().is_none());
@@ -539,9 +539,9 @@ mod tests {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");
         for (first, then) in [
             (call(91), call(92)),
-            (call(91), What::Hold(92)),
-            (What::Hold(91), call(92)),
-            (What::Hold(91), What::Hold(92)),
+            (call(91), What::Suspension(92)),
+            (What::Suspension(91), call(92)),
+            (What::Suspension(91), What::Suspension(92)),
         ] {
             for at in [2, 3] {
                 let (closed, now) = meets_a_change(first, then, at);
@@ -556,9 +556,9 @@ mod tests {
     #[test]
     fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
         let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 92);
-        for then in [What::Hold(92), What::Call(ticket, "Type::method")] {
-            let (closed, now) = meets_a_change(What::Hold(91), then, 4);
-            assert!(matches!(&closed, Some(Closed::Held(held)) if held.is_empty()), "{then:?}: {closed:?}");
+        for then in [What::Suspension(92), What::Call(ticket, "Type::method")] {
+            let (closed, now) = meets_a_change(What::Suspension(91), then, 4);
+            assert!(matches!(&closed, Some(Closed::Suspended(held)) if held.is_empty()), "{then:?}: {closed:?}");
             assert_eq!(now, (3, 92));
         }
     }

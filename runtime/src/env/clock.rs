@@ -1,9 +1,9 @@
 //! The one clock: every time that the runtime reads comes from here, so that a simulator can stand in.
 //!
-//! Two times are told. That of the system, which [`instant_now`] gives, is for waiting on a thread's stack, whoever
-//! waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see of
-//! time. They are one but where a host goes by a time that a test moves (see `manual`): its threads, and whoever starts
-//! a process or fires a timer there, [go by](go_by) that one.
+//! Two times are told. That of the system, which [`instant_now`] gives, is for waiting on a thread's stack, whatever
+//! code waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see
+//! of time. They are one but where a host goes by a time that a test moves (see `manual`): its threads, and the thread
+//! that starts a process or fires a timer there, [go by](go_by) that one.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -242,9 +242,9 @@ pub(crate) struct TimerKey {
     pub(crate) serial: u64,
 }
 
-/// Somebody who does things later.
+/// Something that does things later: a host, or the program's timekeeper.
 pub(crate) trait TimeKeeper: Send + Sync {
-    /// Does `action` when `due`. `None` if nobody keeps the time here.
+    /// Does `action` when `due`. `None` if no thread keeps the time here.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
     /// Does not do it, if it has not been done: gives whether that is so.

@@ -1,5 +1,6 @@
 //! This run of this program: what its PIDs begin with.
 
+use crate::env::world::World;
 use crate::pid::NodeId;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -14,7 +15,7 @@ pub fn this_node() -> NodeId {
 }
 
 /// Zero until it is drawn.
-static NODE: AtomicU64 = AtomicU64::new(0);
+static NODE: World<AtomicU64> = World::new(AtomicU64::new(0));
 
 #[cold]
 fn draw_node() -> NodeId {

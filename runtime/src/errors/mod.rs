@@ -1,7 +1,7 @@
 //! What goes wrong between processes: each error says what was expected, what came, and what to do.
 //!
 //! By who meets them: those who send or call ([`sending`]), who start a process ([`starting`]), who name one or look
-//! for it ([`naming`]), the process itself ([`stepping`]), and whoever has the runtime ([`running`]). [`delivery`] and
+//! for it ([`naming`]), the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`delivery`] and
 //! [`words`] are for all of them.
 
 pub(crate) mod delivery;

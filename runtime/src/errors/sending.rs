@@ -24,7 +24,7 @@ pub enum SendFailure {
     /// The process has ended, or its PID was never given out.
     #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
     Gone(Pid),
-    /// The process is a child that has ended and that its supervisor starts again; nobody serves at the moment.
+    /// The process is a child that has ended and that its supervisor starts again; no process serves at the moment.
     #[error(
         "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or have \
          its supervisor keep what is sent meanwhile with `keep_messages`"
@@ -180,8 +180,8 @@ pub enum CallError<E = Infallible> {
     /// The mailbox was full. Not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The called process is a child that has ended and that its supervisor starts again; nobody serves at the moment.
-    /// Not delivered. [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
+    /// The called process is a child that has ended and that its supervisor starts again; no process serves at the
+    /// moment. Not delivered. [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
     #[error(
         "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or have its \
          supervisor keep what is sent meanwhile with `keep_messages`"

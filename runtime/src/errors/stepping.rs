@@ -69,7 +69,7 @@ pub enum StepError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// Nobody handles this type of command.
+    /// No handler is registered for this type of command.
     #[error("no handler for the command `{command}`; give the builder one with `.handler::<{command}>(…)`")]
     Unregistered {
         /// The type of the command.

@@ -57,7 +57,7 @@ impl Bindings {
     }
 }
 
-/// Something said, with who said it. Dropped unheard it is answered for the dead, so that whoever said it always
+/// Something said, with who said it. Dropped unheard it is answered for the ended process, so that its sender always
 /// learns.
 pub(crate) struct SentLinkMessage {
     from: Pid,

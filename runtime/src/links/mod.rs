@@ -17,8 +17,9 @@
 //!    an unlinking, a new link and another unlinking the first answer would end the last.
 //! 3. Who ends tells its partners, its watchers, and those that it watches (who would keep its half otherwise), after
 //!    its state has been dropped and its names are free.
-//! 4. A process that is on its way out still hears what is said to it and answers with its end. What reaches nobody is
-//!    answered for the dead by whoever finds it undeliverable: see [`Bond`](message::SentLinkMessage).
+//! 4. A process that is on its way out still hears what is said to it and answers with its end. A message that reaches
+//!    no process is answered for the ended process by the thread that finds it undeliverable: see
+//!    [`Bond`](message::SentLinkMessage).
 //!
 //! Links are Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of
 //! [`protocol`] is in `tests/exhaustive`.

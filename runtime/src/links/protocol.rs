@@ -76,7 +76,6 @@ pub(crate) struct Links<Who: Ord> {
     watched: BTreeMap<u64, Who>,
     /// Who watches it, with their numbers.
     watchers: BTreeSet<(Who, u64)>,
-    /// Those that end with it.
     owned: BTreeSet<Who>,
     owner: Option<Who>,
     traps: bool,

@@ -28,6 +28,7 @@
 //!
 //! A model is in `tests/models`.
 
+use crate::env::world::World;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models, lock};
@@ -67,7 +68,7 @@ pub(crate) struct Registrations {
 
 /// Those of the program: a name of one host may belong to a process of another.
 #[cfg(not(loom))]
-pub(crate) static REGISTRATIONS: Registrations = Registrations::new();
+pub(crate) static REGISTRATIONS: World<Registrations> = World::new(Registrations::new());
 
 // Those of one execution of a model.
 #[cfg(loom)]
@@ -100,7 +101,8 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// R1 to R4: `pid` is a member of `registrant` from here on. `None` if it does not live, which `lives` looks up by
+    /// R1 to R4: `pid` is a member of `registrant` from here on. `None` if it does not live, which `lives`
+    /// looks up by
     ///    a
     /// sequentially consistent load.
     pub(crate) fn add(
@@ -169,7 +171,7 @@ impl Registrations {
         self.shards.iter().map(|shard| counted(&lock(shard))).sum()
     }
 
-    /// Returns how many are counted in the cells; the same when nobody is changing anything.
+    /// Returns how many are counted in the cells; exact when nothing changes.
     #[cfg(loom)]
     pub(crate) fn counted(&self) -> u32 {
         self.cells.iter().map(|cell| cell.load(Ordering::SeqCst)).sum()

@@ -6,9 +6,9 @@ use super::node::{BEHIND, FARTHEST};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
-    /// Processes that send beyond so many are held after their step until half of them are handled; whoever is no
-    /// process gets the message back. To within 128 messages, and what is sent in the steps that are under way. At most
-    /// [`Bound::MOST_SOFT`].
+    /// Processes that send beyond so many are suspended after their step until half of them are handled; any code that
+    /// is no process gets the message back. To within 128 messages, and what is sent in the steps that are under way.
+    /// At most [`Bound::MOST_SOFT`].
     Soft(usize),
     /// Never more than so many; what comes beyond goes the way that is said here. Each message costs a lock that its
     /// senders share, and counts until the step that takes it.

@@ -2,22 +2,22 @@
 //!
 //! # The token
 //!
-//! The exclusive right to run, end, bury or re-use a slot is one token. It is always in exactly one of four places, and
-//! the two words below say in which:
+//! The exclusive right to run, end, vacate or re-use a slot is one token. It is always in exactly one of four places,
+//! and the two words below say in which:
 //!
 //! | where the token is | `tail` | `control` | taken by |
 //! |---|---|---|---|
 //! | a thread or a run queue | no mark | no WAIT | - |
-//! | laid down, process idle | IDLE | no WAIT | whoever pushes anything |
-//! | laid down, process waits for control only | no mark | WAIT | whoever pushes control |
-//! | laid down, slot without a process | DEAD | no WAIT | whoever pushes anything, or starts a process there |
+//! | parked, process idle | IDLE | no WAIT | a push of anything |
+//! | parked, process waits for control only | no mark | WAIT | a push of control |
+//! | parked, slot vacant | VACANT | no WAIT | a push of anything, or the start of a process |
 //!
 //! Bits of `tail` (the rest is the address of the last node pushed, or null when none has been since a mark was last
-//! laid there; nodes are 64 bytes apart):
-//! * bit 0, IDLE: set only by the holder, when the data lane is empty, by compare-and-swap from the address of the node
-//!   last consumed to null. Cleared by whoever takes the token: a data push by its one exchange, anyone else by
-//!   compare-and-swap.
-//! * bit 1, DEAD: the same, for a slot whose process has ended. Never set together with IDLE.
+//! put there; nodes are 64 bytes apart):
+//! * bit 0, IDLE: set by the holder alone, when the data lane is empty, by compare-and-swap from the address of the
+//!   node last consumed to null. Cleared by the thread that takes the token: a data push by its one exchange, anyone
+//!   else by compare-and-swap.
+//! * bit 1, VACANT: the same, for a slot whose process has ended. Never set together with IDLE.
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
 //! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the push or wake that takes the
@@ -33,24 +33,24 @@
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
-//! | null | nothing is queued, or the first sender has not come to link its node | the holder, *before* it lays a mark down |
+//! | null | nothing is queued, or the first sender has not come to link its node | the holder, *before* it puts a mark there |
 //! | an address with FRESH | that node is the first, and has not been consumed | the sender whose exchange found null in `tail` |
 //! | an address | that node has been consumed; what follows hangs on its `next` | the holder |
 //!
 //! Between two marks one sender at most finds null in `tail`, and while it is there the holder writes nothing to
 //! `head`: it takes null out of `head` only by consuming what the sender put there, and puts null there only while
-//! `tail` has a node, which stays there if the mark cannot be laid.
+//! `tail` has a node, which stays there if the mark cannot be put there.
 //!
 //! # Why no wake is lost and none is doubled
 //!
 //! *Data*: one exchange both queues the node and tells what mark stood there. If there was one, the pusher has the
-//! token; if there was none, the token's holder has not laid it down, and cannot without seeing the new node: its
+//! token; if there was none, the token's holder has not parked it, and cannot without seeing the new node: its
 //! compare-and-swap expects the address of the last node that it has consumed.
 //!
 //! *Control, process waits*: WAIT and the stack are one word, so the same holds.
 //!
 //! *Control, process idle or slot dead*: two words. The pusher (1) pushes, (2) looks at `tail` and tries once to take
-//! the token there. The holder (3) lays the mark down in `tail`, (4) looks at `control` and, if there is something,
+//! the token there. The holder (3) puts the mark in `tail`, (4) looks at `control` and, if there is something,
 //! tries once to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the
 //! node, and the compare-and-swap on the mark has one winner.
 //!
@@ -70,7 +70,7 @@ use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
 
 const IDLE: usize = 1;
-const DEAD: usize = 2;
+const VACANT: usize = 2;
 const WAIT: usize = 1;
 const WOKEN: usize = 2;
 const MARKS: usize = 3;
@@ -78,19 +78,19 @@ const MARKS: usize = 3;
 const FRESH: usize = 1;
 
 /// With every so many messages of a queue its length is looked at.
-pub(crate) const CROWD: u64 = 128;
+pub(crate) const LENGTH_CHECK: u64 = 128;
 
 /// What a push, a wake or a look back found: who has the token now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
 #[repr(usize)]
 pub(crate) enum Claim {
-    /// Somebody else has it.
+    /// Another thread has it.
     Nothing = 0,
     /// The caller has it: the process was idle or waiting and is to be scheduled.
     Process = IDLE,
     /// The caller has it: the slot carries no process.
-    Grave = DEAD,
+    Vacant = VACANT,
 }
 
 /// What the data lane had.
@@ -114,16 +114,16 @@ pub(crate) enum Advance {
     Busy,
 }
 
-/// What became of a mark that the holder wanted to lay down.
+/// What became of the holder's wish to park its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the token may still be held"]
-pub(crate) enum Lay {
-    /// It was not laid: something has arrived. The caller still has the token.
+pub(crate) enum ParkResult {
+    /// Something has arrived. The caller still has the token.
     Refused,
-    /// The token is laid down, or somebody else has it already.
-    Gone,
-    /// It was laid and taken back: the caller has a fresh token, and must find out what it is for.
-    Back(Claim),
+    /// The token is parked, or another thread has it already.
+    Parked,
+    /// It was parked and taken back: the caller has a fresh token, and must find out what it is for.
+    Reclaimed(Claim),
 }
 
 /// Everything that was in the control lane, oldest first.
@@ -162,21 +162,21 @@ impl Lanes {
     /// Lanes of a slot that was never used.
     pub(crate) fn unused() -> Self {
         Self {
-            tail: AtomicPtr::new(marked(ptr::null_mut(), DEAD)),
+            tail: AtomicPtr::new(marked(ptr::null_mut(), VACANT)),
             control: AtomicPtr::new(ptr::null_mut()),
             head: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// Queues `node` in the data lane. Calls `crowded` if its number is a multiple of [`CROWD`]; and `known`, for the
-    /// number of a node that came not long before, or zero, if the sender before has been put aside as it numbered its
-    /// own. If nothing is known either, the node counts as the one after that which was last consumed: the queue is
-    /// forgiven its length.
+    /// Queues `node` in the data lane. Calls `check_length` if its number is a multiple of [`LENGTH_CHECK`]; and
+    /// `known`, for the number of a node that came not long before, or zero, if the sender before has been put aside as
+    /// it numbered its own. If nothing is known either, the node counts as the one after that which was last consumed:
+    /// the queue is forgiven its length.
     #[inline]
-    pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, crowded: impl FnOnce()) -> Claim {
+    pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, check_length: impl FnOnce()) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
-        // Release: the node's content goes before it. Acquire: what the one that laid a mark down did goes before us.
+        // Release: the node's content goes before it. Acquire: what the one that put a mark there did goes before us.
         let before = self.tail.swap(node, Ordering::AcqRel);
         // SAFETY: null, or the address of a node; nodes are never freed.
         match unsafe { bare(before).as_ref() } {
@@ -190,15 +190,15 @@ impl Lanes {
                 let sequence = unsafe { (*node).number_after(predecessor, || self.after_first(known())) };
                 // From here on the node is the consumer's.
                 predecessor.next.store(node, Ordering::Release);
-                if sequence & (CROWD - 1) == 0 {
-                    crowded();
+                if sequence & (LENGTH_CHECK - 1) == 0 {
+                    check_length();
                 }
             }
         }
         match marks(before) {
             0 => Claim::Nothing,
             IDLE => Claim::Process,
-            DEAD => Claim::Grave,
+            VACANT => Claim::Vacant,
             _ => unreachable!("the marks are never set together"),
         }
     }
@@ -242,7 +242,7 @@ impl Lanes {
     }
 
     /// Wakes the process as [`wake`](Self::wake) does, unless it waits for control only: then it is left alone, and
-    /// whatever it did before it laid the token down is seen by the caller. Gives `None` for that.
+    /// whatever it did before it parked the token is seen by the caller. Returns `None` for that.
     pub(crate) fn rouse(&self) -> Option<Claim> {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
@@ -266,14 +266,14 @@ impl Lanes {
         self.claim()
     }
 
-    /// Tries once to take a token that was laid down in `tail`.
+    /// Tries once to take a token that is parked in `tail`.
     pub(crate) fn claim(&self) -> Claim {
         let tail = self.tail.load(Ordering::SeqCst);
         let mark = marks(tail);
         if mark == 0 || self.tail.compare_exchange(tail, bare(tail), Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return Claim::Nothing;
         }
-        if mark == IDLE { Claim::Process } else { Claim::Grave }
+        if mark == IDLE { Claim::Process } else { Claim::Vacant }
     }
 
     /// The sequence number of the node last consumed; zero if the first one has not been, since numbers start with it.
@@ -321,8 +321,8 @@ impl Lanes {
     }
 
     /// Returns whether the slot carries no process, and has been cleaned up after the last one. A glance from anywhere.
-    pub(crate) fn is_grave(&self) -> bool {
-        marks(self.tail.load(Ordering::Acquire)) & DEAD != 0
+    pub(crate) fn is_vacant(&self) -> bool {
+        marks(self.tail.load(Ordering::Acquire)) & VACANT != 0
     }
 
     /// Returns whether the process runs, or waits for control only, and nothing is in the control lane.
@@ -331,7 +331,6 @@ impl Lanes {
         bare(control).is_null() && marks(control) & WOKEN == 0
     }
 
-    /// Returns whether anything is in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         !self.control.load(Ordering::Relaxed).is_null()
@@ -383,14 +382,13 @@ impl Lanes {
         bare(self.head.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the data lane is empty.
     #[inline]
     pub(crate) unsafe fn is_data_empty(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
-    /// Takes everything out of the control lane, a wake among it: whoever does polls the process's future afterwards.
+    /// Takes everything out of the control lane, a wake among it: its caller polls the process's future afterwards.
     pub(crate) unsafe fn take_control(&self) -> Controls {
         let taken = self.control.swap(ptr::null_mut(), Ordering::AcqRel);
         let last = bare(taken);
@@ -407,57 +405,57 @@ impl Lanes {
         Controls { first, last }
     }
 
-    /// Lays the token down until anything arrives.
+    /// Parks the token until anything arrives.
     #[inline]
-    pub(crate) unsafe fn lay_idle(&self) -> Lay {
+    pub(crate) unsafe fn park_idle(&self) -> ParkResult {
         // SAFETY: the caller holds the token.
         unsafe { self.lay(IDLE) }
     }
 
-    /// Lays the token down until a process starts in this slot or a late sender passes by.
-    pub(crate) unsafe fn lay_dead(&self) -> Lay {
+    /// Parks the token until a process starts in this slot or a late sender passes by.
+    pub(crate) unsafe fn park_vacant(&self) -> ParkResult {
         // SAFETY: the caller holds the token.
-        unsafe { self.lay(DEAD) }
+        unsafe { self.lay(VACANT) }
     }
 
     #[inline(always)]
-    unsafe fn lay(&self, mark: usize) -> Lay {
+    unsafe fn lay(&self, mark: usize) -> ParkResult {
         let head = self.head.load(Ordering::Relaxed);
         if marks(head) == FRESH {
-            return Lay::Refused;
+            return ParkResult::Refused;
         }
-        // Before the exchange: whoever takes the mark off stores its own node there.
+        // Before the exchange: the thread that takes the mark off stores its own node there.
         if !head.is_null() {
             self.head.store(ptr::null_mut(), Ordering::Relaxed);
         }
         let laid = marked(ptr::null_mut(), mark);
         if self.tail.compare_exchange(head, laid, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            // With a node in `tail` nobody else writes here; with null there, somebody is about to.
+            // With a node in `tail` no other thread writes here; with null there, a thread is about to.
             if !head.is_null() {
                 self.head.store(head, Ordering::Release);
             }
-            return Lay::Refused;
+            return ParkResult::Refused;
         }
         if let Some(free) = NonNull::new(head) {
-            // SAFETY: consumed, out of `tail` and out of `head`, so nobody will look at its content or link to it.
+            // SAFETY: consumed, out of `tail` and out of `head`, so no thread will look at its content or link to it.
             crate::mailbox::node_pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
         fence_for_models();
         if self.control.load(Ordering::SeqCst).is_null() {
-            return Lay::Gone;
+            return ParkResult::Parked;
         }
         match self.claim() {
-            Claim::Nothing => Lay::Gone,
-            claim => Lay::Back(claim),
+            Claim::Nothing => ParkResult::Parked,
+            claim => ParkResult::Reclaimed(claim),
         }
     }
 
-    /// Lays the token down until something arrives in the control lane.
-    pub(crate) unsafe fn lay_wait(&self) -> Lay {
+    /// Parks the token until something arrives in the control lane.
+    pub(crate) unsafe fn park_waiting(&self) -> ParkResult {
         let wait = marked(ptr::null_mut(), WAIT);
         match self.control.compare_exchange(ptr::null_mut(), wait, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => Lay::Gone,
-            Err(_) => Lay::Refused,
+            Ok(_) => ParkResult::Parked,
+            Err(_) => ParkResult::Refused,
         }
     }
 }
@@ -516,7 +514,6 @@ impl Controls {
         self.last = node;
     }
 
-    /// Returns whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
@@ -567,14 +564,12 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Returns whether the data lane is empty.
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
         // SAFETY: this stands for the token.
         unsafe { self.0.is_data_empty() }
     }
 
-    /// Returns whether anything is in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         self.0.has_control()
@@ -586,7 +581,6 @@ impl<'a> Holder<'a> {
         !bare(self.0.control.load(Ordering::Relaxed)).is_null()
     }
 
-    /// Returns whether a signal is in the control lane.
     pub(crate) fn has_signal(&self) -> bool {
         self.has_signal_such(|_| true)
     }

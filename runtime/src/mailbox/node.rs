@@ -1,15 +1,15 @@
 //! The cell that one thing sent travels in: 64 bytes, one cache line, recycled and never given back.
 //!
 //! Who may touch what, and when:
-//! * `content` belongs to whoever owns the node: the sender until it is pushed, then the one that holds the receiver's
+//! * `content` belongs to the owner of the node: the sender until it is pushed, then the one that holds the receiver's
 //!   token, from the moment that the node's predecessor links to it or, of the first one, that the lane's `head` names
 //!   it.
 //! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by anyone: the
-//!   next sender takes its sequence number from it, and whoever wants to know how long the queue is subtracts two of
+//!   next sender takes its sequence number from it, and the length of the queue is the difference of two of
 //!   them.
 //! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
 //!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::call::caller`); since the
-//!   memory of nodes is never returned, whoever holds a stale pointer to one may still look at `next`, or at `mark` for
+//!   memory of nodes is never returned, a holder of a stale pointer to one may still look at `next`, or at `mark` for
 //!   a number that may be wrong, and at nothing else. Of a free node it is the link of its shelf.
 
 use super::payload::Payload;
@@ -103,7 +103,7 @@ const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
 const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
 /// How often a sender looks for its predecessor's number before it yields its core once: some microseconds, where that
-/// takes a tenth of one if its sender is at work. Models have nobody who comes meanwhile.
+/// takes a tenth of one if its sender is at work. Models have no thread that comes meanwhile.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
@@ -168,14 +168,12 @@ impl MailNode {
         Some(self.sequence()).filter(|&sequence| sequence != 0)
     }
 
-    /// Returns whether it is the answer to a yield of that life.
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
         let NodeHeader { kind, generation: other } = self.address();
         matches!(kind, NodeKind::Completed | NodeKind::Failed) && other == generation
     }
 
-    /// Returns whether it is something that the runtime says.
     pub(crate) fn is_signal(&self) -> bool {
         self.address().kind == NodeKind::Signal
     }
@@ -185,7 +183,7 @@ impl MailNode {
     /// # Safety
     /// The caller owns the node's content.
     pub(crate) unsafe fn is_signal_such(&self, is_such: impl FnOnce(&Payload) -> bool) -> bool {
-        // SAFETY: owned by the caller, so nobody else reads or writes it now.
+        // SAFETY: owned by the caller, so no other thread reads or writes it now.
         self.is_signal() && self.content.with_mut(|place| unsafe { &*place }.payload.as_ref().is_some_and(is_such))
     }
 
@@ -205,7 +203,7 @@ impl MailNode {
     #[inline]
     unsafe fn take(&self) -> Envelope {
         self.content.with_mut(|place| {
-            // SAFETY: owned by the caller, so nobody else reads or writes it now.
+            // SAFETY: owned by the caller, so no other thread reads or writes it now.
             let content = unsafe { &mut *place };
             let NodeHeader { kind, generation } = self.address();
             Envelope { kind, generation, word: content.word, payload: content.payload.take() }
@@ -264,7 +262,6 @@ impl MessageInPlace {
         Self(node)
     }
 
-    /// Returns whether it is a message for that life.
     #[inline]
     pub(crate) fn is_message_for(&self, generation: u64) -> bool {
         // SAFETY: nodes are never freed.
@@ -278,7 +275,6 @@ impl MessageInPlace {
         unsafe { self.0.as_ref() }.content.with_mut(|content| content)
     }
 
-    /// Takes it out.
     pub(crate) fn take(self) -> Envelope {
         // SAFETY: by the promise of `new`.
         unsafe { take_in_place(self.0) }
@@ -313,7 +309,7 @@ unsafe impl Sync for NodeBox {}
 
 impl NodeBox {
     /// # Safety
-    /// `node` is valid for the rest of the program, in no queue, and owned by nobody else.
+    /// `node` is valid for the rest of the program, in no queue, and owned by nothing else.
     #[inline]
     pub(crate) unsafe fn from_raw(node: NonNull<MailNode>) -> Self {
         Self(node)
@@ -366,8 +362,8 @@ impl NodeBox {
 
     /// Returns the value that the node carries, if it is a `T`.
     pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        // SAFETY: this is the node's only owner. Whoever writes the content or takes it out borrows the owner
-        // exclusively, so that nobody does while this borrow lasts; others that look meanwhile may, since a `T` is
+        // SAFETY: this is the node's only owner. Writing the content or taking it out borrows the owner
+        // exclusively, so that no thread does while this borrow lasts; others that look meanwhile may, since a `T` is
         // `Sync`.
         unsafe {
             (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))

@@ -27,11 +27,11 @@ struct NodeCache {
     /// The address of a mailbox that is marked as too full and that the process whose time slice this thread runs need
     /// not ask any more; zero if there is none. It is kept here, as `spent` is, because sending touches this record
     /// anyway.
-    pressing: usize,
+    known_congested: usize,
 }
 
 thread_local! {
-    static STOCK: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { shelf: ThreadCache::EMPTY, spent: 0, pressing: 0 }) };
+    static STOCK: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { shelf: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
     /// Returns the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no
     /// destructor and stays usable in the destructors of others.
     static FAREWELL: FlushNodes = const { FlushNodes };
@@ -94,7 +94,7 @@ pub(crate) fn spent() -> u64 {
 #[inline]
 pub(crate) fn begin_turn() -> u64 {
     with_stock(|stock| {
-        stock.pressing = 0;
+        stock.known_congested = 0;
         stock.spent
     })
 }
@@ -107,13 +107,13 @@ pub(crate) fn spend(count: u32) {
 
 /// The address of the mailbox that is known to be pressed on, or zero.
 #[inline]
-pub(crate) fn pressing() -> usize {
-    with_stock(|stock| stock.pressing)
+pub(crate) fn known_congested() -> usize {
+    with_stock(|stock| stock.known_congested)
 }
 
 /// From here on that one is known to be pressed on. Returns the one before.
-pub(crate) fn set_pressing(address: usize) -> usize {
-    with_stock(|stock| std::mem::replace(&mut stock.pressing, address))
+pub(crate) fn set_known_congested(address: usize) -> usize {
+    with_stock(|stock| std::mem::replace(&mut stock.known_congested, address))
 }
 
 impl NodeCache {

@@ -39,7 +39,7 @@ impl<T> Large<T> {
     #[inline]
     fn new(value: T) -> Self {
         let place = size_classes::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: taken with the layout of `T`, and nobody else's.
+        // SAFETY: taken with the layout of `T`, and no other thread's.
         unsafe { place.write(value) };
         Self(place)
     }
@@ -93,7 +93,7 @@ impl<T: Send + 'static> TableOf<T> {
             // SAFETY: by the caller's promise a valid `T` lies at the start of `data`, which is aligned for it.
             unsafe { data.cast::<T>().drop_in_place() }
         } else {
-            // SAFETY: by the caller's promise `data` holds the pointer of a `Large<T>` that nobody else owns.
+            // SAFETY: by the caller's promise `data` holds the pointer of a `Large<T>` that no other thread owns.
             drop(unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) });
         }
     }
@@ -125,7 +125,7 @@ impl TypeMark {
     }
 
     pub(crate) fn name(&self) -> Option<&'static str> {
-        // SAFETY: only addresses of tables are stored, which are constants of the program, and nobody writes to one.
+        // SAFETY: only addresses of tables are stored, which are constants of the program, and no thread writes to one.
         unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static TypeTable| (table.type_name)())
     }
 }

@@ -70,7 +70,7 @@ mod tests {
         let pieces = sizes.map(|size| (permanent(size), size));
         for (number, (piece, size)) in pieces.iter().enumerate() {
             assert_eq!(piece.addr().get() % ALIGN, 0);
-            // SAFETY: so many bytes, which nobody else has.
+            // SAFETY: so many bytes, which no other thread has.
             unsafe { piece.write_bytes(number as u8, *size) };
         }
         for (number, (piece, size)) in pieces.iter().enumerate() {

@@ -82,7 +82,7 @@ impl ThreadCache {
     /// Takes a piece back.
     ///
     /// # Safety
-    /// The piece was taken from a shelf of the same depot, and nobody uses it any more but for a look at its first
+    /// The piece was taken from a shelf of the same depot, and no thread uses it any more but for a look at its first
     /// word.
     #[inline]
     pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
@@ -101,7 +101,7 @@ impl ThreadCache {
         // SAFETY: the caller gives it up.
         unsafe { piece.as_ref() }.0.store(ptr::null_mut(), Ordering::Relaxed);
         if !(depot.register)() {
-            // Nobody would empty this shelf any more.
+            // No thread would empty this shelf any more.
             return depot.chains.push(Magazine(piece));
         }
         if let Some(full) = NonNull::new(std::mem::replace(&mut self.hand, piece.as_ptr())) {
@@ -132,7 +132,7 @@ impl ThreadCache {
         // and a chain that is put by is shorter than others.
         self.count = depot.length;
         if !(depot.register)() {
-            // Nobody would empty this shelf any more: it keeps one piece, and the rest goes back.
+            // No thread would empty this shelf any more: it keeps one piece, and the rest goes back.
             // SAFETY: a chain owns its pieces.
             let rest = unsafe { chain.as_ref() }.0.swap(ptr::null_mut(), Ordering::Relaxed);
             NonNull::new(rest).into_iter().for_each(|rest| depot.chains.push(Magazine(rest)));

@@ -81,7 +81,7 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
 /// Gives memory back.
 ///
 /// # Safety
-/// It was taken with this layout, and nobody uses it any more.
+/// It was taken with this layout, and no thread uses it any more.
 #[inline]
 pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn blocks_given_back_on_another_thread_serve_again() {
         struct Taken(Vec<NonNull<u8>>);
-        // SAFETY: blocks belong to whoever has taken them.
+        // SAFETY: blocks belong to the thread that has taken them.
         unsafe impl Send for Taken {}
         let layout = layout_of(300, 8);
         let come_back = |count: usize| {

@@ -5,12 +5,12 @@
 //! [`registrations`](crate::links::registrations).
 //!
 //! An address that goes by a name is an alias, of which there is one for each name that one was asked for. It serves as
-//! long as the name is held, whoever holds it. An address is `Copy`, so nobody can know when the last copy of it is
-//! gone; and a name that nobody holds may be held again in a moment, or never. So of aliases whose names are free, the
+//! long as the name is held, whatever process holds it. An address is `Copy`, so it cannot be known when the last copy
+//! of it is gone; and a free name may be taken again in a moment, or never. So of aliases whose names are free, the
 //! [`FREE`] that have been so for the shortest time are kept, and the others are retired: what a program that asks for
 //! ever new names can hold on to is bounded, and an address outlives the gap between two holders unless that many
 //! others fall free meanwhile. Rejected: to keep all (a leak), to retire with the holder (no address would outlive a
-//! restart), a time to wait (a timer for each holder's end, and nobody knows how long a restart backs off).
+//! restart), a time to wait (a timer for each holder's end, and a restart may back off for any time).
 
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
@@ -197,7 +197,7 @@ impl Names {
         lives(holder).then_some(holder)
     }
 
-    /// A PID that points on to whoever has `name`.
+    /// A PID that points on to the holder of `name`.
     pub(crate) fn alias(&'static self, name: &Name) -> Pid {
         let mut shard = self.write(name.text());
         let entry = shard.entry(name.clone()).or_default();
@@ -213,7 +213,7 @@ impl Names {
         pid
     }
 
-    /// Nobody holds `name` any more. Gives another that has been free for too long.
+    /// `name` is free from here on. Returns another that has been free for too long.
     fn fall_free(&self, shard: &mut Shard, name: &Name) -> Option<(u64, Name)> {
         let entry = shard.get_mut(name)?;
         let Some(pointed) = &mut entry.pointed else {

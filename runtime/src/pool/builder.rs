@@ -35,8 +35,8 @@ const IDLE: Duration = Duration::from_secs(60);
 ///
 /// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the
 /// sender gets it back ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time
-/// unless [`at_once`](Pool::at_once) says more: a call until it is answered, any other message until its method is
-/// done. A member that dies is replaced, after a delay that grows while members go on failing
+/// unless [`concurrency`](Pool::concurrency) says more: a call until it is answered, any other message until its method
+/// is done. A member that dies is replaced, after a delay that grows while members go on failing
 /// ([`backoff`](Pool::backoff)); the callers of what it had in hand are told at once, and what waits in the line waits
 /// for another. A pool whose members fail too often gives up ([`intensity`](Pool::intensity)).
 ///
@@ -79,9 +79,9 @@ pub struct Pool {
 
 impl Pool {
     fn of(least: usize, most: usize, idle: Option<Duration>) -> Self {
-        let (choice, at_once, queue, patience) = (Balancing::LeastLoaded, 1, QUEUE, None);
+        let (choice, concurrency, queue, patience) = (Balancing::LeastLoaded, 1, QUEUE, None);
         let (backoff, intensity) = (Backoff::default(), intensity::DEFAULT);
-        let rules = PoolRules { choice, at_once, queue, patience, idle, least, most, backoff, intensity };
+        let rules = PoolRules { choice, concurrency, queue, patience, idle, least, most, backoff, intensity };
         Self { rules, lanes: None, routes: Routes::new(Some(0)) }
     }
 
@@ -175,8 +175,8 @@ macro_rules! options {
             /// A member has so many messages at a time instead of one: for processes that answer later, or whose
             /// messages are so small that handing them over counts. What a member has in hand when it dies is lost to
             /// its callers. 0 is taken as 1.
-            pub fn at_once(mut self, messages: usize) -> Self {
-                self.rules.at_once = messages.max(1);
+            pub fn concurrency(mut self, messages: usize) -> Self {
+                self.rules.concurrency = messages.max(1);
                 self
             }
 

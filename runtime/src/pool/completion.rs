@@ -15,7 +15,7 @@ pub(crate) trait Hears: Send + Sync {
 pub(crate) struct MemberCaller {
     pool: Arc<dyn Hears>,
     member: u64,
-    /// `None` when it has been heard; inside, whoever called.
+    /// `None` when it has been heard; inside, the caller.
     caller: Mutex<Option<Option<Caller>>>,
     was_sent: bool,
 }

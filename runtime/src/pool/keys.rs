@@ -10,10 +10,10 @@
 //! 4. If none is, the key is entered, under the lock, unless others have been since 2: then it is compared with those,
 //!    by 3.
 //!
-//! So equal keys have one number, whoever sends them at the same time.
+//! So equal keys have one number, also those sent at the same time.
 //!
-//! A key that nobody refers to any more is let go when the list would grow. The list itself holds each key, so that a
-//! reference that is dropped under a lock is never the last.
+//! A key that is not referred to any more is dropped when the list would grow. The list itself holds each key, so that
+//! a reference that is dropped under a lock is never the last.
 
 use crate::env::chance::HashKeys;
 use crate::exit::Panic;
@@ -115,7 +115,7 @@ impl<K> List<K> {
         (known, unused)
     }
 
-    /// Lets those go that nobody else refers to. A new reference to one of them comes only by the list, whose lock is
+    /// Drops those that nothing else refers to. A new reference to one of them comes only by the list, whose lock is
     /// held.
     #[cold]
     fn sweep(&mut self) -> Vec<KeyRef<K>> {
@@ -176,7 +176,7 @@ mod tests {
             let threads = [(); 3].map(|()| scope.spawn(ask));
             threads.map(|thread| thread.join().unwrap())
         });
-        // Each was let go now and then, as nobody kept its number: what is known at the same time is told apart.
+        // Each was let go now and then, as its number was not kept: what is known at the same time is told apart.
         assert!(numbers.iter().all(|numbers| numbers.len() == 500));
         let held: Vec<_> = (0..200).map(|key: u64| keys.know(key.to_string()).unwrap()).collect();
         for (key, known) in held.iter().enumerate() {

@@ -27,7 +27,7 @@ pub(crate) struct PoolProcess<K: LaneKey> {
     alias: Option<Alias>,
     host: Host,
     factory: MemberFactory<K>,
-    /// Why the first members could not be started, for whoever starts the pool.
+    /// Why the first members could not be started, for the code that starts the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
     /// Members whose PIDs point on, by those of the processes that answer for them.
     aliases: HashMap<Pid, Pid>,

@@ -67,7 +67,7 @@ impl<K: Clone + 'static> Routes<K> {
 
 impl<K> Drop for Routes<K> {
     fn drop(&mut self) {
-        // What a user's closure holds may panic in its drop, which is on the thread of whoever lets go of the pool
+        // What a user's closure holds may panic in its drop, which is on the thread that drops the pool
         // last.
         self.keys.drain().for_each(|(_, key)| dispose(Site::PoolKey, key));
     }

@@ -1,10 +1,10 @@
-//! What those who send to a pool meet: its plan, under a lock, and whoever carries out what the plan says.
+//! The senders' side of a pool: its plan, under a lock, and the thread that carries out the plan's actions.
 //!
-//! Who may touch what: the plan is changed under the lock, by whoever sends, answers, or keeps the time. What it says
-//! is carried out without the lock, since that runs other code (a message that is refused may be a dead letter, whose
-//! hook is its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what others
-//! add. So two messages of one sender for one member stay in order, and an answer that comes while the pool acts
-//! deadlocks nobody.
+//! Who may touch what: the plan is changed under the lock, by a thread that sends, answers, or keeps the time. What it
+//! says is carried out without the lock, since that runs other code (a message that is refused may be a dead letter,
+//! whose hook is its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what
+//! others add. So two messages of one sender for one member stay in order, and an answer that comes while the pool acts
+//! deadlocks nothing.
 
 use super::completion::{Hears, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
@@ -116,7 +116,7 @@ impl<K: LaneKey> PoolRouter<K> {
         told
     }
 
-    /// The pool is over: nobody carries out what the plan says. Returns what waited, and the members that have not
+    /// The pool is over: the plan's actions are carried out no more. Returns what waited, and the members that have not
     /// ended.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
@@ -132,7 +132,6 @@ impl<K: LaneKey> PoolRouter<K> {
         (left, members)
     }
 
-    /// Looks at the plan.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut PoolPlan<K, Package>, Totals) -> R) -> R {
         let mut state = lock(&self.state);
         let totals = state.totals;
@@ -215,7 +214,7 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nobody is left to be
+    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nothing is left to be
     /// told.
     fn note(&self, note: Note<K>) {
         if let Some(keeper) = self.keeper.get() {
@@ -229,7 +228,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let (package, waiting) = waiting.split();
         let (to, payload, caller) = package.into_parts();
         let (handed, caller) = MemberCaller::new(itself, member.number, caller);
-        // Whoever sent to the pool, or answers, is not held for the member.
+        // A process that sent to the pool, or answers, is not suspended for the member.
         let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
         // It has ended, and its end will be told, or others have filled its mailbox; the message waits for another.
         let (_, payload, _unheard) = refused.package.into_parts();
@@ -253,7 +252,7 @@ impl<K: LaneKey> PoolRouter<K> {
                 router.ring(due);
             }
         };
-        // Without a key the host is down, and nobody keeps the time.
+        // Without a key the host is down, and nothing keeps the time.
         state.alarm = self.host.later(due, Box::new(ring)).map(|key| (due, key));
     }
 
@@ -268,7 +267,7 @@ impl<K: LaneKey> PoolRouter<K> {
         self.act(state);
     }
 
-    /// Tells the hook for dead letters, and whoever waits for an answer.
+    /// Tells the hook for dead letters, and the caller that waits for an answer.
     pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = package.into_parts();
         self.host.dead_letter(DeadLetter { to, message, reason });
@@ -357,7 +356,7 @@ impl<K: LaneKey> PoolRouter<K> {
         arrived
     }
 
-    /// Sends a package to all members. One that is called is answered by the first; if there is none, nobody is told
+    /// Sends a package to all members. One that is called is answered by the first; if there is none, no member is told
     /// what was sent, and a call fails.
     fn spread(
         &self,
@@ -377,7 +376,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let copies = match copies {
             Ok(copies) => copies,
             Err(panic) => {
-                // Nobody gets it, rather than some.
+                // No member gets it, rather than some.
                 crate::util::log::error!(%panic, "a pool's message panicked in being copied for its members");
                 self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
                 return Ok(());

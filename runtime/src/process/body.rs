@@ -16,7 +16,7 @@ unsafe impl Send for Body {}
 impl Body {
     pub(crate) fn new<P: Process + Send>(process: P) -> Self {
         let place = size_classes::take(Layout::new::<P>()).cast::<P>();
-        // SAFETY: taken with the layout of `P`, and nobody else's.
+        // SAFETY: taken with the layout of `P`, and owned by nothing else.
         unsafe { place.write(process) };
         Self(place)
     }

@@ -24,7 +24,6 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// Returns whether it tells the process to end.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self, Self::Cancel(_) | Self::Kill)
     }

@@ -89,7 +89,6 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns whether it is still the one that the step was given.
     #[inline]
     pub(crate) fn is_feed(&self) -> bool {
         matches!(self.0, EventSource::Lanes(_))
@@ -305,13 +304,11 @@ impl StepInput {
         self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
     }
 
-    /// The end of a simple step.
     pub(crate) fn end_simple(&mut self) {
         self.controlled = false;
         (self.others, self.messages, self.completions) = (0, 0, 0);
     }
 
-    /// Returns whether the step took anything.
     pub(crate) fn has_taken(&self) -> bool {
         self.messages + self.others > 0
     }
@@ -321,13 +318,11 @@ impl StepInput {
         !self.controls.is_empty() || self.holder.has_control_node()
     }
 
-    /// Returns whether the data lane is empty.
     #[inline]
     pub(crate) fn is_data_empty(&self) -> bool {
         self.holder.is_data_empty()
     }
 
-    /// Returns whether anything is left for the process in the control lane.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
         !self.controls.is_empty() || self.holder.has_control()
@@ -379,7 +374,6 @@ impl StepInput {
         }
     }
 
-    /// Returns how much the time slice has spent.
     #[inline]
     pub(crate) fn spent(&self) -> u64 {
         node_pool::spent() - self.began
@@ -476,7 +470,6 @@ impl StepInput {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }
 
-    /// Returns whether there was a request to stop that the step is to be told of.
     fn has_stop(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.stop)
     }

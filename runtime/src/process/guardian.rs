@@ -7,15 +7,15 @@ use crate::util::defer::defer;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Whoever looks after a process from its birth to its end: a supervisor, which also stops it when its host goes down.
+/// What looks after a process from its start to its end: a supervisor, which also stops it when its host goes down.
 pub(crate) trait Guardian: Send + Sync {
     /// The process has been started.
     fn born(&self, pid: Pid);
 
-    /// Its PID has become unroutable: this guardian gives it to nobody from here on.
+    /// Its PID has become unroutable: this guardian gives it out no more.
     fn ending(&self);
 
-    /// Waits until nobody uses the PID who got it from this guardian, and whoever waited for room is let go.
+    /// Waits until all that got the PID from this guardian are done with it, and resumes those that waited for room.
     fn quiesce(&self);
 
     /// Takes what it has not handled, in order.
@@ -48,7 +48,7 @@ fn replace(successor: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
     GUARDIAN.try_with(|own| own.replace(successor)).unwrap_or_default()
 }
 
-/// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What nobody takes
+/// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What is not taken
 /// is dropped: dead letters.
 pub(crate) fn leave(packages: impl IntoIterator<Item = Package>) {
     let successor = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();

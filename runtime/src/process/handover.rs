@@ -65,12 +65,12 @@ impl fmt::Debug for Upgrade {
 pub(crate) struct Successor {
     pub(crate) body: Body,
     pub(crate) kind: &'static ProcessKind,
-    /// Tells whoever asked for it. Dropped uncalled, it tells that the process has ended.
+    /// Tells the process that asked for it. Dropped uncalled, it tells that this one has ended.
     pub(crate) done: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Successor {
-    /// A hand-written one, which nobody waits for.
+    /// A hand-written one, which is not waited for.
     pub(crate) fn by_hand<P: Process + Send>(process: P) -> Self {
         Self { body: Body::new(process), kind: KindOfProcess::<P>::KIND, done: None }
     }

@@ -10,7 +10,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use std::{fmt, ptr};
 
-/// A message that has arrived, and whoever waits for an answer to it. For generated code.
+/// A message that has arrived, and the caller that waits for an answer to it. For generated code.
 ///
 /// What its process leaves unopened is to be turned into a [`Package`], and so becomes a dead letter.
 pub struct Mail<'a> {

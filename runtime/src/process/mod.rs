@@ -1,7 +1,7 @@
 //! What a user implements: [`Process`], by hand or through `#[process]`.
 //!
 //! * [`event`]: what a step receives; [`mail`]: a message in place;
-//! * [`output`]: what a step yields, and what comes next; [`slice`](mod@slice), [`budget`]: how much a time slice may
+//! * [`output`]: what a step yields, and what comes next; [`slice`](mod@slice): how much a time slice may
 //!   take;
 //! * [`body`]: where its state lies; [`pinned`]: one that stays on its thread;
 //! * [`kind`]: what is known of its type; [`handover`]: how another definition takes its place;
@@ -9,7 +9,6 @@
 //! * [`guardian`]: the supervisor of a process, as the engine sees it.
 
 pub(crate) mod body;
-pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod event;
 pub(crate) mod guardian;
@@ -40,7 +39,7 @@ use std::marker::PhantomData;
 ///    [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If it
 ///    fails, the spawner gets the error and nothing else happens but `close`.
 /// 2. `step`, each time something has arrived (and, harmlessly, sometimes when nothing has), on any worker.
-/// 3. `close`, once, whatever happened; then the state is dropped, and then whoever waits for the end is told.
+/// 3. `close`, once, whatever happened; then the state is dropped, and then all that wait for the end are told.
 ///
 /// A panic in any of them ends this process alone.
 pub trait Process: 'static {
@@ -88,7 +87,7 @@ pub trait Process: 'static {
         false
     }
 
-    /// Somebody asks that another definition takes this one's place. For the runtime: a process that is written by hand
+    /// Another definition is to take this one's place. For the runtime: a process that is written by hand
     /// decides itself, by [`StepOutput::upgrade`].
     #[doc(hidden)]
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {

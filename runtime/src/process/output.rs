@@ -35,7 +35,7 @@ pub(crate) enum StepStatus {
     /// Woken by what arrives in the control lane: a future is pending.
     Suspended,
     Done(Option<Payload>),
-    /// Over, for a reason of its own; the result goes to whoever waits for it.
+    /// Over, for a reason of its own; the result goes to all that wait for it.
     Ended(ExitReason, Option<Payload>),
     /// A process that takes this one's place.
     Upgrade(Box<Successor>),
@@ -184,7 +184,6 @@ impl StepOutput<'_> {
         }
     }
 
-    /// Returns whether it is still the one that the step was given.
     #[inline]
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self.0, OutputStore::Kept(_))

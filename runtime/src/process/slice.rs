@@ -90,6 +90,10 @@ impl TimeSlice {
     }
 }
 
+/// How much one time slice may take and send.
+pub(crate) const BUDGET: u32 = 128;
+const _: () = assert!(BUDGET < 256, "a slot counts fewer than 256 messages a step");
+
 #[cfg(test)]
 mod tests {
     use super::*;

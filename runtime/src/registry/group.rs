@@ -1,9 +1,9 @@
 //! Groups: names for many processes at once.
 
-use super::group_event::GroupEvent;
 use super::group_table::{GroupKey, GroupTable, key, spread};
-use crate::actor::send::target::SendTo;
+use crate::actor::send::addressed::SendTo;
 use crate::errors::{BadName, JoinError};
+use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::sync::Arc;
 use std::fmt;
@@ -116,4 +116,26 @@ impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Group").field(&self.name).finish()
     }
+}
+
+/// What a group's subscribers are told, as a message.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GroupEvent {
+    /// A process has become a member.
+    Joined {
+        /// The name of the group.
+        group: Arc<str>,
+        /// The process.
+        pid: Pid,
+    },
+    /// A process is no member any more.
+    Left {
+        /// The name of the group.
+        group: Arc<str>,
+        /// The process.
+        pid: Pid,
+        /// Why it ended; `None` if it has left.
+        reason: Option<ExitReason>,
+    },
 }

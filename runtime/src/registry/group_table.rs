@@ -3,12 +3,12 @@
 //! All that happens in a room happens under the lock of its part of the table, events for watchers included: they are
 //! in the watchers' mailboxes, in the order of what happened, before anything else happens in the room. So a watcher
 //! that has come with a list of the members hears of each change since, and of none before. Only waking the watchers
-//! waits until the lock is free, since what wakes may be somebody's own code; and so does holding the process that
+//! waits until the lock is free, since a waker may be users' code; and so does suspending the process that
 //! floods a watcher. No event is refused for a full mailbox: that would be a gap.
 //!
 //! Everything is by PID, in the order of PIDs, so that the same program does the same each time.
 
-use super::group_event::GroupEvent;
+use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::env::chance::HashKeys;
@@ -69,11 +69,10 @@ struct GroupRegistration {
 struct Notices {
     woken: Vec<Token>,
     /// Those whose mailboxes may be too full.
-    crowded: Vec<&'static Slot>,
+    check_length: Vec<&'static Slot>,
 }
 
 impl Notices {
-    /// Wakes the watchers.
     fn wake(self) {
         self.woken.into_iter().for_each(Token::wake);
     }
@@ -81,7 +80,7 @@ impl Notices {
     /// Wakes the watchers; the calling process answers for what it has sent to those that cannot keep up.
     fn wake_and_wait(self) {
         self.woken.into_iter().for_each(Token::wake);
-        self.crowded.into_iter().for_each(Slot::crowded);
+        self.check_length.into_iter().for_each(Slot::check_length);
     }
 }
 
@@ -114,7 +113,7 @@ impl GroupTable {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
-    /// Changes a room that is there, and clears it away if nobody is in it then.
+    /// Changes a room that is there, and clears it away if it is empty then.
     fn change<R>(
         &self,
         key: &GroupKey,
@@ -217,7 +216,7 @@ impl GroupTable {
                 room.changed(told, |group| GroupEvent::Left { group, pid, reason: Some(reason.clone()) }, key);
             }
         });
-        // Whoever ends waits for nobody.
+        // An ending process does not wait.
         if let Some((_, told)) = lost {
             told.wake();
         }
@@ -290,9 +289,9 @@ impl Membership {
             let slot = TABLE.slot(watcher.slot());
             // One that has ended meanwhile needs no word.
             let sent = slot.map(|slot| (slot, slot.send_quietly(*watcher, event(name.text().clone()))));
-            if let Some((slot, Ok((token, crowded)))) = sent {
+            if let Some((slot, Ok((token, check_length)))) = sent {
                 told.woken.extend(token);
-                told.crowded.extend(crowded.then_some(slot));
+                told.check_length.extend(check_length.then_some(slot));
             }
         }
     }
@@ -318,7 +317,7 @@ fn reach<M: Send + 'static>(pid: Pid, message: M) -> bool {
         Err((message, SendFailure::Full(_))) => {
             let letter = DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
             match TABLE.living(pid).and_then(Slot::home) {
-                Some(home) => home.keeper.dead_letter(letter),
+                Some(home) => home.scheduler.dead_letter(letter),
                 None => bring(letter),
             }
             false

@@ -1,14 +1,12 @@
 //! Groups, topics, and the types that are known by name.
 //!
 //! * [`group_table`]: members and watchers, of groups and topics alike; [`group`], [`topic`]: the two faces of it;
-//!   [`group_event`]: what a watcher is told;
 //! * [`types`]: process types that can be started by name; [`upgrades`]: upgrades between them.
 //!
 //! A group exists while it has a member. It learns of a member's end through
 //! [`registrations`](crate::links::registrations).
 
 pub(crate) mod group;
-pub(crate) mod group_event;
 pub(crate) mod group_table;
 pub(crate) mod topic;
 pub(crate) mod types;

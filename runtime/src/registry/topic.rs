@@ -1,7 +1,7 @@
 //! Topics: who publishes an event does not know who hears of it.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
-use crate::actor::send::target::SendTo;
+use crate::actor::send::addressed::SendTo;
 use crate::errors::{BadName, JoinError};
 use crate::pid::Pid;
 use crate::sync::Arc;
@@ -38,7 +38,6 @@ pub struct Topic<E> {
 }
 
 impl<E: Send + 'static> Topic<E> {
-    /// The topic of that name.
     pub(crate) fn named(rooms: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
         Self { rooms, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }

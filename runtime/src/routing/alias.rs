@@ -1,5 +1,5 @@
-//! PIDs that are no process, but point on to whoever serves now: those of supervised children, pools, routers and
-//! names.
+//! PIDs that are no process, but point on to the process that serves now: those of supervised children, pools, routers
+//! and names.
 //!
 //! Such a PID is told from a process's by its generation (see [`Pid::is_alias`]), which no slot ever has: a send finds
 //! that no such process lives, as it would for one that has ended, and only then looks here. So the path of a message
@@ -11,6 +11,7 @@
 
 use crate::call::package::{Package, Undeliverable};
 use crate::env::program::{HOSTLESS, this_node};
+use crate::env::world::World;
 use crate::exit::ExitReason;
 use crate::links::registrations::REGISTRATIONS;
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
@@ -32,7 +33,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// The process that what is sent goes to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
 
-    /// The same for whoever sends there and says when that is done: see [`left`](Self::left).
+    /// The same for a sender that says when it is done: see [`left`](Self::left).
     fn enter(&self) -> Option<Pid> {
         self.now()
     }
@@ -55,7 +56,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// The number of the host that it belongs to.
     fn owner(&self) -> u16;
 
-    /// Asks to be told when there may be room for what `take` has refused as too much. `None`: nobody can say.
+    /// Asks to be told when there may be room for what `take` has refused as too much. `None`: not known.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }
@@ -63,7 +64,7 @@ pub(crate) trait AliasTarget: Send + Sync {
 
 /// Owns a pointing PID; dropping it retires the PID, unless that was done before: see [`retire`].
 ///
-/// Whoever is [`AliasTarget`] it must not own it.
+/// Its [`AliasTarget`] must not own it.
 pub(crate) struct Alias(Pid);
 
 impl Alias {
@@ -80,7 +81,6 @@ impl Alias {
         Self(Pid::pointing(this_node(), HOSTLESS, index, entry.number))
     }
 
-    /// The PID.
     pub(crate) fn pid(&self) -> Pid {
         self.0
     }
@@ -104,7 +104,8 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     }
     let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // E2 to E4 of `registrations`: whoever took this PID for living looked under the lock, before, and had counted
+    // members:E2 to members:E4 of `registrations`: a sender that took this PID for living looked under the lock,
+    // before, and had counted
     //    itself.
     REGISTRATIONS.end(pid, reason);
     if reusable {
@@ -136,7 +137,7 @@ pub(crate) fn lives(pid: Pid) -> bool {
     if !points_on_here(pid) {
         return TABLE.lives(pid);
     }
-    // Looked at where it is: a copy that happens to be the last would be dropped by whoever asks, under its locks.
+    // Looked at where it is: a copy that happens to be the last would be dropped by the one that asks, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
 }
@@ -230,11 +231,11 @@ type AliasPlace = RwLock<AliasEntry>;
 const FIRST_BITS: u32 = 6;
 const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
 
-static PLACES: [OnceLock<Box<[AliasPlace]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static PLACES: World<[OnceLock<Box<[AliasPlace]>>; CHUNKS]> = World::new([const { OnceLock::new() }; CHUNKS]);
 /// How many places have been handed out at least once.
-static USED: AtomicU32 = AtomicU32::new(0);
+static USED: World<AtomicU32> = World::new(AtomicU32::new(0));
 /// Places that carry no alias.
-static FREE: SegQueue<u32> = SegQueue::new();
+static FREE: World<SegQueue<u32>> = World::new(SegQueue::new());
 
 /// The chunk that a place lies in, and where in it.
 fn coordinates(index: u32) -> (usize, usize) {

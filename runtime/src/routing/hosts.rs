@@ -1,6 +1,7 @@
 //! The hosts that this node has or had, by their numbers.
 
 use crate::env::program::HOSTLESS;
+use crate::env::world::World;
 use crate::sync::{AtomicU16, AtomicU64, Ordering};
 
 /// A set of host numbers.
@@ -32,13 +33,13 @@ impl Numbers {
 }
 
 /// Hosts that there are or were, and those of them that are being shut down or have been.
-static KNOWN: Numbers = Numbers::new();
-static DOWN: Numbers = Numbers::new();
+static KNOWN: World<Numbers> = World::new(Numbers::new());
+static DOWN: World<Numbers> = World::new(Numbers::new());
 
 /// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
 /// generation, which all hosts of a program share.
 pub(crate) fn new_host() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
+    static NEXT: World<AtomicU16> = World::new(AtomicU16::new(0));
     let number = NEXT.fetch_add(1, Ordering::Relaxed) % HOSTLESS;
     DOWN.remove(number);
     KNOWN.insert(number);

@@ -4,7 +4,7 @@
 //! [`Mailbox`](crate::Mailbox), a host (by PID), a node (by host) and the router (by node). Each hands what is not its
 //! own to nobody: it refuses, typed, with the package in the error.
 //!
-//! Sending to an address goes straight to the slot; the stations above are for whoever has a package and a PID only,
+//! Sending to an address goes straight to the slot; the stations above are for code that has only a package and a PID,
 //! for engines that bring packages from other nodes, and for tests.
 
 use super::alias;
@@ -12,6 +12,7 @@ use super::hosts;
 use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
+use crate::env::world::World;
 use crate::errors::SendFailure;
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::payload::Payload;
@@ -41,7 +42,7 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     deliver(pid, payload, caller)
 }
 
-/// Sends a message that nobody waits for an answer to: the path that all others branch off from.
+/// Sends a message without a caller: the path that all others branch off from.
 ///
 /// # Errors
 /// The message, with the reason.
@@ -209,7 +210,7 @@ trait Routable: Sized {
     }
 }
 
-/// A message as it was sent, with whoever waits for its answer.
+/// A message as it was sent, with the caller that waits for its answer.
 struct Typed<M>(M, Option<Caller>);
 
 impl<M: Send + 'static> Routable for Typed<M> {
@@ -374,7 +375,7 @@ impl Router {
 
     /// The router that sends from this program go through.
     pub fn of_program() -> &'static Self {
-        static ROUTER: OnceLock<Router> = OnceLock::new();
+        static ROUTER: World<OnceLock<Router>> = World::new(OnceLock::new());
         ROUTER.get_or_init(Self::new)
     }
 

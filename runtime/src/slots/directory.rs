@@ -8,6 +8,7 @@
 //! goes back to the list. A slot is on the list once, put there by the one that ended its process.
 
 use super::slot::{Slot, Token};
+use crate::env::world::World;
 use crate::mem::arena::{LARGE, region};
 use crate::pid::{Pid, Resident, SLOT_BITS};
 use crate::sync::{AtomicPtr, AtomicU32, Mutex, Ordering, SegQueue, lock};
@@ -22,7 +23,7 @@ const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 /// as many spawns.
 const BATCH: usize = 128;
 
-/// How many slots whose token somebody holds are skipped before a new slot is made instead.
+/// How many slots whose token a thread holds are skipped before a new slot is made instead.
 const SKIPS: usize = 8;
 
 /// All slots of the program.
@@ -30,13 +31,13 @@ pub(crate) struct SlotTable {
     chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
     /// How many slots have been handed out at least once.
     used: AtomicU32,
-    /// Taken by whoever makes a chunk.
+    /// Taken by the thread that makes a chunk.
     growth: Mutex<()>,
     free: SegQueue<Vec<u32>>,
 }
 
 /// The program's table. Addresses outlive runtimes, so it is the program's and not a runtime's.
-pub(crate) static TABLE: SlotTable = SlotTable::new();
+pub(crate) static TABLE: World<SlotTable> = World::new(SlotTable::new());
 
 thread_local! {
     static HAND: RefCell<LocalIndices> = const { RefCell::new(LocalIndices(Vec::new())) };
@@ -145,7 +146,7 @@ impl SlotTable {
         self.slot(index).and_then(Token::claim_free)
     }
 
-    /// Makes the chunk that `index` lies in, and perhaps its neighbours, unless somebody has.
+    /// Makes the chunk that `index` lies in, and perhaps its neighbours, unless a thread has.
     fn grow(&self, index: u32) {
         let place = &self.chunks[index as usize >> CHUNK_BITS];
         if !place.load(Ordering::Acquire).is_null() {
@@ -177,7 +178,7 @@ impl SlotTable {
         }
     }
 
-    /// Puts the slot of that index, which carries no process and whose token is laid down, back on the list.
+    /// Puts the slot of that index, which carries no process and whose token is parked, back on the list.
     pub(crate) fn free(&self, index: u32) {
         let kept = HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;

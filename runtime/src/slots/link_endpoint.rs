@@ -17,7 +17,7 @@ impl LinkEndpoint for Slot {
         let is_notice = bond.is_notice();
         let payload = Some(Payload::new(Control::Bond(Box::new(bond))));
         if is_notice {
-            // Refused, it is dropped: nobody is left to hear it.
+            // Refused, it is dropped: no process is left to hear it.
             drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), payload));
         } else if self.has_carried(to) {
             self.post_control(node_pool::empty(), NodeKind::Signal, to.generation(), ptr::null_mut(), payload);
@@ -28,7 +28,7 @@ impl LinkEndpoint for Slot {
         let (from, back, said) = bond.open();
         let (Some(said), Some(me)) = (said, self.resident()) else { return LinkEffect::Nothing };
         // SAFETY: as the caller promises; the reference ends with this statement.
-        let effect = unsafe { self.own_extras() }.links.get_or_insert_default().hear(from, &said);
+        let effect = unsafe { self.own_cold_state() }.links.get_or_insert_default().hear(from, &said);
         // Not before: the last holder of an exit reason runs the drop of its user's error, which may come back here.
         dispose(Site::ReasonDrop, said);
         let LinkEffect::Answer(answer) = effect else { return effect };
@@ -39,11 +39,11 @@ impl LinkEndpoint for Slot {
     }
 
     fn redeem(&'static self, generation: u64) -> Option<Envelope> {
-        self.home()?.keeper.redeem(self, generation)
+        self.home()?.scheduler.redeem(self, generation)
     }
 
     unsafe fn inspect(&self) -> Bindings {
         // SAFETY: as the caller promises.
-        unsafe { self.own_extras() }.links.as_deref().map(Bindings::of).unwrap_or_default()
+        unsafe { self.own_cold_state() }.links.as_deref().map(Bindings::of).unwrap_or_default()
     }
 }

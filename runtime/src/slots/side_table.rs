@@ -1,6 +1,6 @@
 //! What few processes have, beside their slots: an entry for each slot, in chunks that are made when one of theirs is
-//! first needed, never moved and never freed. A program in which nobody needs it pays for the directory, which is empty
-//! pages.
+//! first needed, never moved and never freed. A program in which no thread needs it pays for the directory, which is
+//! empty pages.
 
 use crate::mem::arena::permanent;
 use crate::pid::SLOT_BITS;
@@ -14,7 +14,7 @@ const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 /// See the module. Entries are shared: what is in them is atomic, or locked.
 pub(crate) struct SideTable<T> {
     chunks: [AtomicPtr<[T; CHUNK]>; CHUNKS],
-    /// Taken by whoever makes a chunk.
+    /// Taken by the thread that makes a chunk.
     growth: Mutex<()>,
     unused: fn() -> T,
 }

@@ -2,7 +2,7 @@
 //!
 //! A slot is *up* while a process serves. What is sent then goes straight to that process. When the process ends:
 //!
-//! 1. the slot gives its PID to nobody any more, and waits until those who have been given it are done with it (they
+//! 1. the slot gives its PID out no more, and waits until those that have been given it are done with it (they
 //!    are few instructions from that; only a slot that keeps messages counts them);
 //! 2. so no message can come into the dead process's mailbox after it has been emptied into the slot;
 //! 3. what is sent from then on waits in the slot, behind what was in the mailbox;
@@ -166,7 +166,7 @@ impl ChildSlot {
             if spawn.state == SlotState::Shut {
                 spawn.state = SlotState::Down;
             }
-            // Sent without the lock, since that may bury what others have sent, which shows it to a user's hook.
+            // Sent without the lock, since that may dispose of what others have sent, which shows it to a user's hook.
             let mut waiting = std::mem::take(&mut spawn.older);
             waiting.append(&mut spawn.kept);
             drop(spawn);
@@ -182,12 +182,12 @@ impl ChildSlot {
         }
     }
 
-    /// The process that served ends: its PID is given to nobody from here on.
+    /// The process that served ends: its PID is given out no more.
     pub(crate) fn ending(&self) {
         self.life.store(0, Ordering::SeqCst);
     }
 
-    /// Waits until nobody uses its PID who was given it.
+    /// Waits until all that were given its PID are done with it.
     pub(crate) fn quiesce(&self) {
         let until = instant_now().checked_add(HURRY);
         let is_over = || self.inside.load(Ordering::SeqCst) == 0 || until.is_some_and(|until| instant_now() >= until);
@@ -248,7 +248,7 @@ impl ChildSlot {
         }
     }
 
-    /// Nobody is left who could start the child again. It has been shut, and so is what there is below it.
+    /// No supervisor is left that could start the child again. It has been shut, and so is what there is below it.
     pub(crate) fn retire(&self, reason: &ExitReason) {
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
@@ -273,8 +273,8 @@ impl ChildSlot {
         }
     }
 
-    /// Keeps a package for whoever serves next; `ended` has served, and does not any more. It comes back without a
-    /// reason if somebody else serves already.
+    /// Keeps a package for the process that serves next; `ended` has served, and does not any more. It comes back
+    /// without a reason if another process serves already.
     fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut spawn = lock(&self.spawn);
@@ -334,8 +334,8 @@ impl AliasTarget for ChildSlot {
     }
 
     fn enter(&self) -> Option<Pid> {
-        // Counted before it looks; who ends looks at the count after it has said that there is nobody: one of the two
-        // sees the other.
+        // Counted before it looks; an ending process looks at the count after it has said that none serves: one of the
+        // two sees the other.
         if self.keeps.is_some() {
             self.inside.fetch_add(1, Ordering::SeqCst);
         }
@@ -426,7 +426,7 @@ fn addressed(package: Package, to: Pid) -> Package {
     Package::from_parts(to, payload, caller)
 }
 
-/// Nobody is left who could start another.
+/// No supervisor is left that could start another.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
         tell(lock(&self.spawn));

@@ -68,14 +68,13 @@ pub(super) struct SupervisorProcess {
     members: BTreeMap<Id, SupervisedChild>,
     names: HashMap<Arc<str>, Id>,
     timers: HashMap<TimerOf, (u64, TimerKey)>,
-    /// What the timers of these numbers are for.
     numbers: HashMap<u64, TimerOf>,
     /// What has happened and was not told to the plan.
     happened: VecDeque<SupervisorEvent>,
     random: Random,
     /// Who it is itself, once it has been started.
     own: Option<(Pid, ExitListener)>,
-    /// Whether somebody looks after it.
+    /// Whether a supervisor looks after it.
     is_child: bool,
     end: Option<SupervisorEnd>,
     /// Whether it was killed: then its children are.
@@ -209,7 +208,8 @@ impl SupervisorProcess {
             SupervisorAction::Unset(of) => self.unset(of),
             SupervisorAction::Over(id) => {
                 self.show(id);
-                // One that is stopped because somebody above wants it may have a successor, for which messages wait.
+                // One that is stopped because a supervisor above wants it may have a successor, for which messages
+                // wait.
                 let may_return = self.is_child && self.plan.is_ending() && self.plan.gave_up_on().is_none();
                 if !may_return {
                     self.shut(id);
@@ -347,7 +347,7 @@ impl Process for SupervisorProcess {
             return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
         };
         self.own = Some((pid, ExitListener { slot, generation: pid.generation() }));
-        // Its children are to be stopped in order whoever it falls with.
+        // Its children are to be stopped in order whatever it falls with.
         crate::actor::send::links::trap_exits(true);
         self.registry.begun(pid);
         for (slot, spec) in std::mem::take(&mut self.first) {

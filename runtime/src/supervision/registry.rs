@@ -1,12 +1,12 @@
 //! The children of a supervisor, as others see them: their slots by name, and what is told of them.
 //!
-//! The supervisor's process writes; whoever has a handle of the tree reads. Of a supervisor that is itself a child the
+//! The supervisor's process writes; handles of the tree read. Of a supervisor that is itself a child the
 //! registry outlives the process: its successor finds the slots of its children there, so that their addresses stay
 //! valid too.
 //!
 //! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and
-//! while its supervisor is, if that is a child itself. When nobody can any more the PID is retired, whoever still has a
-//! handle of the tree: it has no names then, and is in no group.
+//! while its supervisor is, if that is a child itself. When no supervisor can any more the PID is retired, whatever
+//! still has a handle of the tree: it has no names then, and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
 use super::errors::ChildError;
@@ -47,7 +47,7 @@ impl ChildRegistry {
     }
 
     /// A supervisor begins, or its successor does, with these children. Returns their slots: those of children of the
-    /// same name and nature are kept, others are let go.
+    /// same name and nature are kept, others are dropped.
     pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut names = lock(&self.0);
         let mut before = std::mem::take(&mut names.entries);
@@ -173,7 +173,8 @@ impl ChildEntry {
     }
 }
 
-/// Nobody can start the child again. Who watches its groups hears why it ended last, or `reason` if it never ran.
+/// No supervisor can start the child again. The watchers of its groups hear why it ended last, or `reason` if it never
+/// ran.
 fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
     let last = lock(&slot.status).last.as_ref().map(|last| last.reason.clone());
     alias::retire(pid, last.as_ref().unwrap_or(reason));

@@ -165,7 +165,7 @@ impl Supervisor {
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
         let process = SpawnProcess::new(host.life(), at, driver).guarded(guardian).told_to_stop();
-        // What is asked of it is never refused; who asks may be no process, which cannot be held.
+        // What is asked of it is never refused; the one that asks may be no process, which cannot be suspended.
         let process = process.mailbox(Bound::Unbounded);
         let process = match name {
             Some(name) => process.named(name),

@@ -1,17 +1,17 @@
 //! When the first timer of a host is due: one word over those of several wheels.
 //!
 //! Each wheel tells when there is something to do in it, no later than its first timer is due, and so does the whole.
-//! The word of a wheel is written under its lock. That of the whole is lowered by whoever sets a timer
-//! ([`NextDue::lower`]), and raised by whoever has found nothing due ([`NextDue::raise`]):
+//! The word of a wheel is written under its lock. That of the whole is lowered by a thread that sets a timer
+//! ([`NextDue::lower`]), and raised by a thread that has found nothing due ([`NextDue::raise`]):
 //!
-//! * S1 whoever sets a timer lowers the wheel's; S2 then, if that is earlier, the whole's.
-//! * R1 whoever raises the whole's reads it; R2 reads all wheels'; R3 exchanges what it read at R1 for the least of
-//!   them; R4 reads all wheels' once more, and lowers the whole's to the least of them.
+//! * S1 a thread that sets a timer lowers the wheel's; S2 then, if that is earlier, the whole's.
+//! * R1 a thread that raises the whole's reads it; R2 reads all wheels'; R3 exchanges what it read at R1 for the least
+//!   of them; R4 reads all wheels' once more, and lowers the whole's to the least of them.
 //!
 //! A timer is not lost: if S2 comes before R3 and lowers, R3 fails. If it finds nothing to lower before R3, S1 came
 //! before R4, which sees it. If S2 comes after R3, it is compared with what R3 wrote. (All are sequentially
-//! consistent.) Whoever slept by the time that R3 wrote, and that R4 has lowered, is woken as if the timer were set at
-//! R4.
+//! consistent.) A thread that slept by the time that R3 wrote, and that R4 has lowered, is woken as if the timer were
+//! set at R4.
 
 use crate::env::clock::{Moment, SharedMoment};
 use crate::sync::fence_for_models;
@@ -39,9 +39,10 @@ impl NextDue {
         due < self.0.load() && self.0.lower(due)
     }
 
-    /// R1 to R4; `least` reads all wheels'. Returns whether a timer was set meanwhile that is due before all others, so
+    /// R1 to R4; `least` reads all wheels'. Returns whether a timer was set meanwhile that is due before all
+    /// others, so
     ///    that
-    /// somebody must be told.
+    /// a thread must be told.
     pub(crate) fn raise(&self, least: impl Fn() -> Moment) -> bool {
         let before = self.0.load();
         let raised = self.0.exchange(before, least());

@@ -4,21 +4,22 @@
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
+use crate::env::world::World;
 use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
 use crate::util::panics::{Site, contain};
 
 /// See the module.
 pub(crate) struct Timekeeper {
     timers: Timers,
-    /// Whether the thread is there. Whoever sets a timer, and the thread before it ends, looks at it and at the timers
-    /// under this lock.
+    /// Whether the thread is there. A thread that sets a timer, and the thread before it ends, looks at it and at the
+    /// timers under this lock.
     running: Mutex<bool>,
     changed: Condvar,
 }
 
 /// The program's.
 pub(crate) fn timekeeper() -> &'static Timekeeper {
-    static TIMEKEEPER: OnceLock<Timekeeper> = OnceLock::new();
+    static TIMEKEEPER: World<OnceLock<Timekeeper>> = World::new(OnceLock::new());
     let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };
     TIMEKEEPER.get_or_init(new)
 }

@@ -2,7 +2,7 @@
 //!
 //! A thread of the host sets timers in the wheel of its permit, any other thread in the last one, so that workers do
 //! not meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is
-//! due: workers do between steps, the lookout when it wakes; so no timer waits for the thread that set it.
+//! due: workers do between steps, the poller when it wakes; so no timer waits for the thread that set it.
 //!
 //! Each wheel tells when there is something to do in it, and [`NextDue`] when there is in any.
 //!
@@ -11,14 +11,15 @@
 //! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of
 //! setting. Of different wheels the one that is due first comes first, up to the moment that another is; workers, which
 //! fire beside each other, may overtake one that is due a millisecond before, or that another thread has taken out and
-//! not yet fired. A host that goes by a manual clock has one wheel only, and whoever moves the clock fires alone.
+//! not yet fired. A host that goes by a manual clock has one wheel only, and the thread that moves the clock fires
+//! alone.
 //!
 //! # A million at once
 //!
-//! Nobody fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and
+//! No thread fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and
 //! nothing else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
 //! whatever is still due is fired by whichever worker comes by next (see `find`). A worker does not wait for a wheel
-//! that somebody else is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two
+//! that another thread is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two
 //! workers that waited for each other spent a third of their time being put to sleep and woken.)
 
 use super::next_due::NextDue;
@@ -45,7 +46,7 @@ pub(crate) const FIRED: u32 = 64;
 pub(crate) const SOUGHT: u32 = 16;
 
 /// How much later than the first of all that of the own wheel may be and still be fired first: a thread that fires from
-/// the wheel in which its own processes set timers waits for nobody. A tick of the wheels.
+/// the wheel in which its own processes set timers waits for no thread. A tick of the wheels.
 const SLACK: u64 = 1 << 20;
 
 /// What a look for timers that are due has found.
@@ -54,7 +55,7 @@ pub(crate) enum Due {
     Fire(TimerAction),
     /// There may be some: a bounded part of the way to them has been done.
     Sought,
-    /// There may be some, where somebody else is.
+    /// There may be some, where another thread is.
     Taken,
     /// None.
     Nothing,
@@ -117,7 +118,7 @@ impl Timers {
     }
 
     /// Sets a timer, in the wheel of the calling thread's worker if it has one. Returns its key, and whether it is due
-    /// before all others, so that somebody must be told. `None` if there are too many.
+    /// before all others, so that a thread must be told. `None` if there are too many.
     pub(crate) fn set(&self, permit: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(permit);
         let shared = &self.wheels[number];
@@ -144,7 +145,6 @@ impl Timers {
         (was_there, was_there && self.next.lower(&shared.next, due))
     }
 
-    /// Returns whether it is still to come.
     pub(crate) fn is_pending(&self, key: TimerKey) -> bool {
         self.find(key).is_some_and(|(shared, key)| lock(&shared.wheel).contains(key))
     }
@@ -210,13 +210,12 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Nothing is due, so whoever keeps the time can sleep longer. Returns whether a timer was set meanwhile that is
-    /// due before all others, so that somebody must be told.
+    /// Nothing is due, so the thread that keeps the time can sleep longer. Returns whether a timer was set meanwhile
+    /// that is due before all others, so that a thread must be told.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }
 
-    /// Returns how many are pending.
     pub(crate) fn len(&self) -> usize {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }

@@ -15,6 +15,7 @@
 //! had pushed before they lay down is in queues that the second look finds.
 
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, instant_now, is_told, while_going_by};
+use crate::env::world::World;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::fmt;
 use std::ptr;
@@ -83,7 +84,7 @@ pub(crate) trait ClockUser: Sync {
 /// A time that a test moves. Never freed, as the hosts that go by it, but used again.
 struct Manual {
     now: SharedMoment,
-    /// Held by whoever moves the time, or lets those who go by it come to rest.
+    /// Held by the thread that moves the time, or lets its users come to rest.
     turn: Mutex<()>,
     driven: Mutex<Vec<&'static dyn ClockUser>>,
 }
@@ -93,8 +94,8 @@ struct Manual {
 /// What goes by a runtime's clock: sleeps, intervals, time-outs and deadlines of its processes, whatever is sent later
 /// to one of them, `ctx.now()`, and the limits of calls that are made to its processes from async code outside. What
 /// does not, because a thread of the system waits there: `wait` on a plain thread, `receive_timeout`, `shutdown` and
-/// `drain`. Runtimes whose processes call each other should share a clock, since a call's deadline is told to whoever
-/// is called.
+/// `drain`. Runtimes whose processes call each other should share a clock, since a call's deadline is told to
+/// the called process.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -131,7 +132,7 @@ pub struct Clock(Option<Arc<ManualOwner>>);
 struct ManualOwner(&'static Manual);
 
 /// Those that no clock has.
-static UNUSED_TIMES: Mutex<Vec<&'static Manual>> = Mutex::new(Vec::new());
+static UNUSED_TIMES: World<Mutex<Vec<&'static Manual>>> = World::new(Mutex::new(Vec::new()));
 
 impl Drop for ManualOwner {
     fn drop(&mut self) {
@@ -244,8 +245,8 @@ impl Clock {
 }
 
 impl Manual {
-    /// The turn to move the time; not for a thread that goes by it, or by another such: a worker, or whoever starts a
-    /// process or fires a timer.
+    /// The turn to move the time; not for a thread that goes by it, or by another such: a worker, or the thread that
+    /// starts a process or fires a timer.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
         if is_told() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
     }
@@ -274,7 +275,6 @@ impl Manual {
         }
     }
 
-    /// Fires what is due.
     fn fire(&'static self) {
         let now = self.now.load();
         while_going_by(Some(&self.now), || self.driven().into_iter().for_each(|driven| driven.fire(now)));

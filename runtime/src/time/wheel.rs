@@ -137,7 +137,6 @@ pub(crate) struct Wheel<T> {
     free: u32,
     len: usize,
     serial: u64,
-    /// The present tick.
     present: u64,
     levels: [Level; LEVELS],
     /// The first entry of each slot that the present has come to and that is still to be taken apart. Empty, if no more
@@ -151,7 +150,6 @@ pub(crate) struct Wheel<T> {
     sorted: VecDeque<Near>,
     /// The further portions, each in order.
     runs: BinaryHeap<Reverse<Run>>,
-    /// How many are in these.
     in_runs: usize,
     /// What came when its tick was there.
     heap: BinaryHeap<Reverse<Near>>,
@@ -180,7 +178,6 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns how many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -319,7 +316,6 @@ impl<T> Wheel<T> {
         self.entries.get(key.index as usize).filter(|entry| entry.serial == key.serial && entry.place != FREE)
     }
 
-    /// Returns whether the entry is there that this stands for.
     fn is_near(&self, (due, serial, index): Near) -> bool {
         let entry = &self.entries[index as usize];
         entry.place == NEAR && entry.serial == serial && entry.due == due

@@ -25,7 +25,7 @@ impl<T> Oneshot<T> {
         Self(Mutex::new(OneshotState::Empty(None)))
     }
 
-    /// Hands the value over. A second one is dropped. Returns whether it is the first, and somebody may want it.
+    /// Hands the value over. A second one is dropped. Returns whether it is the first, and a thread may want it.
     pub(crate) fn put(&self, value: T) -> bool {
         let mut state = lock(&self.0);
         let waker = match &mut *state {
@@ -35,13 +35,13 @@ impl<T> Oneshot<T> {
         *state = OneshotState::Full(value);
         drop(state);
         if let Some(waker) = waker {
-            // A waker is its executor's code, and whoever hands the value over is no part of that.
+            // A waker is its executor's code, and no part of the code that hands the value over.
             let _panic = contain(Site::Waker, || waker.wake());
         }
         true
     }
 
-    /// Says that nobody wants the value any more. Returns whether it had come, and nobody had seen it.
+    /// Says that no thread wants the value any more. Returns whether it had come, and no thread had seen it.
     pub(crate) fn abandon(&self) -> bool {
         let before = std::mem::replace(&mut *lock(&self.0), OneshotState::Over);
         matches!(before, OneshotState::Full(_))
@@ -151,7 +151,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// The same, until `deadline`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
-    // Not there any more in the destructors of a thread's own variables, when nobody sees it either.
+    // Not there any more in the destructors of a thread's own variables, when no thread sees it either.
     let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
     let mut outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
     // Puts back the `block_on` that this one is inside of.

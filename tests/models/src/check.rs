@@ -61,7 +61,13 @@ fn end() {
     }
 }
 
-/// How many preemptions of threads an execution may have: more find more and take longer.
+/// Returns the bound on preemptions of a model whose executions take tens of seconds at its full bound: `full` if
+/// `POSTROOM_MODELS` is `full`, as it is every night, and `everyday` if not.
+pub(crate) fn deep(everyday: usize, full: usize) -> usize {
+    if std::env::var("POSTROOM_MODELS").is_ok_and(|which| which == "full") { full } else { everyday }
+}
+
+/// Returns how many preemptions of threads an execution may have: more find more and take longer.
 fn bound(default: usize) -> usize {
     let deeper = std::env::var("POSTROOM_MODEL_PREEMPTIONS").ok();
     deeper.map_or(default, |deeper| deeper.parse().expect("POSTROOM_MODEL_PREEMPTIONS is a whole number"))

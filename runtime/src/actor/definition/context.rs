@@ -1,7 +1,7 @@
 //! What a method can do besides changing its struct.
 
+use crate::actor::send::addressed::SendTo;
 use crate::actor::send::call::{Call, send};
-use crate::actor::send::target::SendTo;
 use crate::actor::tasks::attachment::Inbound;
 use crate::actor::tasks::awaits;
 use crate::actor::tasks::background::Acts;
@@ -106,7 +106,7 @@ impl<P> Context<P> {
         self.metadata()?.place()
     }
 
-    /// When whoever called the method that runs now stops waiting.
+    /// When the caller of the method that runs now stops waiting.
     pub fn deadline(&self) -> Option<Instant> {
         current::deadline().map(Moment::instant)
     }

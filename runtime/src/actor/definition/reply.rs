@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-/// Whoever may wait for the answer to the message that is handled now. For generated code.
+/// The caller, if any, of the message that is handled now. For generated code.
 #[derive(Debug)]
 pub struct Asked {
     caller: Option<Caller>,
@@ -119,8 +119,8 @@ impl Asked {
         Dispatched::Done
     }
 
-    /// Answers with what the method returned. An error of a message that was sent, not called, has nobody to go to: it
-    /// is reported, and ends the process if that is how it was declared.
+    /// Answers with what the method returned. An error of a message that was sent, not called, has no caller to go to:
+    /// it is reported, and ends the process if that is how it was declared.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
         self,
         result: Result<T, E>,
@@ -194,7 +194,7 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    /// Returns whether nobody waits for the answer: the message was sent, not called, or the caller has given up.
+    /// Returns whether no caller waits for the answer: the message was sent, not called, or the caller has given up.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::is_abandoned)
     }

@@ -21,7 +21,7 @@ pub struct SpawnCore<P> {
 
 /// Where the state of the process comes from.
 pub(crate) enum Source<P> {
-    /// It is here; and how it starts, which only whoever knows that it may change threads can say.
+    /// It is here; and how it starts, which only code that knows that it may change threads can say.
     Here(P, Begins<P>),
     /// It is made on a thread of its own.
     Pinned(Box<dyn FnOnce() -> P + Send>),

@@ -3,8 +3,8 @@
 use crate::actor::definition::actor::Handles;
 use crate::actor::definition::protocol::{Protocol, Serves};
 use crate::actor::send::addressed::Addressed;
+use crate::actor::send::addressed::SendTo;
 use crate::actor::send::call::{Call, send};
-use crate::actor::send::target::SendTo;
 use crate::errors::SendError;
 use crate::pid::Pid;
 use std::convert::Infallible;

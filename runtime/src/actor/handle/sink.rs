@@ -19,7 +19,7 @@ pub struct MessageSink<M, T, E> {
 type Late<M> = Pin<Box<dyn Future<Output = Result<(), SendError<M>>> + Send>>;
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
-    /// A sink that sends to it: whoever forwards a stream into it waits while the mailbox is full, as
+    /// A sink that sends to it: forwarding a stream into it waits while the mailbox is full, as
     /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own.
     /// Putting a message in allocates only when the mailbox is full; the sink keeps one message then, which goes with
     /// it if it is dropped.

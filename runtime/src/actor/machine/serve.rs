@@ -22,7 +22,7 @@ use std::pin::pin;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-/// How many messages a process may set aside while it waits for others: more ends it, since nobody would hold their
+/// How many messages a process may set aside while it waits for others: more ends it, since nothing would hold their
 /// senders.
 const ASIDE: usize = 16_384;
 

@@ -255,7 +255,6 @@ pub(crate) fn bring<P: Actor>(event: Event) {
     drop(before);
 }
 
-/// The process is to end.
 pub(crate) fn end(reason: ExitReason) {
     let before = current::with(|waits| waits.set_end(reason));
     drop(before);

@@ -36,7 +36,8 @@ enum MachineState<P> {
     Entry(Pending<P>, Option<Moment>),
     /// The same of an async method.
     Method(Pending<P>, Option<Moment>),
-    /// It is over. What is left of it is dropped when it is closed, so that whoever it leaves unanswered learns why.
+    /// It is over. What is left of it is dropped when it is closed, so that the callers that it leaves unanswered learn
+    /// why.
     #[expect(dead_code, reason = "kept to be dropped")]
     OverStruct(P, Context<P>),
     #[expect(dead_code, reason = "kept to be dropped")]

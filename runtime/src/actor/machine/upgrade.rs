@@ -126,7 +126,7 @@ impl<P: Migratable, E: fmt::Display + Send + 'static> IntoUpgrade for Result<P, 
     }
 }
 
-/// Whoever waits for an upgrade. Dropped without a word, it is told that the process has ended.
+/// The code that waits for an upgrade. Dropped without a word, it is told that the process has ended.
 struct UpgradeCaller<E> {
     pid: Pid,
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
@@ -327,7 +327,6 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
 }
 
 impl<E> Upgrading<Pid, E> {
-    /// One that is refused.
     pub(crate) fn refused(pid: Pid, error: UpgradeError<E>) -> Self {
         let told = Arc::new(Oneshot::new());
         told.put(Err(error));

@@ -35,8 +35,8 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nothing has happened yet: finish it with `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain
 /// thread).
 ///
-/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than whoever called
-/// the method that makes it. Dropping a call that waits cancels it: its answer will be thrown away.
+/// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than the caller of
+/// the method the method that makes it. Dropping a call that waits cancels it: its answer will be thrown away.
 #[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
 pub struct Call<M, T = (), E = Infallible> {
     pid: Pid,
@@ -97,8 +97,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
 
-    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is held after its
-    /// step, until there is room: see [`Bound`](crate::Bound).
+    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is suspended after
+    /// its step, until there is room: see [`Bound`](crate::Bound).
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended; and if its mailbox is full and no process sends.
@@ -149,7 +149,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             let key = waits.add_continuation(continuation);
             let caller = waits.caller(key, deadline);
             if caller.is_none() {
-                // Driven by hand: there is nobody who could bring an answer.
+                // Driven by hand: nothing could bring an answer.
                 waits.ready.push_back((continuation, Err(CommandError::Call(CallError::Dropped))));
             }
             caller
@@ -234,7 +234,7 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
     match answer {
         Ok(payload) => match payload.take::<Result<T, E>>() {
             Ok(result) => result.map_err(CallError::Failed),
-            // A method that cannot fail answers whoever expected an error all the same.
+            // A method that cannot fail also answers a caller that expected an error.
             Err(payload) => match payload.take::<Result<T, Infallible>>() {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(never)) => match never {},

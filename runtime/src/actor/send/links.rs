@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// It was asked for outside of a process, or by one that is being closed: there is nobody to be told.
+    /// It was asked for outside of a process, or by one that is being closed: no process could be told.
     #[error(
         "only the code of a living process can link with {0} or monitor it; elsewhere wait for its end with \
             `pid.join()`"
@@ -99,7 +99,7 @@ impl Pid {
         Ok(())
     }
 
-    /// The process that a bond is made with: of a PID that points on, the one that answers for it now. If nobody does,
+    /// The process that a bond is made with: of a PID that points on, the one that answers for it now. If none does,
     /// the PID is as that of a process which has ended.
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)

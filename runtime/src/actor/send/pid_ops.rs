@@ -92,7 +92,7 @@ impl Pid {
 #[must_use = "await it, or call `.wait()`"]
 pub struct Ended {
     ending: Arc<ExitWaiter>,
-    /// Why it ended, if somebody has kept that.
+    /// Why it ended, if that was kept.
     known: Option<ExitReason>,
 }
 

@@ -58,7 +58,7 @@ impl<T: Send + 'static> Replies<T> {
     /// Answers once more.
     ///
     /// # Errors
-    /// The answer, if nobody wants it any more.
+    /// The answer, if it is not wanted any more.
     pub fn send(&self, answer: T) -> Result<(), T> {
         if self.is_abandoned() {
             return Err(answer);
@@ -74,7 +74,7 @@ impl<T: Send + 'static> Replies<T> {
 }
 
 impl<T> Replies<T> {
-    /// Such to which nobody listens. For generated code.
+    /// Such that no caller listens to. For generated code.
     #[doc(hidden)]
     pub fn unheard() -> Self {
         channel().0

@@ -25,8 +25,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Waits for the successor of a child that is being restarted, as long as the call has time, instead of failing at
     /// once as [`Restarting`](CallError::Restarting). Of any other process this changes nothing.
     ///
-    /// It is for calls that come while nobody serves. One that lies in the mailbox of a child when that ends fails as
-    /// [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
+    /// It is for calls that come while no process serves. One that lies in the mailbox of a child when that ends fails
+    /// as [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
     pub fn wait_for_restart(self) -> PatientCall<M, T, E> {
         PatientCall(self)
     }

@@ -99,12 +99,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return Err(SendError { message, reason: gone(pid) });
         };
         let due = Moment::now_by(keeper.told()).after(delay);
-        // In a cell, so that it comes back if nobody keeps the time there.
+        // In a cell, so that it comes back if nothing keeps the time there.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
         let send_now = move || {
             let message = lock(&inside).take();
-            // There is nobody to give it back to.
+            // It cannot be given back.
             if let Some(Err(refused)) = message.map(|message| in_manner(Manner::Late, || send(pid, message))) {
                 bury(pid, refused);
             }
@@ -145,7 +145,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
-/// Disposes of a message that there is nobody to give back to.
+/// Disposes of a message that cannot be given back.
 fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>) {
     let reason = match reason {
         SendFailure::Full(_) => DeadLetterReason::Overflow,
@@ -178,7 +178,7 @@ enum RepetitionState {
 }
 
 impl Every {
-    /// Sets the timer that sends `message`. Returns whether there is somebody who keeps the time.
+    /// Sets the timer that sends `message`. Returns whether the time is kept there.
     fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M) -> bool {
         let this = self.clone();
         // Under the lock, so that the timer does not fire before its key is here.

@@ -15,7 +15,7 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message, expects no answer, and has nobody wait: a process that sends so is not held for it.
+    /// Sends the message, expects no answer, and never waits: a process that sends so is not suspended for it.
     ///
     /// # Errors
     /// The message, with the reason, if the process has ended or if its mailbox is full.
@@ -68,10 +68,11 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-/// How long to wait where nobody says when there is room. A guess: long beside a look, short beside what people notice.
+/// How long to wait where nothing tells when there is room. A guess: long beside a look, short beside what people
+/// notice.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Asks for room in a mailbox; `None` if there is some by now, or if nobody is there any more.
+/// Asks for room in a mailbox; `None` if there is some by now, or if the process has ended.
 pub(crate) fn wish(pid: Pid) -> Option<RoomRequest> {
     wish_behind(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }

@@ -96,7 +96,7 @@ impl<P: Actor> Spawn<P> {
     /// same time one spawns. All that is said of the spawn besides, such as `linked`, is of a process that is spawned;
     /// one that is found may still be in its start.
     ///
-    /// For entries that are not async. What an async entry gives belongs to whoever has spawned it, so there the name
+    /// For entries that are not async. What an async entry gives belongs to its spawner, so there the name
     /// is taken: the error is [`SpawnError::Name`], with the holder in it.
     ///
     /// ```
@@ -137,7 +137,7 @@ impl<P: Actor> Spawn<P> {
         })
     }
 
-    /// Somebody looks after the process.
+    /// A supervisor looks after the process.
     pub(crate) fn guarded(self, guardian: Option<Arc<dyn Guardian>>) -> Self {
         if guardian.is_none() {
             return self;

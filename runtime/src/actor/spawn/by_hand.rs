@@ -111,7 +111,7 @@ impl<P: Process> SpawnProcess<P> {
         self
     }
 
-    /// Somebody looks after the process.
+    /// A supervisor looks after the process.
     pub(crate) fn guarded(mut self, guardian: Option<Arc<dyn Guardian>>) -> Self {
         if guardian.is_some() {
             self.options.get_or_insert_default().guardian = guardian;

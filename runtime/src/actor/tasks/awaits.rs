@@ -79,8 +79,8 @@ async fn fired(due: Moment) {
     poll_fn(|context| timer.poll(context)).await;
 }
 
-/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or for whoever else
-/// does.
+/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or
+/// outside of processes.
 pub(crate) struct TimerFuture {
     due: Moment,
     set: Option<Set>,
@@ -156,7 +156,7 @@ pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<
     .await
 }
 
-/// When nothing more is to be waited for, of whoever waits for a message: what is in the mailbox by then still counts.
+/// When a wait for a message is over: what is in the mailbox by then still counts.
 pub(crate) struct Patience<S>(Option<Pin<S>>);
 
 impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {

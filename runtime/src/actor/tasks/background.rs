@@ -115,7 +115,6 @@ impl Besides {
         Some(beside)
     }
 
-    /// Puts one that is pending back.
     pub(crate) fn put_back(&mut self, beside: Beside) {
         let row = beside.row;
         self.rows[row] = Some(beside);

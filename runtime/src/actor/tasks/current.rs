@@ -32,13 +32,13 @@ pub(crate) struct TableSeat {
 struct Active {
     /// Null, or what the innermost `enter` of this thread borrows.
     seat: *mut TableSeat,
-    /// When whoever called the method that runs now stops waiting.
+    /// When the caller of the method that runs now stops waiting.
     deadline: Option<Moment>,
 }
 
 thread_local! {
     static ACTIVE: Cell<Active> = const { Cell::new(Active::NOTHING) };
-    /// Whether somebody looks at the table now.
+    /// Whether the table is borrowed now.
     static LOOKING: Cell<bool> = const { Cell::new(false) };
     /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a
     /// process that asks for nothing else does not need.
@@ -61,18 +61,15 @@ impl TableSeat {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())
     }
 
-    /// The process was asked to upgrade.
     pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
         self.table().ask_to_upgrade(upgrade);
     }
 
-    /// Returns whether the process was asked to upgrade.
     #[inline]
     pub(crate) fn is_upgrading(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
     }
 
-    /// What the process is to upgrade to next.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
         self.waits.as_mut()?.next_upgrade()
     }
@@ -93,7 +90,7 @@ struct Restore(Active, bool, bool);
 impl Restore {
     #[inline]
     fn with(active: Active) -> Self {
-        // Also whether somebody looks: a value that is dropped inside a look may start a process.
+        // Also whether the table is borrowed: a value that is dropped inside a look may start a process.
         Self(ACTIVE.replace(active), STOP.replace(false), LOOKING.replace(false))
     }
 }
@@ -118,7 +115,7 @@ impl Entered<'_> {
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         // SAFETY: what `enter` borrows while this lives, and has left to this pointer and to the same one in ACTIVE.
-        // Nobody looks by that one: this is asked between two messages.
+        // The table is not borrowed by that one: this is asked between two messages.
         STOP.get() || unsafe { &*self.seat }.is_busy()
     }
 }
@@ -152,7 +149,7 @@ pub(crate) fn is_polled(life: u64, context: &Context<'_>) -> bool {
     is_own(context, life) || POLLED.get() == life
 }
 
-/// The process that this thread runs, unless somebody looks at it already.
+/// The process that this thread runs, unless it is borrowed already.
 #[inline]
 fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
     // Ends the look, also by a panic.
@@ -176,7 +173,6 @@ fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
     look(unsafe { &mut *active.seat })
 }
 
-/// Returns whether the process that this thread runs has a table.
 #[inline]
 pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not at work: this is asked between two messages.
@@ -189,7 +185,6 @@ pub(crate) fn stop() {
     STOP.set(!ACTIVE.get().seat.is_null());
 }
 
-/// Returns whether the process that this thread runs is to end now.
 pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
 }
@@ -224,7 +219,7 @@ pub(crate) enum AfterPending {
 }
 
 /// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and
-/// `by_scheduler` whether it is the scheduler that drives its machine, and lays the process down with it: else it may
+/// `by_scheduler` whether it is the scheduler that drives its machine, and parks the process with it: else it may
 /// go on by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
@@ -247,7 +242,7 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
 
 /// Returns whether others come first: the process has used its time slice, and what is left for it is not in its
 /// mailbox, which would give nothing more: messages that it has set aside, items of a stream. Not for a machine that is
-/// driven by hand, which has no turns. Whoever asks wakes the process.
+/// driven by hand, which has no turns. The request wakes the process.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_turn_over()
@@ -284,18 +279,17 @@ pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|seat| seat.waits.as_deref_mut().map(look))
 }
 
-/// When whoever called the method that runs now stops waiting.
+/// When the caller of the method that runs now stops waiting.
 pub(crate) fn deadline() -> Option<Moment> {
     ACTIVE.get().deadline
 }
 
-/// Returns whether somebody waits.
 #[inline]
 pub(crate) fn has_deadline() -> bool {
     ACTIVE.get().deadline.is_some()
 }
 
-/// Says when whoever called the method that runs now stops waiting. Returns what was said before.
+/// Sets when the caller of the method that runs now stops waiting. Returns what was set before.
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     let active = ACTIVE.get();
@@ -303,7 +297,7 @@ pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     active.deadline
 }
 
-/// The wish for the next message; it ends with this. Whoever waits for messages holds one meanwhile.
+/// The wish for the next message; it ends with this. A wait for messages holds one meanwhile.
 pub(crate) struct Wanting;
 
 impl Wanting {
@@ -326,7 +320,7 @@ impl Drop for Wanting {
     }
 }
 
-/// Wakes whoever waits for something to serve, if there is something and if the process's own polls do not reach it.
+/// Wakes the wait for something to serve, if there is something and if the process's own polls do not reach it.
 pub(crate) fn rouse() {
     let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
     if let Some(waker) = waker.flatten() {
@@ -414,7 +408,7 @@ pub(crate) fn poll_beside() {
             continue;
         };
         let waker = beside.waker();
-        // It acts for whoever called the method that started it.
+        // It acts for the caller of the method that started it.
         let outer = set_deadline(beside.acts.deadline());
         let polled = set_polled(life);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));

@@ -8,7 +8,8 @@ use std::any::Any;
 /// What makes the new state of the old one.
 type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableSeat) -> Successor>, ExitReason> + Send>;
 
-/// A wish that a process of type `P` hands its state over. Dropped, it was heard by none: its parts tell whoever asked.
+/// A wish that a process of type `P` hands its state over. Dropped, it was heard by none: its parts tell the process
+/// that asked.
 pub(crate) struct Handover<P> {
     /// Makes the new state of the old one, then the new definition of what the process waits for; or says why the
     /// process is to end.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What an [`Interval`] does about ticks that nobody was there for.
+/// What an [`Interval`] does about missed ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
     /// They are left out; the next tick comes when it would have come anyway.
@@ -26,7 +26,7 @@ pub struct Interval {
     next: Moment,
     period: Duration,
     missed: MissedTicks,
-    /// That of the next tick, for whoever takes the ticks as a stream.
+    /// That of the next tick, for a stream of ticks.
     timer: Option<TimerFuture>,
 }
 
@@ -36,7 +36,7 @@ impl Interval {
         Self { next: Moment::now().after(period), period, missed: MissedTicks::default(), timer: None }
     }
 
-    /// What to do about ticks that nobody was there for.
+    /// What to do about ticks that were missed.
     #[must_use]
     pub fn missed(mut self, missed: MissedTicks) -> Self {
         self.missed = missed;

@@ -1,4 +1,4 @@
-//! Answers to whoever is no process: threads, tasks of other executors.
+//! Answers to code outside of processes: threads, tasks of other executors.
 
 use super::pending::CommandResult;
 use crate::call::caller::OutsideCaller;

@@ -115,14 +115,12 @@ pub(crate) struct Waits {
     works: bool,
     /// That the process was cancelled, and why.
     pub(crate) cancelled: Option<ExitReason>,
-    /// Futures that wait for the cancellation.
     pub(crate) cancel_waits: Vec<Weak<CancelWait>>,
     /// Held by each future that may not be cut short by the cancellation, besides this table.
     pub(crate) shields: Option<Arc<()>>,
     /// What the process was asked to upgrade to, and is to next; there is one in it.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     upgrades: Option<Box<VecDeque<Upgrade>>>,
-    /// That the process is to end.
     pub(crate) end: Option<ExitReason>,
     /// The same, once the last of those futures is over.
     pub(crate) end_after_shield: Option<ExitReason>,
@@ -168,7 +166,6 @@ impl Waits {
         self.life
     }
 
-    /// Returns whether this is the table of that life.
     #[inline]
     pub(crate) fn is_of_life(&self, life: Incarnation) -> bool {
         self.life == life
@@ -190,13 +187,12 @@ impl Waits {
         WaitKey { row: row as u32, serial }
     }
 
-    /// A row for a future.
     pub(crate) fn add_future(&mut self) -> WaitKey {
         self.add(RowState::Future(None))
     }
 
     /// A row for the future of a call that waits until `deadline`; `None` if this is the table of a machine that is
-    /// driven by hand, which nobody could answer.
+    /// driven by hand, which could not be answered.
     #[inline]
     pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, CallId)> {
         let (slot, generation) = self.owner?;
@@ -217,7 +213,6 @@ impl Waits {
         Some((key, caller, ticket))
     }
 
-    /// A row for a continuation.
     pub(crate) fn add_continuation(&mut self, number: usize) -> WaitKey {
         self.add(RowState::Continuation(number))
     }
@@ -380,7 +375,7 @@ impl Waits {
                 wait.state = RowState::Answered(answer);
                 waker
             }
-            // A row is answered once; what comes later belongs to nobody.
+            // A row is answered once; what comes later is dropped.
             RowState::Answered(_) => None,
             RowState::Continuation(number) => {
                 let number = *number;
@@ -517,7 +512,6 @@ impl Waits {
         self.end.replace(reason)
     }
 
-    /// Returns whether the process is to end now.
     pub(crate) fn is_ending(&self) -> bool {
         self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
     }
@@ -530,7 +524,6 @@ impl Waits {
         self.end.take()
     }
 
-    /// Returns whether there is anything to do for whoever serves.
     pub(crate) fn has_something_to_serve(&self) -> bool {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
@@ -548,7 +541,6 @@ impl Waits {
         (next, handled)
     }
 
-    /// Returns whether the process was asked to upgrade.
     pub(crate) fn is_upgrading(&self) -> bool {
         self.upgrades.is_some()
     }
@@ -569,7 +561,6 @@ impl Waits {
         next
     }
 
-    /// Returns whether a future that runs beside wants to be polled.
     pub(crate) fn wants_beside(&self) -> bool {
         self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
     }

@@ -20,8 +20,8 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
 /// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
 pub(crate) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
-        Some(home) => home.keeper.time_keeper(),
-        // Nobody serves behind it now, and somebody may then.
+        Some(home) => home.scheduler.time_keeper(),
+        // No process serves behind it now, and one may then.
         None if behind(pid).is_some() => None,
         None => return None,
     };

@@ -47,7 +47,6 @@ pub(crate) fn own_waker_of(owner: TableOwner) -> OwnWaker {
     OwnWaker(ManuallyDrop::new(waker))
 }
 
-/// Wakes a process.
 pub(crate) fn wake(owner: TableOwner) {
     if let Some((slot, generation)) = owner {
         slot.wake(generation);

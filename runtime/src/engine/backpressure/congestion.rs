@@ -1,13 +1,13 @@
 //! Who sends to a mailbox that is too full, and what follows for it.
 
-use super::measure::{bound_of, is_over};
 use super::state::Congestion;
+use super::state::{bound_of, is_over};
 use super::suspend;
 use crate::engine::context::local::with_current;
-use crate::mailbox::lanes::CROWD;
+use crate::mailbox::lanes::LENGTH_CHECK;
 use crate::mailbox::node::NodeBox;
 use crate::mailbox::node_pool;
-use crate::process::budget::BUDGET;
+use crate::process::slice::BUDGET;
 use crate::slots::{Admission, Slot};
 use crate::util::defer::defer;
 use std::cell::Cell;
@@ -16,34 +16,35 @@ use std::ptr;
 /// How a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// A process may be held for it.
+    /// A process may be suspended for it.
     Send,
-    /// By whoever has kept it until now: nobody waits for room, but what a mailbox drops for it is dropped.
+    /// By the code that has kept it until now: it does not wait for room, but messages that the mailbox drops for it
+    /// are dropped.
     Late,
     /// It comes back rather than have anyone wait.
     Try,
 }
 
 thread_local! {
-    static PRESS: Cell<Option<Congestion>> = const { Cell::new(None) };
+    static CONGESTS: Cell<Option<Congestion>> = const { Cell::new(None) };
     static MANNER: Cell<Manner> = const { Cell::new(Manner::Send) };
 }
 
 /// Sends in a manner of its own.
 pub(crate) fn in_manner<R>(manner: Manner, send: impl FnOnce() -> R) -> R {
-    // A mailbox that is known to be pressed on is not looked at again, unless this says so.
-    let (outer, pressing) = (MANNER.replace(manner), node_pool::set_pressing(0));
+    // A mailbox that this thread is known to congest is not looked at again, unless this says so.
+    let (outer, known_congested) = (MANNER.replace(manner), node_pool::set_known_congested(0));
     let _restore = defer(|| {
         MANNER.set(outer);
-        node_pool::set_pressing(pressing);
+        node_pool::set_known_congested(known_congested);
     });
     send()
 }
 
-/// On whom the process has pressed in the step that is over.
+/// Takes the mailbox that the process has congested in the step that is over.
 pub(crate) fn take() -> Option<Congestion> {
-    node_pool::set_pressing(0);
-    PRESS.take()
+    node_pool::set_known_congested(0);
+    CONGESTS.take()
 }
 
 /// Who sends.
@@ -51,11 +52,11 @@ pub(crate) fn take() -> Option<Congestion> {
 pub(crate) enum Sender {
     /// The process whose step this thread runs.
     Process(&'static Slot),
-    /// A process on its way out, which waits for nobody.
+    /// A process on its way out, which does not wait.
     Ending,
     /// A permit between two steps, which must not wait.
     Between,
-    /// Whoever is no process.
+    /// Code outside of processes.
     Outside,
 }
 
@@ -84,11 +85,11 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
         Sender::Process(own) if ptr::eq(own, slot) => false,
         Sender::Process(own) if MANNER.get() == Manner::Send => {
             if is_over(slot) {
-                press(own, slot);
+                note_congestion(own, slot);
             } else {
                 // Marked for those who wait for room there. Whether it comes to be over its bound in this time slice is
                 // seen with every 128th message, as of any other.
-                node_pool::set_pressing(slot.address());
+                node_pool::set_known_congested(slot.address());
             }
             false
         }
@@ -103,24 +104,24 @@ pub(crate) fn note(slot: &'static Slot) {
         && !ptr::eq(own, slot)
         && MANNER.get() == Manner::Send
     {
-        press(own, slot);
+        note_congestion(own, slot);
     }
 }
 
 /// The process `own` sends to `slot`, which is over its bound. How much its step has sent since is what the step has
 /// spent: the messages of a batch, which may be anybody's, would make it answer for others, and wait in its step for
 /// them.
-fn press(own: &'static Slot, slot: &'static Slot) {
+fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
-    let before = PRESS.get();
+    let before = CONGESTS.get();
     if before.is_none() {
         // So that the step is seen to be no ordinary one.
         node_pool::spend(BUDGET);
     }
-    let mut since = before.map_or_else(node_pool::spent, |press| press.since);
-    if node_pool::spent() - since > bound.max(CROWD) && suspend::wait_in_step(own, slot, generation) {
+    let mut since = before.map_or_else(node_pool::spent, |note_congestion| note_congestion.since);
+    if node_pool::spent() - since > bound.max(LENGTH_CHECK) && suspend::wait_in_step(own, slot, generation) {
         since = node_pool::spent();
     }
-    PRESS.set(Some(Congestion { on: slot, generation, since }));
-    node_pool::set_pressing(slot.address());
+    CONGESTS.set(Some(Congestion { on: slot, generation, since }));
+    node_pool::set_known_congested(slot.address());
 }

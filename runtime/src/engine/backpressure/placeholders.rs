@@ -39,10 +39,10 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
             drop(state);
             return Admission::Pushed(pushed);
         }
-        if slot.is_held() {
+        if slot.is_suspended() {
             // What it waits for may wait for it.
             drop(state);
-            suspend::lift(slot, suspend::ResumeReason::Overfull);
+            suspend::end_suspension(slot, suspend::ResumeReason::Overfull);
             continue;
         }
         let overflow = match ring.overflow {
@@ -92,7 +92,7 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     }
     let envelope = state.ring.as_mut()?.envelopes.pop_front();
     drop(state);
-    if slot.is_overfull() {
+    if slot.is_congested() {
         suspend::relieve(slot, false);
     }
     envelope
@@ -105,7 +105,7 @@ fn drop_letter(slot: &'static Slot, envelope: Envelope) {
     let caller = unsafe { Caller::from_word(envelope.word) };
     if let Some(message) = envelope.payload {
         let to = home.pid(slot.index(), envelope.generation);
-        home.keeper.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
+        home.scheduler.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
     }
     if let Some(caller) = caller {
         caller.fail(CallError::Full);

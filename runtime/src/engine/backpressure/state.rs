@@ -5,6 +5,7 @@
 use super::bounded_queue::BoundedQueue;
 use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
+use crate::env::world::World;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::distance;
 use crate::slots::Slot;
@@ -15,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
 /// The program's.
-pub(crate) static SIDES: SideTable<SharedState> = SideTable::new(SharedState::default);
+pub(crate) static SIDES: World<SideTable<SharedState>> = World::new(SideTable::new(SharedState::default));
 
 /// What is known of a slot, to be locked.
 pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
@@ -32,7 +33,7 @@ pub(crate) struct Congestion {
 }
 
 /// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each
-/// be held once.
+/// be suspended once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
@@ -44,7 +45,7 @@ impl SharedState {
     }
 }
 
-/// What is known of a slot, while nobody else looks.
+/// What is known of a slot, locked.
 pub(crate) struct LockedState<'a>(MutexGuard<'a, Option<Box<MailboxState>>>);
 
 impl Deref for LockedState<'_> {
@@ -74,14 +75,14 @@ pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 
 /// Someone who waits for room in a mailbox.
 pub(crate) enum RoomWaiter {
-    /// A process that is held; the number tells this hold from others of the same process. `sends` is how much is
-    /// expected of it when it goes on: what its last step has spent.
+    /// A process that is suspended; the number tells this suspension from others of the same process. `sends` is how
+    /// much is expected of it when it goes on: what its last step has spent.
     Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
     /// A thread or a task.
     Room(RoomSignal),
 }
 
-/// Where a process is held.
+/// Where a process is suspended.
 pub(crate) struct SuspendedAt {
     pub(crate) at: &'static Slot,
     pub(crate) number: u64,
@@ -89,7 +90,7 @@ pub(crate) struct SuspendedAt {
     /// Its step waits on its thread.
     pub(crate) room: Option<RoomSignal>,
     /// Lets it go after a while.
-    pub(crate) valve: Option<TimerKey>,
+    pub(crate) forced_release: Option<TimerKey>,
 }
 
 impl RoomWaiter {
@@ -120,7 +121,7 @@ pub(crate) struct MailboxState {
     pub(crate) ring: Option<BoundedQueue>,
     /// Who waits for room in its mailbox, in the order in which they came.
     pub(crate) waiting: VecDeque<RoomWaiter>,
-    /// How many messages are expected still of those that were let go while the process had others, and the number of
+    /// How many messages are expected still of those that were resumed while the process had others, and the number of
     /// the message that had come last when that was said.
     pub(crate) expected: u64,
     pub(crate) seen: u64,
@@ -128,7 +129,7 @@ pub(crate) struct MailboxState {
     /// predecessor's takes it for that, or the mailbox would be forgiven its length each time that the machine puts a
     /// sender aside as it numbers its message.
     pub(crate) known: u64,
-    /// Where the process itself is held.
+    /// Where the process itself is suspended.
     pub(crate) held: Option<SuspendedAt>,
 }
 
@@ -153,4 +154,26 @@ impl MailboxState {
     fn is_nothing(&self) -> bool {
         self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none() && self.known == 0
     }
+}
+
+/// The bound of a mailbox; `None` without one.
+pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
+    let bound = match SIDES.get(slot.index()).filter(|_| slot.has_own_bound()) {
+        Some(side) => side.lock().bound.unwrap_or_default(),
+        None => slot.home()?.scheduler.bound(),
+    };
+    match bound {
+        Bound::Soft(most) | Bound::Hard(most, _) => Some(most as u64),
+        Bound::Unbounded => None,
+    }
+}
+
+/// Returns whether a mailbox is over its bound, or has no room under a hard one.
+pub(crate) fn is_over(slot: &'static Slot) -> bool {
+    if slot.is_hard_bounded() {
+        return SIDES
+            .get(slot.index())
+            .is_some_and(|side| side.lock().ring.as_ref().is_some_and(BoundedQueue::is_full));
+    }
+    bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
 }

@@ -1,28 +1,29 @@
-//! Who is held, and who is let go.
+//! How a process is suspended, and how it is resumed.
 
-use super::measure::{bound_of, is_over};
 use super::state::Congestion;
 use super::state::{MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, side_of};
+use super::state::{bound_of, is_over};
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
+use crate::env::world::World;
 use crate::mailbox::lanes::{Controls, Holder};
 use crate::mailbox::node::NodeBox;
 use crate::pid::{Pid, Resident};
-use crate::process::budget::MOST_DEBT;
 use crate::process::control::Control;
+use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicU64, Ordering};
 use crate::util::oneshot::Oneshot;
 use std::time::Duration;
 use tracing::field::display;
 
-/// How long a process is held at most until it has a step.
-const VALVE: Duration = Duration::from_secs(1);
+/// How long a process is suspended at most until it has a step.
+const FORCED_RELEASE_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a process is held no longer.
+/// Why a suspension ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeReason {
     /// There is room.
@@ -31,67 +32,67 @@ pub(crate) enum ResumeReason {
     Overfull,
     /// It was told something that does not wait.
     Told,
-    /// The one that it is held at waits for it.
+    /// The process that it is suspended at waits for it.
     Called,
     /// It has waited for so long.
-    Valve,
+    ForcedRelease,
     /// It is over.
     Ended,
 }
 
 impl ThreadContext {
-    /// Holds the process, whose step has sent about so much, for as long as the mailbox that it presses on is too full;
-    /// `waits` says that it waits for its yields. Returns the token if it is not to be held.
+    /// Suspends the process, whose step has sent about so much, for as long as the mailbox that it congests is too
+    /// full; `waits` says that it waits for its yields. Returns the token if it is not to be suspended.
     #[cold]
-    pub(crate) fn hold(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
+    pub(crate) fn suspend(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let Congestion { on, generation: life, .. } = press;
         let (slot, generation) = (token.slot(), token.generation());
-        if !may_be_held(slot, on) {
+        if !may_be_suspended(slot, on) {
             return Some(token);
         }
-        let number = begin_hold(slot, on, self.host, None);
-        slot.debt.store(if waits { WAITING_DEBT } else { HELD_DEBT }, Ordering::Relaxed);
+        let number = begin_suspension(slot, on, self.host, None);
+        slot.deficit.suspend(waits);
         if !wait_at(on, life, RoomWaiter::Process { slot, generation, number, sends }) || is_over(slot) {
-            lift(slot, ResumeReason::Room);
+            end_suspension(slot, ResumeReason::Room);
         }
-        if slot.is_held() {
-            set_valve(slot, number, self.host);
+        if slot.is_suspended() {
+            set_forced_release(slot, number, self.host);
         }
-        self.stay_held(token)
+        self.stay_suspended(token)
     }
 
-    /// Lays the token of a held process down again. Returns it if the process is held no longer.
+    /// Parks the token of a suspended process again. Returns it if the process is suspended no longer.
     #[cold]
-    pub(crate) fn stay_held(&self, mut token: Token) -> Option<Token> {
+    pub(crate) fn stay_suspended(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
-        let waits = slot.debt.load(Ordering::Relaxed) == WAITING_DEBT;
+        let waits = slot.deficit.deferral() == Deferral::Suspended { for_yields: true };
         loop {
-            // In this order. Who lets the process go takes the mark away and then wakes it: a wake that is taken here
-            // came after its mark was taken away, and one that comes after this does not let the token be laid down.
-            let taken = token.hold().take_control();
+            // In this order. Its resumption takes the mark away and then wakes it: a wake that is taken here
+            // came after its mark was taken away, and one that comes after this does not let the token be parked.
+            let taken = token.lanes().take_control();
             let is_told = taken.has_signal();
             keep(&mut token, taken);
             if is_told {
-                lift(slot, ResumeReason::Told);
+                end_suspension(slot, ResumeReason::Told);
             }
             // The wake may have been for those that wait here.
-            if slot.is_overfull() {
+            if slot.is_congested() {
                 relieve(slot, true);
             }
-            if slot.is_held() {
+            if slot.is_suspended() {
                 // Anew, since others took the process for one that runs while there was something in its control lane.
                 if !publish(slot, false) {
-                    lift(slot, ResumeReason::Called);
+                    end_suspension(slot, ResumeReason::Called);
                     continue;
                 }
             } else {
-                slot.debt.store(0, Ordering::Relaxed);
+                slot.deficit.clear();
                 withdraw(slot);
                 if !waits || token.cold_state().is_some_and(|cold_state| !cold_state.held.is_empty()) {
                     return Some(token);
                 }
             }
-            match self.lay(token, Token::lay_wait) {
+            match self.park_token(token, Token::park_waiting) {
                 Some(again) => token = again,
                 None => return None,
             }
@@ -99,21 +100,21 @@ impl ThreadContext {
     }
 
     /// Lays down the token of a process that waits for its yields. Returns it if something has come for it. A wake
-    /// is no such thing: it is for whoever waits for room in the mailbox.
+    /// is no such thing: it is for those that wait for room in the mailbox.
     #[cold]
-    pub(crate) fn lay_waiting(&self, mut token: Token) -> Option<Token> {
+    pub(crate) fn park_for_yields(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
         loop {
-            match self.lay(token, Token::lay_wait) {
+            match self.park_token(token, Token::park_waiting) {
                 Some(again) => token = again,
                 None => return None,
             }
-            let taken = token.hold().take_control();
+            let taken = token.lanes().take_control();
             if !taken.is_empty() {
                 keep(&mut token, taken);
                 return Some(token);
             }
-            if slot.is_overfull() {
+            if slot.is_congested() {
                 relieve(slot, true);
             }
         }
@@ -122,23 +123,11 @@ impl ThreadContext {
 
 /// A number that no other hold of the program has.
 fn next_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
+    static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// That of a process that is held, so that its time slice begins with a look at why it should not.
-const HELD_DEBT: u8 = u8::MAX;
-
-/// The same, of one that waits for its yields besides.
-const WAITING_DEBT: u8 = u8::MAX - 1;
-const _: () = assert!(MOST_DEBT < WAITING_DEBT as u32);
-
-/// Returns whether a debt says that its process is, or was, held.
-pub(crate) fn is_held_debt(debt: u8) -> bool {
-    debt >= WAITING_DEBT
-}
-
-/// Keeps what has come, as it is, for when the process is let go.
+/// Keeps what has come, as it is, for when the process is resumed.
 fn keep(token: &mut Token, mut taken: Controls) {
     if taken.is_empty() {
         return;
@@ -151,31 +140,33 @@ fn keep(token: &mut Token, mut taken: Controls) {
     }
 }
 
-/// Returns whether `slot` may be held at `at`: not while its own mailbox is over its bound, and not twice.
-fn may_be_held(slot: &'static Slot, at: &'static Slot) -> bool {
-    !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_held()
+/// Returns whether `slot` may be suspended at `at`: not while its own mailbox is over its bound, and not twice.
+fn may_be_suspended(slot: &'static Slot, at: &'static Slot) -> bool {
+    !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_suspended()
 }
 
 /// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
-fn begin_hold(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
+fn begin_suspension(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
     let number = next_number();
     let mut state = side_of(slot).lock();
-    state.held = Some(SuspendedAt { at, number, host, room, valve: None });
-    // Under the lock: who takes the hold away takes the mark away after this.
-    slot.note_held(true);
+    state.held = Some(SuspendedAt { at, number, host, room, forced_release: None });
+    // Under the lock: the mark is taken away after this, with the suspension.
+    slot.note_suspended(true);
     drop(state);
-    host.holds.add_shared(1);
+    host.suspensions.add_shared(1);
     number
 }
 
 /// Lets the process go when that hold has lasted for so long, by its host's clock. Returns whether anything will: not
 /// if the host has stopped, or has too many timers.
-fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
-    let valve = move || lift_that(slot, Some(number), ResumeReason::Valve);
-    let Some(key) = host.later(Moment::now().after(VALVE), Box::new(valve)) else { return false };
+fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
+    let forced_release = move || end_that_suspension(slot, Some(number), ResumeReason::ForcedRelease);
+    let Some(key) = host.later(Moment::now().after(FORCED_RELEASE_AFTER), Box::new(forced_release)) else {
+        return false;
+    };
     let mut side = side_of(slot).lock();
     match side.held.as_mut().filter(|held| held.number == number) {
-        Some(held) => held.valve = Some(key),
+        Some(held) => held.forced_release = Some(key),
         None => {
             drop(side);
             host.forget(key);
@@ -184,13 +175,13 @@ fn set_valve(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool
     true
 }
 
-/// Makes the hold of a process an edge in the graph of who waits for whom. Returns whether it can be: not if it would
-/// close a ring. Whoever closes a ring with it finds the process held, since it is marked by now.
+/// Makes the suspension of a process an edge in the wait graph. Returns whether it can be: not if it would
+/// close a ring. A process that closes a cycle with it finds the process suspended, since it is marked by now.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
-    // Of one that is being let go there is nothing to publish.
+    // Of one that is being resumed there is nothing to publish.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
-    edge.is_none_or(|(from, to)| edges::publish_hold(from, to, blocks))
+    edge.is_none_or(|(from, to)| edges::publish_suspension(from, to, blocks))
 }
 
 fn withdraw(slot: &'static Slot) {
@@ -199,9 +190,9 @@ fn withdraw(slot: &'static Slot) {
     }
 }
 
-/// Returns whether whoever waits for room in the mailbox of `at` has to: it is above half of its bound, or its ring is
+/// Returns whether a wait for room in the mailbox of `at` is needed: it is above half of its bound, or its ring is
 /// full.
-fn is_crowded(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
+fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     match &state.ring {
         Some(ring) => ring.is_full(),
         None => at.lanes.depth() > bound.div_ceil(2),
@@ -212,50 +203,52 @@ fn is_crowded(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
 pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = side_of(at).lock();
-    if !is_crowded(at, bound, &state) {
+    if !is_still_congested(at, bound, &state) {
         return false;
     }
     if state.waiting.len() == state.waiting.capacity() {
-        // Those that do not wait any more are let go whenever the list would grow.
+        // Those that do not wait any more are dropped whenever the list would grow.
         state.waiting.retain(RoomWaiter::is_wanted);
     }
     state.waiting.push_back(waiting);
     // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is
     // seen.
-    at.note_overfull(true);
+    at.note_congested(true);
     if !at.is_living_in_order(generation) {
         let _mine = state.waiting.pop_back();
         if state.waiting.is_empty() {
             state.known = 0;
-            at.note_overfull(false);
+            at.note_congested(false);
         }
         return false;
     }
     drop(state);
     // It looks at its list before it rests. One that waits for something else than messages is left alone: it has taken
-    // nothing since it laid its token down, and if it had caught up before that, it is looked after here.
+    // nothing since it parked its token, and if it had caught up before that, it is looked after here.
     if at.rouse(generation) {
         relieve(at, true);
     }
     true
 }
 
-/// Those who wait for room in a mailbox are let go if there is some. All, if the process `rests` now. If it will look
+/// Resumes those that wait for room in a mailbox if there is some. All, if the process `rests` now. If it will look
 /// again soon, one when it is below half of its bound, since some send more at a time than a mailbox may have; and as
 /// many as there is [room](has_room) for. (With the first rule alone a thousand that had one message each for it were
-/// let go at one a time slice. And one that gives out work and is told in the same mailbox what is done came to give
+/// resumed at one a time slice. And one that gives out work and is told in the same mailbox what is done came to give
 /// out a bound of work for each half of a bound that it was told of: without end, the work grew.)
 pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
-    let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else { return slot.note_overfull(false) };
+    let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
+        return slot.note_congested(false);
+    };
     let mut has_one_gone = false;
     loop {
         let mut state = side.lock();
         state.note_arrivals(slot.lanes.last_sequence());
         if !has_one_gone && slot.lanes.depth() == 0 {
-            // The numbers begin anew, and who has been let go and sent nothing may have ended.
+            // The numbers begin anew, and a process that was resumed and sent nothing may have ended.
             (state.expected, state.known) = (0, 0);
         }
-        let may_go = (rests || !has_one_gone) && !is_crowded(slot, bound, &state);
+        let may_go = (rests || !has_one_gone) && !is_still_congested(slot, bound, &state);
         if !may_go && !has_room(slot, bound, &state) {
             return;
         }
@@ -263,16 +256,16 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
         state.expected += first.as_ref().map_or(0, RoomWaiter::sends);
         if state.waiting.is_empty() {
             state.known = 0;
-            slot.note_overfull(false);
+            slot.note_congested(false);
         }
         drop(state);
         let Some(first) = first else { return };
-        has_one_gone |= let_go(first);
+        has_one_gone |= resume(first);
     }
 }
 
 /// Returns whether there is room for what the first of those that wait is going to send, as far as that is known: with
-/// what those are expected to send that have been let go before, it does not make the mailbox longer than its bound.
+/// what those are expected to send that have been resumed before, it does not make the mailbox longer than its bound.
 /// Not for a ring, whose room is each for one.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
@@ -280,10 +273,10 @@ fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
 }
 
 /// Lets one go that was taken off a list. Returns whether it waited still.
-pub(crate) fn let_go(waiting: RoomWaiter) -> bool {
+pub(crate) fn resume(waiting: RoomWaiter) -> bool {
     match waiting {
         RoomWaiter::Room(room) => room.put(()),
-        RoomWaiter::Process { slot, generation, number, .. } => match take_held(slot, Some(number)) {
+        RoomWaiter::Process { slot, generation, number, .. } => match take_suspension(slot, Some(number)) {
             Some(held) => {
                 release(slot, generation, held);
                 true
@@ -293,14 +286,14 @@ pub(crate) fn let_go(waiting: RoomWaiter) -> bool {
     }
 }
 
-/// Ends the hold of a process for another reason than that there is room.
-pub(crate) fn lift(slot: &'static Slot, why: ResumeReason) {
-    lift_that(slot, None, why);
+/// Ends the suspension of a process for another reason than that there is room.
+pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
+    end_that_suspension(slot, None, why);
 }
 
-/// The same, if it is the hold of that number.
-fn lift_that(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
-    let Some(held) = take_held(slot, number) else { return };
+/// The same, if it is the suspension of that number.
+fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
+    let Some(held) = take_suspension(slot, number) else { return };
     let (at, number) = (held.at, held.number);
     // Most often it is among the first: those that have waited longest are.
     if let Some(side) = SIDES.get(at.index()) {
@@ -311,29 +304,29 @@ fn lift_that(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
             state.waiting.remove(place);
         }
     }
-    if why == ResumeReason::Valve {
-        held.host.valves.add_shared(1);
+    if why == ResumeReason::ForcedRelease {
+        held.host.forced_releases.add_shared(1);
         let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
-        crate::util::log::warn!(pid, mailbox, "a process was held at a full mailbox for {VALVE:?}");
+        crate::util::log::warn!(pid, mailbox, "a process was held at a full mailbox for {FORCED_RELEASE_AFTER:?}");
     }
     release(slot, slot.last(), held);
 }
 
-/// Takes the hold of a process away, if it is the one of that number.
-fn take_held(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
+/// Takes the suspension of a process away, if it is the one of that number.
+fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
     let mut state = SIDES.get(slot.index())?.lock();
     let is_it = |held: &mut SuspendedAt| number.is_none_or(|number| held.number == number);
     state.held.take_if(is_it)
 }
 
-/// Whoever has taken a hold away sees to all that hung on it. In this order: see [`ThreadContext::stay_held`].
+/// Does what follows from a suspension that was taken away. In this order: see [`ThreadContext::stay_suspended`].
 fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
-    held.host.let_go.add_shared(1);
-    if let Some(valve) = held.valve {
-        held.host.forget(valve);
+    held.host.resumptions.add_shared(1);
+    if let Some(forced_release) = held.forced_release {
+        held.host.forget(forced_release);
     }
     withdraw(slot);
-    slot.note_held(false);
+    slot.note_suspended(false);
     match held.room {
         Some(room) => {
             room.put(());
@@ -342,9 +335,9 @@ fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
     }
 }
 
-/// Where a process is held, if it is.
-pub(crate) fn held_at(slot: &'static Slot) -> Option<Pid> {
-    let side = SIDES.get(slot.index()).filter(|_| slot.is_held())?;
+/// Where a process is suspended, if it is.
+pub(crate) fn suspended_at(slot: &'static Slot) -> Option<Pid> {
+    let side = SIDES.get(slot.index()).filter(|_| slot.is_suspended())?;
     side.lock().held.as_ref().and_then(|held| held.at.resident())
 }
 
@@ -361,7 +354,7 @@ fn is_told_to_end(own: &'static Slot) -> bool {
 pub(crate) fn let_step_end(slot: &'static Slot) {
     let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
     if number.is_some() {
-        lift_that(slot, number, ResumeReason::Told);
+        end_that_suspension(slot, number, ResumeReason::Told);
     }
 }
 
@@ -369,13 +362,13 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
 /// meanwhile. Returns whether there may be room now: not if it would wait for itself, or has been told to end, nor
 /// without a thread for the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
-    if !may_be_held(own, at) || is_told_to_end(own) {
+    if !may_be_suspended(own, at) || is_told_to_end(own) {
         return false;
     }
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
     let room = RoomSignal::new(Oneshot::new());
-    let number = begin_hold(own, at, host, Some(room.clone()));
-    // It has sent as many since it pressed first.
+    let number = begin_suspension(own, at, host, Some(room.clone()));
+    // It has sent as many since it first congested the mailbox.
     let sends = bound_of(at).unwrap_or_default();
     let waiting = RoomWaiter::Process { slot: own, generation: own.last(), number, sends };
     let waited = if !wait_at(at, generation, waiting) {
@@ -384,14 +377,15 @@ pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     } else if is_over(own) || is_told_to_end(own) || !publish(own, true) {
         false
     } else {
-        let until = if set_valve(own, number, host) { None } else { Some(instant_now() + VALVE) };
+        let until =
+            if set_forced_release(own, number, host) { None } else { Some(instant_now() + FORCED_RELEASE_AFTER) };
         let told = while_handed_off(|| room.wait(until));
         if told.is_some_and(|told| told.is_none()) {
-            host.valves.add_shared(1);
+            host.forced_releases.add_shared(1);
         }
         told.is_some()
     };
-    lift(own, ResumeReason::Room);
+    end_suspension(own, ResumeReason::Room);
     withdraw(own);
     waited
 }

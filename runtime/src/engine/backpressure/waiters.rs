@@ -9,7 +9,7 @@ use crate::util::oneshot::Oneshot;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// That somebody waits for room. Whoever gives up lets the next one in, if the room was meant for this one by then.
+/// A wait for room. One that is given up lets the next one in, if the room was meant for this one by then.
 pub(crate) struct RoomRequest {
     room: RoomSignal,
     /// Where those who wait are let in one by one.

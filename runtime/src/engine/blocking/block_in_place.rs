@@ -1,7 +1,7 @@
 //! A step blocks: its thread hands its permit to another one meanwhile, so that the others run, and comes back for one.
 //!
 //! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs
-//! outside of the context, so that what it sends counts as sent from outside, whoever runs with that permit by then.
+//! outside of the context, so that what it sends counts as sent from outside, whichever thread has that permit by then.
 
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -88,7 +88,7 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
 /// How a hand-off goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// Somebody else has the permit.
+    /// Another thread has the permit.
     Gone,
     /// The step blocks in its place.
     Stays,
@@ -99,7 +99,7 @@ pub(crate) enum Passed {
 }
 
 impl ThreadContext {
-    /// H1 and H2. Returns whether somebody else has the permit; if not, the step blocks in its place.
+    /// handoff:H1 and handoff:H2. Returns whether another thread has the permit; if not, the step blocks in its place.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;
         loop {
@@ -112,7 +112,7 @@ impl ThreadContext {
         }
     }
 
-    /// H2.
+    /// handoff:H2.
     pub(crate) fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
         let host = self.host;
         match handed_off {
@@ -134,7 +134,7 @@ impl ThreadContext {
         }
     }
 
-    /// H3, and back; in async code the thread does not wait for a permit.
+    /// handoff:H3, and back; in async code the thread does not wait for a permit.
     pub(crate) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         self.aside(|| {
             let _comes_back = defer(|| self.come_back(is_async));
@@ -153,7 +153,7 @@ impl ThreadContext {
 
     /// Blocks with the permit.
     pub(crate) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
-        self.host.ran_in_place.add_shared(1);
+        self.host.blocked_in_place.add_shared(1);
         self.tell_in_place();
         self.aside(|| {
             let _stayed = defer(|| self.host.idle.stay(self.index, false));
@@ -215,14 +215,14 @@ impl ThreadContext {
         }
     }
 
-    /// B1 and B2: for a permit to go on with the step, or to leave it.
+    /// handoff:B1 and handoff:B2: for a permit to go on with the step, or to leave it.
     fn come_back(&self, is_async: bool) {
         let host = self.host;
-        // What it was called for before is over: if it gets a permit, whoever waits then calls it anew.
+        // What it was called for before is over: if it gets a permit, a thread that waits then calls it anew.
         self.thread.heed();
         let mut back = host.idle.come_back(self.index, is_async);
         if let Resumption::Waits(others) = &back {
-            // G4.
+            // watchdog:G4.
             host.rouse_watchdog();
             for &other in others {
                 if let Some(thread) = host.threads.get(other) {
@@ -236,7 +236,7 @@ impl ThreadContext {
                 }
             };
             if host.idle.is_wanted() {
-                // Whoever still waits has not called this one.
+                // A thread that still waits has not called this one.
                 self.thread.call(CALLED);
             }
         }
@@ -247,7 +247,7 @@ impl ThreadContext {
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
                 host.serve_line();
             }
-            Resumption::Stray | Resumption::Waits(_) => self.thread.call(LOST),
+            Resumption::Detached | Resumption::Waits(_) => self.thread.call(LOST),
         }
     }
 
@@ -287,12 +287,13 @@ impl Scheduler {
         }
     }
 
-    /// M1 to M4: `number` has been in the same step for long, and others wait. Its permit goes to another thread, and
+    /// handoff:M1 to handoff:M4: `number` has been in the same step for long, and others wait. Its permit goes to
+    /// another thread, and
     ///    its step
     /// goes on where it is. Returns whether that was so: not if there are as many threads as there may be, or if it has
     /// no permit.
     ///
-    /// For whoever looks again as long as there are strays.
+    /// For tests that look again as long as there are detached threads.
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_a_step_that_does_not_end_has_woken_and_wakes_runs_when_it_is_taken_over() {
-        // Nobody else takes it over.
+        // No other thread takes it over.
         let builder = Runtime::builder().workers(1).stall_limit(std::time::Duration::MAX);
         let runtime = builder.build().expect("it starts");
         let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -370,11 +371,11 @@ mod tests {
         until(|| counted.load(Ordering::SeqCst) == 1);
         wake.store(true, Ordering::SeqCst);
         until(|| counted.load(Ordering::SeqCst) == 2);
-        assert_eq!((runtime.statistics().overrunning, runtime.statistics().blocked), (1, 0));
+        assert_eq!((runtime.statistics().blocking.detached, runtime.statistics().blocking.blocked), (1, 0));
         over.store(true, Ordering::SeqCst);
         until(|| {
             let statistics = runtime.statistics();
-            (statistics.overrunning, statistics.standby) == (0, 1)
+            (statistics.blocking.detached, statistics.blocking.spare) == (0, 1)
         });
         assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
     }

@@ -57,7 +57,8 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// H1 and H2 in async code. Returns whether somebody else has the permit; if the step would block in its place, it
+    /// handoff:H1 and handoff:H2 in async code. Returns whether another thread has the permit; if the step would block
+    /// in its place, it
     ///    has a place
     /// in the line instead.
     fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
@@ -74,7 +75,7 @@ impl ThreadContext {
             let handed_off = match handed_off {
                 Ok(handed_off) => handed_off,
                 Err(ticket) => {
-                    // Perhaps nobody will ever leave a thread.
+                    // Perhaps no thread will ever come free.
                     self.step_out(|| host.serve_line());
                     return Err(place.unwrap_or(QueuedPlace { host, ticket }));
                 }
@@ -82,7 +83,7 @@ impl ThreadContext {
             let need = ticket.map_or(Need::Blocking, Need::Promised);
             match self.pass(handed_off, need) {
                 passed @ (Passed::Gone | Passed::Stays) => {
-                    // Whoever is woken by that is not to run here.
+                    // A thread that is woken by that is not to run here.
                     self.step_out(|| drop(place));
                     return Ok(passed == Passed::Gone);
                 }

@@ -42,12 +42,11 @@ pub(crate) struct ThreadContext {
     pub(crate) deque: Deque<Token>,
     /// How many steps the thread had run when a far end came first for the last time.
     pub(crate) fair: Cell<u64>,
-    /// How often one has.
     pub(crate) visits: Cell<u32>,
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
-    /// When this thread saw a process in debt last.
+    /// When this thread last saw a process with a deficit.
     pub(crate) debtor_seen: Cell<Moment>,
     /// When a process had used its time slice here last.
     pub(crate) turn_used: Cell<Moment>,
@@ -167,7 +166,7 @@ impl Scheduler {
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }
 
-    /// Sets a timer, and tells whoever keeps the time if it is due first. `None` if there are too many.
+    /// Sets a timer, and tells the poller if it is due first. `None` if there are too many.
     pub(crate) fn set_timer(&self, due: Moment, action: TimerAction) -> Option<TimerKey> {
         let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {

@@ -19,7 +19,7 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) 
     let (slot, pid) = own()?;
     // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the cold
     // state, and `look` neither comes back here nor ends the step.
-    Some(look(slot, pid, unsafe { slot.own_extras() }))
+    Some(look(slot, pid, unsafe { slot.own_cold_state() }))
 }
 
 /// Returns whether the calling thread runs the process of that generation in `slot`.

@@ -4,16 +4,16 @@
 //! together, have a tally of their own. Closing works without a lock on the way in:
 //!
 //! * E1 count oneself as entered; E2 look whether the gate is closed: if so, count oneself as left and turn back.
-//! * L1 count oneself as left; L2 look whether the gate is closed: if so, wake whoever waits.
-//! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that nobody is inside.
+//! * L1 count oneself as left; L2 look whether the gate is closed: if so, wake the thread that waits.
+//! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that no thread is inside.
 //!
-//! Whoever E2 lets in was counted before C2 looks (all are sequentially consistent: E1 comes before E2, that before C1,
-//! and that before C2), so C2 counts it. Adding up `left` first cannot overlook anyone: who leaves between the two sums
-//! was counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes the waiter,
-//! or L1 went before C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake does not fall
-//! between the sum and the wait.
+//! A thread that E2 lets in was counted before C2 looks (all are sequentially consistent: E1 comes before E2, that
+//! before C1, and that before C2), so C2 counts it. Adding up `left` first cannot overlook anyone: who leaves between
+//! the two sums was counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes
+//! the waiter, or L1 went before C2. The waiter suspensions the lock while it adds up, and the waker takes it, so the
+//! wake does not fall between the sum and the wait.
 //!
-//! Whoever only wants to know how many are inside, while they come and go, must not see more than there were: who comes
+//! A look that only counts those inside, while they come and go, must not see more than there were: one that comes
 //! in after the sum of those that left, and leaves before the sum of those that entered, is counted by the second
 //! alone. So [`Gate::survey`] sums up the other way round, and looks again until nothing has changed between two looks.
 //!
@@ -75,7 +75,7 @@ impl Gate {
         fence_for_models();
     }
 
-    /// E1 and E2: comes in. Whoever does must leave.
+    /// E1 and E2: comes in. A thread that does must leave.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&self, lane: TallyLane) -> bool {
         self.count(lane, |tally| &tally.entered);
@@ -125,8 +125,8 @@ impl Gate {
     }
 
     /// Returns how many had entered since it was opened, and how many of them had left, at one moment while this looks.
-    /// Where the tallies
-    /// change with each of [`LOOKS`] looks it is a moment at which no fewer were inside than the difference says.
+    /// Where the tallies change with each of [`LOOKS`] looks it is a moment at which no fewer were inside than the
+    /// difference says.
     ///
     /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to
     /// its place in the second, and all of them stood so between the two looks. A single look reads who entered first:

@@ -80,7 +80,6 @@ impl Hooks {
         self.hooks[..count].iter().rev().for_each(|hook| report(contain(Site::UndoHook, || hook.undo(process))));
     }
 
-    /// Tells of a stall.
     pub(crate) fn stall(&self, stall: &Stall) {
         if let Some(hook) = &self.stall {
             report(contain(Site::StallHook, || hook(stall)));

@@ -12,7 +12,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// T2 and T3: a thread has gone to sleep, or the host has been shut down.
+    /// rest:T2 and rest:T3: a thread has gone to sleep, or the host has been shut down.
     pub(crate) fn tell(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {

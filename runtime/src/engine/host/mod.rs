@@ -1,7 +1,8 @@
 //! One scheduler: its permits, its threads, its queues, and what it was built with.
 //!
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may
-//! still look at who sleeps while that process, and the whole host, comes to its end. It is [used again](reuse) instead.
+//! still look at who sleeps while that process, and the whole host, comes to its end. It is [used again](reuse)
+//! instead.
 
 pub(crate) mod backlog;
 pub(crate) mod commands;
@@ -12,7 +13,7 @@ pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
 use super::permits::sleep::Idle;
-use super::watchdog::counts::WatchdogCounts;
+use super::watchdog::report::WatchdogCounts;
 use super::workers::permit::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
@@ -96,23 +97,20 @@ pub(crate) struct UserCode {
 pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
-    /// Whether it has start and complete hooks.
     pub(crate) has_hooks: bool,
     /// Whether its processes run within a reactor.
     pub(crate) has_reactor: bool,
-    /// Whether its threads drive that.
     pub(crate) has_driver: bool,
     home: OnceLock<&'static SlotOwner>,
-    /// What users know it by, set by whoever built it.
+    /// What users know it by, set by its builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
     /// First in, first out, for all permits: what came from outside for the first time, and what has used its budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) permits: Box<[CachePadded<Permit>]>,
-    /// Their numbers are those of `idle`.
+    /// Their numbers are those of `sleep`.
     pub(crate) threads: Workers,
     /// Threads without a permit whose deque has something, by their numbers: each once.
     pub(crate) left: SegQueue<usize>,
-    /// Those of the pinned processes.
     pub(crate) pinned_threads: PinnedThreads,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
@@ -130,25 +128,24 @@ pub(crate) struct Scheduler {
     places: AtomicUsize,
     /// How many generators of random numbers there have been, beside those of the threads.
     generators: AtomicUsize,
-    /// Whether nobody waits for the threads: a shutdown has begun that is not waited for, or one is over.
+    /// Whether no thread waits for the threads: a shutdown has begun that is not waited for, or one is over.
     pub(crate) unattended: AtomicBool,
     /// Whether the threads are to end.
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
     pub(crate) dead_unhandled: Counter,
     pub(crate) dead_overflow: Counter,
-    /// How often a process was held, let go, and let go because it had waited for so long.
-    pub(crate) holds: Counter,
-    pub(crate) let_go: Counter,
-    pub(crate) valves: Counter,
+    /// How often a process was suspended, resumed, and resumed because it had waited for too long.
+    pub(crate) suspensions: Counter,
+    pub(crate) resumptions: Counter,
+    pub(crate) forced_releases: Counter,
     pub(crate) dead_expired: Counter,
     /// What keeps messages for its processes outside of their mailboxes.
     pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
-    /// Labels of those processes that have one.
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
-    /// Held by whoever starts a thread for want of one.
+    /// Held by the thread that starts a thread for want of one.
     pub(crate) growing: Mutex<()>,
     /// Held while the host ends without anyone waiting for it, and while the record begins to be another host.
     pub(crate) ending: Mutex<()>,
@@ -158,11 +155,11 @@ pub(crate) struct Scheduler {
     pub(crate) launched: Mutex<usize>,
     /// How often a step has blocked with its permit because there were as many threads as there may be, and of which
     /// process types that was said.
-    pub(crate) ran_in_place: Counter,
+    pub(crate) blocked_in_place: Counter,
     pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
     /// How often a thread was started beyond that number, because a process waited for another one and no permit was
     /// left.
-    pub(crate) past_bound: Counter,
+    pub(crate) threads_beyond_limit: Counter,
 }
 
 impl Scheduler {
@@ -201,9 +198,9 @@ impl Scheduler {
             dead_ended: Counter::default(),
             dead_unhandled: Counter::default(),
             dead_overflow: Counter::default(),
-            holds: Counter::default(),
-            let_go: Counter::default(),
-            valves: Counter::default(),
+            suspensions: Counter::default(),
+            resumptions: Counter::default(),
+            forced_releases: Counter::default(),
             dead_expired: Counter::default(),
             backlogs: Backlogs::default(),
             dead_withdrawn: Counter::default(),
@@ -213,9 +210,9 @@ impl Scheduler {
             ending: Mutex::default(),
             running: Mutex::default(),
             launched: Mutex::new(0),
-            ran_in_place: Counter::default(),
+            blocked_in_place: Counter::default(),
             in_place_told: Mutex::default(),
-            past_bound: Counter::default(),
+            threads_beyond_limit: Counter::default(),
             config,
         }));
         let home = SlotOwner::new(host, host.config.node, number);
@@ -249,12 +246,13 @@ impl Scheduler {
         self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
-    /// P2 to P5 of the sleep protocol: work has been pushed. And L3 of `shutdown`, after the fence of P2.
+    /// sleep:P2 to sleep:P5 of the sleep protocol: work has been pushed. And shutdown:L3, after the fence
+    /// of sleep:P2.
     #[inline]
     pub(crate) fn announce(&'static self) {
         match self.idle.announce() {
             Some(thread) => self.unpark(thread),
-            // G2. Who searches announces it anew if that is of no avail.
+            // watchdog:G2. Who searches announces it anew if that is of no avail.
             None if self.idle.does_watchdog_rest() && !self.idle.is_anyone_searching() => self.wake_watchdog(),
             None => {}
         }
@@ -269,7 +267,7 @@ impl Scheduler {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Drops the users' own code: what it holds on to, such as the end of a channel, is let go.
+    /// Drops the users' own code: what it holds on to, such as the end of a channel, is dropped.
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
@@ -310,7 +308,7 @@ impl Scheduler {
         if self.unattended.load(Ordering::SeqCst) {
             return;
         }
-        // Those that have ended are let go here, so that their number stays that of the threads.
+        // Those that have ended are forgotten here, so that their number stays that of the threads.
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
     }
@@ -322,7 +320,8 @@ impl Scheduler {
         Random::new(self.seed(), number)
     }
 
-    /// Nobody will join the threads from here on: neither those that there are nor those that are still to be started.
+    /// No thread will join the threads from here on: neither those that there are nor those that are still to be
+    /// started.
     pub(crate) fn leave_unattended(&self) {
         self.unattended.store(true, Ordering::SeqCst);
         // Under the lock either `keep_thread` has seen that, or this sees what it has put there.
@@ -336,12 +335,12 @@ impl Scheduler {
         }
     }
 
-    /// Moves what a thread was to run next to the inject queue of the permit that `holder` holds, or to the global
-    /// queue if it has none. Returns whether there was something.
+    /// Moves what a thread was to run next to the inject queue of the permit that `holder` suspensions, or to the
+    /// global queue if it has none. Returns whether there was something.
     ///
-    /// In the global queue it would stand behind all others; the inject queue is visited next by whoever has the
-    /// permit, and by all that search. While none can lie down: so it is in a queue again before its thread can, or the
-    /// host would seem to be at rest.
+    /// In the global queue it would stand behind all others; the inject queue is visited next by the thread that has
+    /// the permit, and by all that search. While none can lie down: so it is in a queue again before its thread can, or
+    /// the host would seem to be at rest.
     pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
         let moved = self.idle.while_none_lies_down(holder, |permit| match thread.take_run_next() {
             Some(token) => {
@@ -373,11 +372,11 @@ impl Scheduler {
     /// Returns whether timers are pending that no sleeper has been told to keep.
     #[inline]
     pub(crate) fn has_unkept_timers(&self) -> bool {
-        self.next_timer() < Moment::NEVER && !self.idle.has_lookout()
+        self.next_timer() < Moment::NEVER && !self.idle.has_poller()
     }
 
-    /// When the next timer is due that the host's own threads are to fire: those of a manual clock are fired by whoever
-    /// moves it.
+    /// When the next timer is due that the host's own threads are to fire: those of a manual clock are fired by the
+    /// thread that moves it.
     #[inline]
     pub(crate) fn next_timer(&self) -> Moment {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
@@ -397,7 +396,7 @@ impl Scheduler {
         }
     }
 
-    /// Fires all that is due at `now`, however long that takes, in order: for whoever fires alone.
+    /// Fires all that is due at `now`, however long that takes, in order: for the thread that fires alone.
     pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
             self.fire(self.timers.due(now));
@@ -440,7 +439,7 @@ impl Scheduler {
         }
     }
 
-    /// A timer is due before all others: whoever keeps the time is told.
+    /// A timer is due before all others: the thread that keeps the time is told.
     #[cold]
     pub(crate) fn wake_for_timer(&self) {
         if self.clock_override().is_some() {
@@ -448,7 +447,7 @@ impl Scheduler {
         }
         match self.idle.timer_set() {
             Some(thread) => self.unpark(thread),
-            // G3.
+            // watchdog:G3.
             None => self.rouse_watchdog(),
         }
     }
@@ -461,7 +460,6 @@ impl Scheduler {
             .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
     }
 
-    /// Returns whether the threads are to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }

@@ -11,15 +11,15 @@
 //! * *the end of an unattended host*, decided by a thread that was put aside meanwhile: it decides under a lock that
 //!   [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never used again;
-//! * *counts that go up and down* (places, those inside of the gate): they are left as they are, since whoever is late
-//!   to count itself out does so yet.
+//! * *counts that go up and down* (places, those inside of the gate): they are left as they are, since the thread that
+//!   is late to count itself out does so yet.
 //!
 //! A record is free when its host has ended with nothing left: no process, no thread, nothing in a queue. One whose
 //! step never returns is not used again.
 
 use super::{Config, Identity, Scheduler, UserCode, address_of};
 use crate::engine::host::gate::TallyLane;
-use crate::engine::watchdog::counts::WatchdogCounts;
+use crate::engine::watchdog::report::WatchdogCounts;
 use crate::env::program::{HOSTLESS, this_node};
 use crate::mailbox::bound::Bound;
 use crate::observe::counters::Counter;
@@ -41,7 +41,7 @@ impl Scheduler {
         self.life.load(Ordering::SeqCst)
     }
 
-    /// Goes through the gate, for one that has to do with that life of the record. Whoever enters must leave.
+    /// Goes through the gate, for one that has to do with that life of the record. What enters must leave.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&'static self, life: u32, lane: TallyLane) -> bool {
         if !self.gate.enter(lane) {
@@ -126,10 +126,14 @@ impl Scheduler {
         *lock(&self.launched) = 0;
         *lock(&self.watchdog.thread) = None;
         let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, .. } = self;
-        let Self { holds, let_go, valves, ran_in_place, past_bound, watchdog, .. } = self;
+        let Self {
+            suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit, watchdog, ..
+        } = self;
         let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = watchdog;
         [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn].into_iter().for_each(Counter::reset);
-        [holds, let_go, valves, ran_in_place, past_bound].into_iter().for_each(Counter::reset);
+        [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit]
+            .into_iter()
+            .for_each(Counter::reset);
         [ticks, stalls, taken_over, moved].into_iter().for_each(Counter::reset);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
         self.clock().drive(self);

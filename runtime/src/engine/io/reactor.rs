@@ -12,7 +12,7 @@ pub(crate) trait Reactor: Send + Sync {
     /// Runs `body` so that what it asks of the library, and all that it calls, comes to this reactor.
     fn within(&self, body: &mut dyn FnMut());
 
-    /// Its driver, if it is not driven by somebody else.
+    /// Its driver, if it is not driven by another thread.
     fn driver(&self) -> Option<&dyn Driver>;
 
     /// Ends it, and waits for that for so long at most. Nothing runs within it any more but steps that do not return.
@@ -37,7 +37,7 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns whether the calling thread drives it while no thread of the host does.
     fn is_fallback(&self) -> bool;
 
-    /// To be called now and then while threads of the host are awake: if nobody has driven it since the last call, a
+    /// To be called now and then while threads of the host are awake: if no thread has driven it since the last call, a
     /// thread of its own does so, until one of the host's wants to.
     fn tend(&self);
 }

@@ -9,7 +9,7 @@
 //! is ready when the turn is to end. A callback that Tokio calls when it has waited makes it so before any task runs.
 //!
 //! A thread of the runtime's own drives it while no other does: before the host's threads start, and when they are all
-//! in long steps. It also ends the runtime, when it is told to by whoever shuts the host down, after the last process:
+//! in long steps. It also ends the runtime, when it is told to by the shutdown of the host, after the last process:
 //! clean-up may still use its sockets. That drops the tasks that are left, and waits a moment for the threads of
 //! `spawn_blocking`.
 
@@ -53,7 +53,7 @@ impl TokioChoice {
     }
 }
 
-/// A Tokio runtime that somebody else looks after.
+/// A Tokio runtime of the program.
 struct BorrowedTokio(Handle);
 
 impl Reactor for BorrowedTokio {
@@ -73,7 +73,7 @@ impl Reactor for BorrowedTokio {
 struct Own {
     handle: Handle,
     shared: Arc<TokioShared>,
-    /// The thread that drives it while no other does, until somebody has waited for its end.
+    /// The thread that drives it while no other does; taken by the thread that waits for its end.
     fallback: Mutex<Option<JoinHandle<()>>>,
     fallback_id: ThreadId,
     ended: Arc<Oneshot<()>>,
@@ -81,7 +81,7 @@ struct Own {
 
 /// What those who drive it have in common.
 struct TokioShared {
-    /// Whoever drives it holds the lock. `None` when it has ended.
+    /// The thread that drives it holds the lock. `None` when it has ended.
     core: Mutex<Option<Core>>,
     turn: Arc<BlockOn>,
     /// How often it has been driven.
@@ -109,7 +109,6 @@ enum FallbackRequest {
 /// One `block_on`.
 #[derive(Default)]
 struct BlockOn {
-    /// Whether Tokio has waited.
     has_waited: AtomicBool,
     /// Has the future of the `block_on` polled: the same for all of them.
     waker: Mutex<Option<Waker>>,
@@ -192,7 +191,7 @@ impl Reactor for Own {
     }
 }
 
-/// For a shutdown that nobody waits for.
+/// For a shutdown that no thread waits for.
 impl Drop for Own {
     fn drop(&mut self) {
         self.shared.wish(FallbackRequest::End);
@@ -265,7 +264,7 @@ fn poll_timer(
 }
 
 impl TokioShared {
-    /// The right to drive, if nobody has it; the fallback is told to give it up.
+    /// The right to drive, if no thread has it; the fallback is told to give it up.
     fn take_core(&self) -> Option<MutexGuard<'_, Option<Core>>> {
         let core = match self.core.try_lock() {
             Ok(core) => core,
@@ -283,7 +282,7 @@ impl TokioShared {
         Some(core)
     }
 
-    /// Returns whether nobody drives it.
+    /// Returns whether no thread drives it.
     fn is_free(&self) -> bool {
         !matches!(self.core.try_lock(), Err(TryLockError::WouldBlock))
     }

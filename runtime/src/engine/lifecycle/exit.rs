@@ -4,7 +4,7 @@
 //! 2. `close`, once, then its state is dropped;
 //! 3. its names are free, and it belongs to no group and no topic any more;
 //! 4. what was left in its mailbox goes to its guardian, if that keeps it for a successor; else it is dead letters,
-//!    whose callers learn why it ended. Then its token is laid down as that of a slot without a process, so that a
+//!    whose callers learn why it ended. Then its token is parked as that of a slot without a process, so that a
 //!    sender that has seen it alive, and comes to push only now, gets its message back: no dead letter follows what is
 //!    told from here on;
 //! 5. the complete hooks are called;
@@ -14,11 +14,11 @@
 //! 9. its slot can carry another process: not before, since the code of those who are told still runs as this one.
 //!
 //! That holds for a sender who is put aside between its look and its push, unless two of them come to push at the same
-//! time (the first has the token of the grave and empties it, and what the second has pushed meanwhile is a dead
+//! time (the first has the token of the vacant slot and empties it, and what the second has pushed meanwhile is a dead
 //! letter), or another process has begun in the slot by then (which finds what was not meant for it). Then the dead
 //! letter comes a moment after the end was told. To close that gap a sender would have to look again after its push,
-//! and to wait for whoever empties the mailbox, hooks of users included: each message would pay for it, and two threads
-//! could wait for each other.
+//! and to wait for the thread that empties the mailbox, hooks of users included: each message would pay for it, and two
+//! threads could wait for each other.
 //!
 //! # Panics
 //!
@@ -82,11 +82,10 @@ struct ExitingProcess {
     pid: Pid,
     /// The stage that has begun last.
     begun: u8,
-    /// Until it is laid down.
+    /// Until it is parked.
     token: Option<Token>,
     body: Option<Body>,
     reason: ExitReason,
-    /// What its entry returned.
     result: Option<Payload>,
     /// The type of the message that it failed in.
     handling: Option<&'static str>,
@@ -165,7 +164,7 @@ impl ExitingProcess {
             self.handling = handling::take(self.pid);
         }
         let Some(token) = &mut self.token else { return };
-        self.cold_state = token.take_extras();
+        self.cold_state = token.take_cold_state();
         if let Some(cold_state) = &self.cold_state {
             if cold_state.labelled {
                 lock(&self.host.labels).remove(&self.pid);
@@ -184,7 +183,7 @@ impl ExitingProcess {
         loop {
             empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
             let_go(&token, &self.reason);
-            match token.lay_dead() {
+            match token.park_vacant() {
                 // A sender that has seen the process alive is not through, or has come by just now.
                 Some(again) => token = again,
                 None => return,
@@ -231,9 +230,9 @@ impl ExitingProcess {
     }
 }
 
-/// Lets those go that are held at a process that has ended, and what is left in its ring.
+/// Resumes those that are suspended at a process that has ended, and drops what is left in its ring.
 pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
-    if token.slot().has_side() {
+    if token.slot().has_mailbox_state() {
         for envelope in crate::engine::backpressure::entry_points::ended(token.slot()) {
             token.dead_letter(envelope, DeadLetterReason::Ended, reason);
         }
@@ -273,8 +272,8 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 /// Hands on what is left, to the last envelope that was sent by whom the guardian had told the PID.
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
-    // First those that wait for room are let go: they are among those who are waited for next.
-    let ring = if token.slot().has_side() {
+    // First those that wait for room are resumed: they are among those who are waited for next.
+    let ring = if token.slot().has_mailbox_state() {
         crate::engine::backpressure::entry_points::ended(token.slot())
     } else {
         Vec::new()
@@ -282,14 +281,14 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     let mut ring = ring.into_iter();
     guardian.quiesce();
     loop {
-        match token.hold().pop_data() {
+        match token.lanes().pop_data() {
             // What is in the ring has its place among the others where its ticket is: what was handed over by the one
             // before has none, and came first.
             Some(Envelope { kind: NodeKind::Ticket, .. }) => {
                 ring.next().into_iter().for_each(|envelope| bequeath(token, guardian, pid, envelope, reason));
             }
             Some(envelope) => bequeath(token, guardian, pid, envelope, reason),
-            None if token.hold().is_data_empty() => break,
+            None if token.lanes().is_data_empty() => break,
             // The sender of the next envelope was preempted before it linked it.
             None => yield_now(),
         }
@@ -322,7 +321,7 @@ fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope
 
 /// Turns what is left in the lanes into dead letters and joins.
 fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, reason: &ExitReason) {
-    while let Some(envelope) = token.hold().pop_data() {
+    while let Some(envelope) = token.lanes().pop_data() {
         let why = if envelope.generation == pid.generation() { reason } else { &ExitReason::Gone };
         token.dead_letter(envelope, DeadLetterReason::Ended, why);
     }
@@ -330,7 +329,7 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
         (std::mem::take(&mut cold_state.controls), std::mem::take(&mut cold_state.held))
     };
     let (kept, held) = cold_state.as_mut().map(take).unwrap_or_default();
-    let queued = token.hold().take_control();
+    let queued = token.lanes().take_control();
     for mut controls in [kept, held, queued] {
         while let Some(mut node) = controls.pop() {
             let envelope = node.take();
@@ -365,7 +364,7 @@ fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLin
 
 /// The same for a process that did not start.
 pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
-    while let Some(envelope) = token.hold().pop_data() {
+    while let Some(envelope) = token.lanes().pop_data() {
         token.dead_letter(envelope, DeadLetterReason::Ended, reason);
     }
 }

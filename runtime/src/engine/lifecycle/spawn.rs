@@ -31,7 +31,7 @@ use std::ptr;
 /// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
 const DEPTH: usize = 64;
 
-/// What a spawn costs of the budget of whoever spawns, in messages sent: about what it takes in time. Without it a
+/// What a spawn costs of the spawner's budget, in messages sent: about what it takes in time. Without it a
 /// process that spawns in a loop is ahead of its children for ever, and their memory is always new.
 const COST: u32 = 8;
 
@@ -97,7 +97,6 @@ pub(crate) struct PendingSpawn {
     pub(crate) entry: &'static &'static str,
     pub(crate) place: &'static Location<'static>,
     pub(crate) options: Option<Box<Options>>,
-    /// Who gets the result.
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
 
@@ -236,11 +235,11 @@ impl Scheduler {
             crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = birth.options.as_deref() {
-            // Before the gate too: whoever has closed it does not tell what is supervised.
+            // Before the gate too: the thread that has closed it does not tell what is supervised.
             token.describe(guardian.is_some(), *told_to_stop);
         }
-        // In the table first, then through the gate: whoever closes the gate and then looks for processes, to tell
-        // them, finds each one that was let in. (The fences of the gate order the two.)
+        // In the table first, then through the gate: a thread that closes the gate and then looks for processes, to
+        // tell them, finds each one that was let in. (The fences of the gate order the two.)
         if !self.enter(birth.life, self.lane()) {
             token.close();
             TABLE.take_back(token);
@@ -277,7 +276,7 @@ impl Scheduler {
         }
         *token.body() = Some(spawned.into_body());
         // Laid down, or queued for its first step.
-        let token = if first == First::Rest { token.lay_idle() } else { Some(token) };
+        let token = if first == First::Rest { token.park_idle() } else { Some(token) };
         if let Some(token) = token {
             N::queue(self, token.put_down());
         }
@@ -347,7 +346,7 @@ impl Scheduler {
         REGISTRATIONS.end(pid, &reason);
         crate::engine::lifecycle::exit::empty_unborn(&mut token, &reason);
         crate::engine::lifecycle::exit::let_go(&token, &reason);
-        if let Some(links) = token.take_extras().and_then(|cold_state| cold_state.links) {
+        if let Some(links) = token.take_cold_state().and_then(|cold_state| cold_state.links) {
             crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *links, &reason);
         }
         TABLE.take_back(token);

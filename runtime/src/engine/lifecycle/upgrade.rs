@@ -1,8 +1,8 @@
 //! How another definition takes a process's place. The order is the promise:
 //!
 //! 1. the new one is in its place, and known by its type;
-//! 2. the old one is closed and dropped, as what it is: whoever it left unanswered is told;
-//! 3. whoever asked for it is told.
+//! 2. the old one is closed and dropped, as what it is: the callers that it left unanswered are told;
+//! 3. the process that asked for it is told.
 //!
 //! Everything else that the slot has, from the mailbox to those who wait for the end, is untouched.
 
@@ -36,7 +36,7 @@ pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitRea
     if panic.is_none()
         && let Some(done) = done
     {
-        // Whoever waits has a waker, which is contained there.
+        // A thread that waits has a waker, which is contained there.
         done();
     }
     panic

@@ -1,6 +1,6 @@
 //! The line of processes that wait, in async code, for a thread that takes their permit while they block.
 //!
-//! First come, first served: a thread that comes free is promised to whoever is first in line, and nobody else gets it.
+//! First come, first served: a thread that comes free is promised to the first step in line, and to no other.
 //! What is promised is a number, not a thread: the promise is that there is one, or may be started.
 
 use std::collections::VecDeque;
@@ -51,17 +51,15 @@ impl BlockingQueue {
         Reservation::Waits
     }
 
-    /// Returns how many promises there are.
     pub(crate) fn promised(&self) -> usize {
         self.promised.len()
     }
 
-    /// Returns how many wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Promises a thread to whoever is first, who must be woken.
+    /// Promises a thread to the first in line, which must be woken.
     pub(crate) fn promise(&mut self) -> Option<Waker> {
         let (ticket, waker) = self.waiting.pop_front()?;
         self.promised.push(ticket);

@@ -3,62 +3,64 @@
 //! # Words
 //!
 //! A permit is the right to run steps. A thread that is about to block in a step *hands off* its permit, and *comes
-//! back* for one; what it has queued stays with it, and everyone may empty that (`thread`). A thread in *standby* has
-//! neither permit nor work. One that has come back in the middle of a step, which has to go on on its stack, *waits* in
-//! line for a permit. A *stray* is in a step without a permit: it has been *taken over*, or it has come back from
+//! back* for one; its queues stay with it, and every thread may empty them. A *spare* thread has neither permit nor
+//! work. A thread that has come back in the middle of a step, which has to go on on its stack, *waits* in line for a
+//! permit. A *detached* thread is in a step without a permit: it has been *taken over*, or it has come back from
 //! blocking in async code, where its process waits in a queue and the thread has only to leave the step. All this is
-//! decided under the lock of `idle`, and each permit is held by exactly one thread at any time (`permits`).
+//! decided under the lock of `sleep`, and each permit belongs to exactly one thread at any time
+//! ([`holders`](super::holders)).
 //!
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H1 under the lock, W goes to the thread that waits first; else to one in standby, which counts as searching from
+//! * H1 under the lock, W goes to the thread that waits first; else to a spare thread, which counts as searching from
 //!   here on and remembers T; else T starts a thread, unless there are as many as there may be, and begins again.
-//! * H2 whoever got W is woken. A standby thread looks first at what T has in its run-next slot and in its deque; if it
-//!   was one that waited, T moves what is in its run-next slot to its deque, and announces that, with the fence.
+//! * H2 the thread that got W is woken. A spare thread looks first at T's run-next slot and deque; for one that waited,
+//!   T moves the content of its run-next slot to its deque, and announces that, with the fence.
 //! * H3 T runs without the context: what it wakes meanwhile is queued as from outside.
 //!
 //! T comes back:
-//! * B1 under the lock, it takes the permit of the last sleeper, which is in standby from here on; else it joins the
-//!   line (or is a stray); B2 those that have permits are called, T parks until it has one.
+//! * B1 under the lock, it takes the permit of the last sleeper, which is a spare thread from here on; else it joins
+//!   the line (or is detached); B2 the threads with permits are called, and T parks until it has one.
 //!
-//! Whoever has a permit:
-//! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it puts what is in
-//!   its run-next slot into its deque; A3 under the lock: if somebody waits it gives its permit away and is in standby;
-//!   if it is a stray, it is in standby; A4 if so, it announces, with the fence, what it leaves behind.
-//! * Whoever lies down looks under the same lock whether somebody waits (S1), and if so gives it its permit instead.
+//! A thread that has a permit:
+//! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it moves the
+//!   content of its run-next slot to its deque; A3 under the lock: if a thread waits it gives its permit away and is
+//!   spare, and so is a detached one; A4 if so, it announces, with the fence, what it leaves behind.
+//! * A thread that lies down looks under the same lock whether a thread waits (sleep:S1), and if so gives it its permit
+//!   instead.
 //!
 //! Thread T is stuck in a step (the watchdog's):
-//! * M1 under the lock, if T is in a step, its permit goes to one that waits, or to one in standby as in H1, and T is a
-//!   stray; M2 T is told that it has lost its permit; M3 what is in its run-next slot goes to the inject queue of that
-//!   permit; M4 whoever got the permit is woken.
+//! * M1 under the lock, if T is in a step, its permit goes to one that waits, or to a spare thread as in H1, and T is
+//!   detached; M2 T is told that it has lost its permit; M3 the content of its run-next slot goes to the inject queue
+//!   of that permit; M4 the thread that got the permit is woken.
 //!
 //! # Why
 //!
-//! *No permit is without a thread*: it changes hands in one change of the table. *Nobody waits for ever*: somebody
-//! joins the line only if nobody sleeps, under the lock; so all permits are in the hands of threads that look at the
-//! line before they sleep, under the same lock, and between two steps, since B2 comes after B1: whoever has cleared its
-//! flag before B2 set it looks again, and whoever cleared it later takes the lock after B1. One that gets its permit
+//! *No permit is without a thread*: it changes hands in one change of the table. *No thread waits for ever*: a thread
+//! joins the line only if no thread sleeps, under the lock; so all permits belong to threads that look at the line
+//! before they sleep, under the same lock, and between two steps, since B2 comes after B1: a thread that cleared its
+//! flag before B2 set it looks again, and one that cleared it later takes the lock after B1. One that gets its permit
 //! from the line, while others are still in it, calls itself: it was not called by them.
 //!
-//! *No work is missed* (see `idle`): the standby thread of H1 and M1 searches, and has seen nothing of the queues
-//! before. A sleeper that B1 displaces may be between S1 and S3: it still does S3, and as it cannot get up, it
-//! announces what it sees, for others. So does one that gives its permit away where it wanted to sleep. If nobody
-//! sleeps then, all permits run, and each does S1 after P3. What T leaves in its deque was its own work, announced
-//! without a fence: so H2 towards one that waited has the fence, since somebody may lie down between H1 and H2; and A4,
-//! for a stray, which may have queued something before it knew. (Who gives its permit to one that waits has put its
-//! work where others look before it took the lock, under which they lie down after it.) A stray that knows itself to be
-//! one puts what it wakes into the global queue; one that does not know yet (M2 is not seen at once) may leave
-//! something in its deque that the searcher of M4 has not seen: the watchdog, which looks again as long as there are
-//! strays, finds it.
+//! *No work is missed* (see [`sleep`](super::sleep)): the spare thread of H1 and M1 searches, and has seen nothing of
+//! the queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3, and as
+//! it cannot get up, it announces what it sees, for others. So does one that gives its permit away where it wanted to
+//! sleep. If no thread sleeps then, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque
+//! was its own work, announced without a fence: so H2 towards one that waited has the fence, since a thread may lie
+//! down between H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A
+//! thread that gives its permit to one that waits has put its work where others look before it took the lock, under
+//! which they lie down after it.) A thread that knows itself to be detached puts what it wakes into the global queue;
+//! one that does not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not
+//! seen: the watchdog, which looks again as long as there are detached threads, finds it.
 //!
-//! *Who leaves something behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
+//! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
 //! host, which is one of the far ends (`find`).
 //!
-//! *Nobody loses a permit that he is about to wake up with*: a sleeper that has been taken off the list has a permit
+//! *No thread loses a permit that it is about to wake up with*: a sleeper that has been taken off the list has a permit
 //! and counts as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves
-//! the rest under the lock. So M1, which asks whether T is in a step under the lock, passes it by. (Found by the stress
-//! of `stalls`: the watchdog's thread had been put aside between its look and M1; the sleeper woke as a stray, and was
+//! the rest under the lock. So M1, which asks under the lock whether T is in a step, passes it by. (Found by the stress
+//! of `stalls`: the watchdog's thread had been put aside between its look and M1; the sleeper woke up detached, and was
 //! counted as searching for ever.)
 //!
 //! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once
@@ -70,14 +72,14 @@
 
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, Need, NextHolder};
-use super::sleep::{Idle, LOOKOUT, SEARCHING, SLEEPING, Sleepers};
+use super::sleep::{Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
 
 /// What became of a permit that was to be handed off.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandedOff {
-    /// A thread in standby has it, and counts as searching: it must be woken.
+    /// A spare thread has it, and counts as searching: it must be woken.
     ToStandby(usize),
     /// A thread that waited for one has it: it must be woken.
     ToWaiting(usize),
@@ -97,7 +99,7 @@ pub(crate) enum Resumption {
     /// It waits in line; these must be called.
     Waits(Vec<usize>),
     /// Without a permit.
-    Stray,
+    Detached,
 }
 
 /// What a thread that was called has to do.
@@ -117,7 +119,7 @@ pub(crate) enum RestOutcome {
     /// It sleeps; whether there are more threads than permits.
     Asleep(bool),
     /// It stands by; whether there are too many threads.
-    Standby(bool),
+    Spare(bool),
     /// The host has been stopped.
     Ended,
 }
@@ -136,7 +138,8 @@ impl Idle {
         handed_off
     }
 
-    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a ticket,
+    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a
+    /// ticket,
     ///    and
     /// `waker` is woken when there is a thread for it. Returns the waker that is not needed.
     pub(crate) fn hand_off_or_line_up(
@@ -167,7 +170,7 @@ impl Idle {
         }
     }
 
-    /// Whoever had the ticket wants nothing any more. Returns whether a thread was promised, and a waker that is not
+    /// The ticket is given up. Returns whether a thread was promised, and a waker that is not
     /// needed.
     pub(crate) fn leave_line(&self, ticket: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
@@ -183,7 +186,7 @@ impl Idle {
     /// There may be a thread more to block with: gives those in line whose turn has come, who must be woken.
     #[must_use = "they must be woken"]
     pub(crate) fn serve_line(&self) -> Vec<Waker> {
-        // Whoever has joined the line has counted itself under the lock, before what happened under the lock here.
+        // A step that has joined the line has counted itself under the lock, before what happened under the lock here.
         if self.lined_up.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
@@ -198,7 +201,6 @@ impl Idle {
         lock(&self.sleepers).permits.stay(thread, blocks);
     }
 
-    /// Returns whether the step of that thread blocks in its place.
     pub(crate) fn is_in_place(&self, thread: usize) -> bool {
         lock(&self.sleepers).permits.is_in_place(thread)
     }
@@ -208,13 +210,14 @@ impl Idle {
         lock(&self.sleepers).permits.note_waits(thread, waits);
     }
 
-    /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says so.
+    /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says
+    /// so.
     pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         if !is_in_step() {
             return HandedOff::HadNone;
         }
-        self.give_away(&mut sleepers, from, (Need::Blocking, false), At::Stray)
+        self.give_away(&mut sleepers, from, (Need::Blocking, false), At::Detached)
     }
 
     fn give_away(&self, sleepers: &mut Sleepers, from: usize, (need, grown): (Need, bool), then: At) -> HandedOff {
@@ -227,8 +230,8 @@ impl Idle {
                 permits.pass_to_waiting(from, then);
                 HandedOff::ToWaiting(next)
             }
-            NextHolder::Standby(next) => {
-                permits.pass_to_standby(from, then);
+            NextHolder::Spare(next) => {
+                permits.pass_to_spare(from, then);
                 self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
                 HandedOff::ToStandby(next)
             }
@@ -288,9 +291,9 @@ impl Idle {
         self.high.store(sleepers.permits.high(), Ordering::SeqCst);
     }
 
-    /// B1: `thread` has blocked, and takes the permit of a sleeper. If nobody sleeps it joins the line, or with
-    /// `or_stray` goes on without.
-    pub(crate) fn come_back(&self, thread: usize, or_stray: bool) -> Resumption {
+    /// B1: `thread` has blocked, and takes the permit of a sleeper. If no thread sleeps it joins the line, or
+    /// with `or_detached` goes on without.
+    pub(crate) fn come_back(&self, thread: usize, or_detached: bool) -> Resumption {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.stopped {
             if let Some(sleeper) = self.take_sleeper(&mut sleepers, 0)
@@ -298,13 +301,13 @@ impl Idle {
             {
                 return Resumption::With(permit, must_wake.then_some(sleeper));
             }
-            if !or_stray {
+            if !or_detached {
                 sleepers.permits.wait(thread);
                 return Resumption::Waits(sleepers.permits.those(|at| matches!(at, At::Up(_))).collect());
             }
         }
         sleepers.permits.go_without(thread, false);
-        Resumption::Stray
+        Resumption::Detached
     }
 
     /// Takes the last sleeper off the list, who counts as searching then if `as_searcher` says so.
@@ -312,9 +315,9 @@ impl Idle {
         let sleeper = sleepers.list.pop()?;
         sleepers.rises += 1;
         let mut change = as_searcher.wrapping_sub(SLEEPING);
-        if sleepers.lookout == Some(sleeper) {
-            sleepers.lookout = None;
-            change = change.wrapping_sub(LOOKOUT);
+        if sleepers.poller == Some(sleeper) {
+            sleepers.poller = None;
+            change = change.wrapping_sub(POLLER);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
         Some(sleeper)
@@ -326,15 +329,15 @@ impl Idle {
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
             // It runs what is left in its queues, and then ends.
-            At::Up(_) | At::Stray if permits.stopped => Attended::GoesOn,
-            At::Up(_) => match permits.pass_to_waiting(thread, At::Standby) {
+            At::Up(_) | At::Detached if permits.stopped => Attended::GoesOn,
+            At::Up(_) => match permits.pass_to_waiting(thread, At::Spare) {
                 Some(next) => {
                     permits.stand_by(thread);
                     Attended::StandsBy(Some(next))
                 }
                 None => Attended::GoesOn,
             },
-            At::Stray => {
+            At::Detached => {
                 permits.stand_by(thread);
                 Attended::StandsBy(None)
             }
@@ -343,9 +346,9 @@ impl Idle {
         }
     }
 
-    /// What a thread that has lain down or stands by has to do now. The lookout's sleep has its own end.
+    /// What a thread that has lain down or stands by has to do now. The poller's sleep has its own end.
     #[inline]
-    pub(crate) fn look(&self, thread: usize, lookout: bool) -> RestOutcome {
+    pub(crate) fn look(&self, thread: usize, poller: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
@@ -353,10 +356,10 @@ impl Idle {
             _ if permits.stopped => RestOutcome::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
-                permits.note_timed(thread, spare && !lookout);
+                permits.note_timed(thread, spare && !poller);
                 RestOutcome::Asleep(spare)
             }
-            _ => RestOutcome::Standby(permits.has_surplus()),
+            _ => RestOutcome::Spare(permits.has_surplus()),
         }
     }
 
@@ -366,21 +369,20 @@ impl Idle {
         match sleepers.permits.at(thread) {
             At::Waiting => None,
             At::Up(permit) => Some(Resumption::With(permit, None)),
-            _ => Some(Resumption::Stray),
+            _ => Some(Resumption::Detached),
         }
     }
 
-    /// Returns whether anyone waits in line for a permit.
     pub(crate) fn is_wanted(&self) -> bool {
         lock(&self.sleepers).permits.is_wanted()
     }
 
-    /// A thread in standby is to end. Returns whether it may.
+    /// A spare thread is to end. Returns whether it may.
     pub(crate) fn retire(&self, thread: usize) -> bool {
         lock(&self.sleepers).permits.retire(thread)
     }
 
-    /// The host stops: nobody waits for anything any more. Returns all threads, which must be woken.
+    /// The host stops: no thread waits for anything any more. Returns all threads, which must be woken.
     #[must_use = "the threads must be woken"]
     pub(crate) fn stop(&self) -> Vec<usize> {
         let mut sleepers = lock(&self.sleepers);

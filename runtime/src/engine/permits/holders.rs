@@ -1,4 +1,4 @@
-//! Which thread holds which permit, and what the threads without one do. Bookkeeping only: `idle` has it under its
+//! Which thread holds which permit, and what the threads without one do. Bookkeeping only: `sleep` has it under its
 //! lock, and `handoff` says who may change what, and why nothing is lost by it.
 //!
 //! A permit is always held by exactly one thread, from the start of the host to its end: it changes hands in one change
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 pub(crate) enum At {
     /// Nowhere: the record is free.
     Free,
-    /// Not there yet; then in standby.
+    /// Not there yet; then spare.
     Starting,
     /// It runs or searches, with that permit.
     Up(usize),
@@ -20,13 +20,13 @@ pub(crate) enum At {
     Asleep(usize),
     /// In a step, or at its end, without a permit: what it had has been taken over, or it has come back from blocking
     /// and its process waits in line.
-    Stray,
+    Detached,
     /// In a step that blocks, without a permit.
     Blocked,
     /// Back from that, and waiting for a permit to go on with its step.
     Waiting,
     /// Without a permit, and with nothing to do.
-    Standby,
+    Spare,
     /// On its way out.
     Ending,
 }
@@ -37,7 +37,7 @@ struct ThreadRecord {
     at: At,
     /// Whom it got its permit from, if that one may have left something behind.
     behind: Option<usize>,
-    /// Whether it sleeps no longer than a thread in standby lives.
+    /// Whether it sleeps no longer than a spare thread lives.
     timed: bool,
     /// Whether its step blocks although it has a permit.
     in_place: bool,
@@ -66,7 +66,7 @@ pub(crate) enum NextHolder {
     /// One that waits for a permit in the middle of a step.
     Waiting(usize),
     /// One that has nothing to do.
-    Standby(usize),
+    Spare(usize),
     /// A new thread would have to be started.
     New,
     /// There are as many threads as there may be.
@@ -78,7 +78,7 @@ pub(crate) enum NextHolder {
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
     /// The last that has come is the first to go: its caches are warm, and those that idle long are few.
-    standby: Vec<usize>,
+    spare: Vec<usize>,
     /// First come, first served.
     waiting: VecDeque<usize>,
     permits: usize,
@@ -88,7 +88,7 @@ pub(crate) struct Permits {
     threads: usize,
     starting: usize,
     ending: usize,
-    /// Those that wait for a thread. There are always as many in standby, on their way, or to be started, as are
+    /// Those that wait for a thread. There are always as many spare, on their way, or to be started, as are
     /// promised.
     pub(crate) line: BlockingQueue,
     pub(crate) stopped: bool,
@@ -98,7 +98,7 @@ impl Permits {
     pub(crate) fn new(permits: usize, limit: usize) -> Self {
         Self {
             places: Vec::new(),
-            standby: Vec::new(),
+            spare: Vec::new(),
             waiting: VecDeque::new(),
             permits,
             limit,
@@ -148,7 +148,6 @@ impl Permits {
         self.places.iter().rposition(|place| place.at != At::Free).map_or(0, |last| last + 1)
     }
 
-    /// Returns how many threads there are.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
@@ -159,12 +158,10 @@ impl Permits {
         self.threads > self.permits
     }
 
-    /// Returns whether there are more threads than there should be.
     pub(crate) fn has_surplus(&self) -> bool {
         self.threads > self.limit
     }
 
-    /// Returns whether anyone waits for a permit.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -184,7 +181,7 @@ impl Permits {
 
     /// Its thread is gone, or has not come.
     pub(crate) fn dismiss(&mut self, thread: usize) {
-        self.standby.retain(|&other| other != thread);
+        self.spare.retain(|&other| other != thread);
         self.starting -= usize::from(self.at(thread) == At::Starting);
         self.ending -= usize::from(self.at(thread) == At::Ending);
         self.places[thread] = NOWHERE;
@@ -194,7 +191,7 @@ impl Permits {
     /// Returns how many steps more may block, with a thread each to take their permit.
     fn available(&self) -> isize {
         let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
-        let there = count(self.standby.len() + self.starting + self.ending);
+        let there = count(self.spare.len() + self.starting + self.ending);
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
     }
 
@@ -204,8 +201,8 @@ impl Permits {
             return NextHolder::Waiting(next);
         }
         let may = grown || matches!(need, Need::Promised(_)) || self.available() > 0;
-        match self.standby.last() {
-            Some(&next) if may => NextHolder::Standby(next),
+        match self.spare.last() {
+            Some(&next) if may => NextHolder::Spare(next),
             None if may => NextHolder::New,
             _ if need == Need::Process && self.is_last_to_run() => NextHolder::New,
             _ => NextHolder::None,
@@ -216,21 +213,20 @@ impl Permits {
     pub(crate) fn may_start(&self, need: Need) -> bool {
         let beyond = match need {
             Need::Blocking | Need::Room => false,
-            // The promise was one beyond the bound if nobody comes or goes.
+            // The promise was one beyond the bound if no thread comes or goes.
             Need::Promised(_) => self.starting + self.ending == 0,
             Need::Process => self.is_last_to_run(),
         };
         !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == NextHolder::New
     }
 
-    /// Promises a thread to whoever is first in line, who must be woken: if there is one, or if nobody will ever leave
+    /// Promises a thread to the first in line, which must be woken: if there is one, or if no thread will ever leave
     /// one, since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
     pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
         let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
         if may { self.line.promise() } else { None }
     }
 
-    /// Returns whether all that block wait for processes.
     fn all_wait(&self) -> bool {
         self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
     }
@@ -240,7 +236,6 @@ impl Permits {
         self.places[thread].waits = waits;
     }
 
-    /// Returns whether its step blocks although it has a permit.
     pub(crate) fn is_in_place(&self, thread: usize) -> bool {
         self.places[thread].in_place
     }
@@ -256,7 +251,7 @@ impl Permits {
         self.places[thread].in_place = blocks;
     }
 
-    /// `from`, which has a permit, gives it to the thread that waits first; and is `then` so.
+    /// Gives the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
     pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         let next = self.waiting.pop_front()?;
@@ -265,31 +260,31 @@ impl Permits {
         Some(next)
     }
 
-    /// `from`, which has a permit, gives it to a thread in standby; and is `then` so.
-    pub(crate) fn pass_to_standby(&mut self, from: usize, then: At) -> Option<usize> {
+    /// Gives the permit of `from` to a spare thread, and moves `from` to the state `then`.
+    pub(crate) fn pass_to_spare(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
-        let next = self.standby.pop()?;
+        let next = self.spare.pop()?;
         self.places[next].behind = Some(from);
         self.set(next, At::Up(permit));
         self.set(from, then);
         Some(next)
     }
 
-    /// `back` takes the permit of `sleeper`, which is in standby from here on. Returns the permit, and whether the
+    /// `back` takes the permit of `sleeper`, which is spare from here on. Returns the permit, and whether the
     /// sleeper must be woken: it sleeps for longer than it may live, or it is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
         self.set(back, At::Up(permit));
-        self.set(sleeper, At::Standby);
-        self.standby.push(sleeper);
+        self.set(sleeper, At::Spare);
+        self.spare.push(sleeper);
         Some((permit, !self.places[sleeper].timed || self.has_surplus()))
     }
 
     /// Without a permit, and with nothing to do.
     pub(crate) fn stand_by(&mut self, thread: usize) {
         self.starting -= usize::from(self.at(thread) == At::Starting);
-        self.set(thread, At::Standby);
-        self.standby.push(thread);
+        self.set(thread, At::Spare);
+        self.spare.push(thread);
     }
 
     /// In the line of those that wait for a permit.
@@ -300,7 +295,7 @@ impl Permits {
 
     /// In a step without a permit, that blocks or not.
     pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
-        self.set(thread, if blocks { At::Blocked } else { At::Stray });
+        self.set(thread, if blocks { At::Blocked } else { At::Detached });
     }
 
     /// It goes to sleep, with its permit.
@@ -309,7 +304,6 @@ impl Permits {
         self.set(thread, At::Asleep(permit));
     }
 
-    /// It gets up, with its permit.
     #[inline]
     pub(crate) fn get_up(&mut self, thread: usize) {
         if let At::Asleep(permit) = self.at(thread) {
@@ -328,13 +322,13 @@ impl Permits {
         self.places[thread].behind.take()
     }
 
-    /// A thread in standby goes for good. Returns whether it may: it was in standby, and is not promised.
+    /// A spare thread ends. Returns whether it may: it was spare, and is not promised.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
-        if self.has_surplus() && self.standby.len() <= self.line.promised() {
+        if self.has_surplus() && self.spare.len() <= self.line.promised() {
             return false;
         }
-        let Some(place) = self.standby.iter().position(|&other| other == thread) else { return false };
-        self.standby.remove(place);
+        let Some(place) = self.spare.iter().position(|&other| other == thread) else { return false };
+        self.spare.remove(place);
         self.set(thread, At::Ending);
         self.ending += 1;
         true
@@ -343,7 +337,7 @@ impl Permits {
     /// Those that wait for a permit go on without, at the end of the host.
     pub(crate) fn let_go(&mut self) {
         while let Some(thread) = self.waiting.pop_front() {
-            self.set(thread, At::Stray);
+            self.set(thread, At::Detached);
         }
     }
 
@@ -378,9 +372,9 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::New; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         permits.stand_by(third);
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::Standby(third); 3]);
+        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::Spare(third); 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
-        assert_eq!(permits.pass_to_standby(0, At::Blocked), Some(third));
+        assert_eq!(permits.pass_to_spare(0, At::Blocked), Some(third));
         assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::None; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         // The other permit's step blocks in its place: a wait for another process must not stop everything.
@@ -404,7 +398,7 @@ mod tests {
         permits.stand_by(third);
         assert_eq!(
             (permits.successor(promised, false), permits.may_start(promised)),
-            (NextHolder::Standby(third), false)
+            (NextHolder::Spare(third), false)
         );
         permits.line.leave(ticket);
         assert!(permits.retire(third), "one too many, and not promised");

@@ -9,32 +9,32 @@
 //!
 //! # Steps
 //!
-//! Whoever makes work visible (a push to any queue but a run-next slot):
-//! * P1 pushes; P2 fence; P3 looks at the counts: if nobody sleeps, or somebody searches, it is done.
-//! * P4 under the lock, if still nobody searches, takes the last sleeper off the list and counts it as searching; P5
+//! A thread that makes work visible (a push to any queue but a run-next slot):
+//! * P1 pushes; P2 fence; P3 looks at the counts: if no thread sleeps, or a thread searches, it is done.
+//! * P4 under the lock, if still no thread searches, takes the last sleeper off the list and counts it as searching; P5
 //!   wakes it.
 //!
-//! Whoever has found nothing:
+//! A thread that has found nothing:
 //! * S1 under the lock, enters the list and counts itself as sleeping, and no more as searching; S2 fence; S3 looks at
-//!   all queues once more. If there is work, and nobody searches, it takes itself off the list (or finds that somebody
-//!   has) and searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
-//! * S4 parks until somebody has taken it off the list.
-//! * If its permit is taken from it meanwhile, or somebody waits for one at S1, it still does S3, and does as P3 to P5
+//!   all queues once more. If there is work, and no thread searches, it takes itself off the list (or finds that a
+//!   thread has) and searches. (Who searches then ends its search after this look, and looks itself, by F3 or S3.)
+//! * S4 parks until a thread has taken it off the list.
+//! * If its permit is taken from it meanwhile, or a thread waits for one at S1, it still does S3, and does as P3 to P5
 //!   for what it sees (`handoff`).
 //!
-//! Whoever finds work while searching:
+//! A thread that finds work while searching:
 //! * F1 counts itself as running; F2 fence; F3 if it was the last searcher, looks at all queues, and if there is work
 //!   does as P3 to P5.
 //!
 //! # No work is missed
 //!
 //! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the
-//! pusher either wakes somebody, who then searches, or it has seen that nobody slept or that somebody searched. *Nobody
-//! slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order P1
-//! before S3, which sees the work. *Somebody, T, searched*: T ends its search by S1 or by F1 after P3, and the same
-//! fences make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this argument.
-//! Waking at most one thread for one push is enough, because each one that finds work at F3 passes the wake on: a batch
-//! that was moved to one deque brings in as many sleepers as it can feed, one after the other.
+//! pusher either wakes a thread, which then searches, or it has seen that no thread slept or that a thread searched.
+//! *No thread slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then
+//! order P1 before S3, which sees the work. *A thread, T, searched*: T ends its search by S1 or by F1 after P3, and the
+//! same fences make S3 or F3 see the work, unless T was not the last searcher: then the last one is T for this
+//! argument. Waking at most one thread for one push is enough, because each one that finds work at F3 passes the wake
+//! on: a batch that was moved to one deque brings in as many sleepers as it can feed, one after the other.
 //!
 //! # Own work
 //!
@@ -50,25 +50,25 @@
 //! what is in the run-next slot: there is no other permit; or there is nothing else in its deque or in the global
 //! queue, and turns are used here every [few microseconds](crate::engine::sched::step). A thread that is woken for it
 //! comes too late to be of help, and then takes the receiver away from those who send to it. The same promises hold:
-//! its pusher looks at the global queue before it lies down (S3) or stands by (`handoff`, A3, which announces), and the
-//! watchdog announces what lies there behind a step that does not end.
+//! its pusher looks at the global queue before it lies down (S3) or stands by (`handoff`, handoff:A3, which announces),
+//! and the watchdog announces what lies there behind a step that does not end.
 //!
-//! A run-next slot wakes nobody: its process is to run on the same core in less time than a thread takes to wake. What
-//! waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is
-//! awake: a thread that got its permit while that rests ends the rest first (G1 of the
+//! A run-next slot wakes no thread: its process is to run on the same core in less time than a thread takes to wake.
+//! What waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is
+//! awake: a thread that got its permit while that rests ends the rest first (watchdog:G1 of the
 //! [`watchdog`](crate::engine::sched::watchdog)).
 //!
-//! # The lookout
+//! # The poller
 //!
-//! While timers are pending one sleeper, the *lookout*, parks only until the next one is due. There is at most one. It
-//! is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the lookout if there
-//! is none; a thread that sets an earlier timer wakes the lookout, or a sleeper if there is none; a thread that has
-//! entered the list and then finds timers pending and no lookout gets up again (the same two fences as for work). A
-//! lookout that gets up leaves the others without one; so the last searcher to leave the search looks for pending
-//! timers without a lookout as it looks for work (F3), and rouses a sleeper for either.
+//! While timers are pending one sleeper, the *poller*, parks only until the next one is due. There is at most one. It
+//! is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the poller if there
+//! is none; a thread that sets an earlier timer wakes the poller, or a sleeper if there is none; a thread that has
+//! entered the list and then finds timers pending and no poller gets up again (the same two fences as for work). A
+//! poller that gets up leaves the others without one; so the last searcher to leave the search looks for pending timers
+//! without a poller as it looks for work (F3), and rouses a sleeper for either.
 //!
 //! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a
-//! thread for each push (a wake costs 30 to 40 µs of somebody's time); handing the work to the sleeper itself (Go
+//! thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself (Go
 //! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
@@ -80,8 +80,8 @@ pub(crate) const MAX_WORKERS: usize = 1 << 10;
 pub(crate) const SLEEPING: u32 = 1;
 pub(crate) const SEARCHING: u32 = 1 << 12;
 const FIELD: u32 = (1 << 12) - 1;
-/// Whether there is a lookout. Set and cleared under the lock.
-pub(crate) const LOOKOUT: u32 = 1 << 31;
+/// Whether there is a poller. Set and cleared under the lock.
+pub(crate) const POLLER: u32 = 1 << 31;
 
 /// See the module.
 pub(crate) struct Idle {
@@ -92,7 +92,7 @@ pub(crate) struct Idle {
     pub(crate) high: AtomicUsize,
     /// How many wait in line for a thread. Written under the lock.
     pub(crate) lined_up: AtomicUsize,
-    /// Whether the watchdog sleeps until somebody waits. Set under the lock.
+    /// Whether the watchdog sleeps until a thread waits. Set under the lock.
     watchdog_rests: AtomicBool,
 }
 
@@ -108,33 +108,47 @@ pub(crate) struct IdleCounts {
 }
 
 pub(crate) struct Sleepers {
-    /// The threads that sleep with a permit: the lookout first, then the others in the order that they went to sleep.
+    /// The threads that sleep with a permit: the poller first, then the others in the order that they went to sleep.
     pub(crate) list: Vec<usize>,
-    pub(crate) lookout: Option<usize>,
+    pub(crate) poller: Option<usize>,
     /// How often a thread has left the list.
     pub(crate) rises: u64,
-    /// Who holds which permit.
     pub(crate) permits: Permits,
 }
 
 /// How a thread has lain down.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lain {
-    /// It sleeps, with its permit; whether it is the lookout.
+    /// It sleeps, with its permit; whether it is the poller.
     Asleep(bool),
     /// It stands by, without; if a thread that waited has its permit, it must be woken.
     StandsBy(Option<usize>),
 }
 
-fn sleeping(counts: u32) -> u32 {
-    counts & FIELD
-}
+/// What the word of counts says.
+#[derive(Clone, Copy)]
+struct SleepWord(u32);
 
-fn searching(counts: u32) -> u32 {
-    (counts / SEARCHING) & FIELD
+impl SleepWord {
+    fn sleeping(self) -> usize {
+        (self.0 & FIELD) as usize
+    }
+
+    fn searching(self) -> usize {
+        ((self.0 / SEARCHING) & FIELD) as usize
+    }
+
+    fn has_poller(self) -> bool {
+        self.0 & POLLER != 0
+    }
 }
 
 impl Idle {
+    #[inline]
+    fn count(&self, order: Ordering) -> SleepWord {
+        SleepWord(self.counts.load(order))
+    }
+
     /// Of a host with that many permits, and at most that many threads.
     pub(crate) fn new(permits: usize, threads: usize) -> Self {
         let holders = Permits::new(permits, threads);
@@ -143,7 +157,7 @@ impl Idle {
             permits,
             sleepers: Mutex::new(Sleepers {
                 list: Vec::with_capacity(permits),
-                lookout: None,
+                poller: None,
                 rises: 0,
                 permits: holders,
             }),
@@ -165,7 +179,7 @@ impl Idle {
             return false;
         }
         sleepers.list.clear();
-        sleepers.lookout = None;
+        sleepers.poller = None;
         sleepers.permits.renew();
         self.counts.store(0, Ordering::SeqCst);
         self.watchdog_rests.store(false, Ordering::SeqCst);
@@ -183,8 +197,8 @@ impl Idle {
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
-        let counts = self.counts.load(Ordering::SeqCst);
-        if sleeping(counts) == 0 || searching(counts) > 0 {
+        let counts = self.count(Ordering::SeqCst);
+        if counts.sleeping() == 0 || counts.searching() > 0 {
             return None;
         }
         self.rouse(true)
@@ -196,18 +210,18 @@ impl Idle {
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
-        let counts = self.counts.load(Ordering::Relaxed);
-        if sleeping(counts) == 0 || searching(counts) > 0 {
+        let counts = self.count(Ordering::Relaxed);
+        if counts.sleeping() == 0 || counts.searching() > 0 {
             return None;
         }
         self.rouse(true)
     }
 
-    /// Takes the last sleeper off the list; with `alone`, only if nobody searches.
+    /// Takes the last sleeper off the list; with `alone`, only if no thread searches.
     #[cold]
     fn rouse(&self, alone: bool) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
-        if alone && searching(self.counts.load(Ordering::SeqCst)) > 0 {
+        if alone && self.count(Ordering::SeqCst).searching() > 0 {
             return None;
         }
         let thread = self.take_sleeper(&mut sleepers, SEARCHING)?;
@@ -219,17 +233,17 @@ impl Idle {
     #[must_use = "the thread must be woken"]
     pub(crate) fn timer_set(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
-        if let Some(lookout) = lock(&self.sleepers).lookout {
-            return Some(lookout);
+        if let Some(poller) = lock(&self.sleepers).poller {
+            return Some(poller);
         }
-        if sleeping(self.counts.load(Ordering::SeqCst)) > 0 { self.rouse(false) } else { None }
+        if self.count(Ordering::SeqCst).sleeping() > 0 { self.rouse(false) } else { None }
     }
 
     /// Returns whether a running thread may search: not more than half of the threads do, or they would only meet each
     /// other.
     pub(crate) fn start_searching(&self) -> bool {
-        let counts = self.counts.load(Ordering::SeqCst);
-        if 2 * searching(counts) as usize >= self.permits {
+        let counts = self.count(Ordering::SeqCst);
+        if 2 * counts.searching() >= self.permits {
             return false;
         }
         self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
@@ -239,46 +253,44 @@ impl Idle {
     /// F1 and F2: a searching thread has found work. Returns whether it was the last searcher.
     #[inline]
     pub(crate) fn stop_searching(&self) -> bool {
-        let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
+        let before = SleepWord(self.counts.fetch_sub(SEARCHING, Ordering::SeqCst));
         fence(Ordering::SeqCst);
-        searching(before) == 1
+        before.searching() == 1
     }
 
-    /// Returns whether there is a lookout.
     #[inline]
-    pub(crate) fn has_lookout(&self) -> bool {
-        self.counts.load(Ordering::SeqCst) & LOOKOUT != 0
+    pub(crate) fn has_poller(&self) -> bool {
+        self.count(Ordering::SeqCst).has_poller()
     }
 
-    /// Returns whether anyone searches.
     pub(crate) fn is_anyone_searching(&self) -> bool {
-        searching(self.counts.load(Ordering::SeqCst)) > 0
+        self.count(Ordering::SeqCst).searching() > 0
     }
 
     /// Returns whether a thread other than the calling one, which is awake, is awake too.
     pub(crate) fn is_another_awake(&self) -> bool {
-        (sleeping(self.counts.load(Ordering::SeqCst)) as usize) + 1 < self.permits
+        self.count(Ordering::SeqCst).sleeping() + 1 < self.permits
     }
 
-    /// S1 and S2; unless somebody waits for a permit, or the thread has lost its own.
+    /// S1 and S2; unless a thread waits for a permit, or the thread has lost its own.
     pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> Lain {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
-        let given = sleepers.permits.pass_to_waiting(thread, At::Stray);
+        let given = sleepers.permits.pass_to_waiting(thread, At::Detached);
         let lain = match sleepers.permits.at(thread) {
             At::Up(permit) => {
                 sleepers.permits.sleep(thread, permit);
                 let mut change = SLEEPING.wrapping_sub(searching);
-                let lookout = sleepers.lookout.is_none() && timers;
-                if lookout {
-                    sleepers.lookout = Some(thread);
+                let poller = sleepers.poller.is_none() && timers;
+                if poller {
+                    sleepers.poller = Some(thread);
                     sleepers.list.insert(0, thread);
-                    change = change.wrapping_add(LOOKOUT);
+                    change = change.wrapping_add(POLLER);
                 } else {
                     sleepers.list.push(thread);
                 }
                 self.counts.fetch_add(change, Ordering::SeqCst);
-                Lain::Asleep(lookout)
+                Lain::Asleep(poller)
             }
             _ => {
                 sleepers.permits.stand_by(thread);
@@ -291,7 +303,7 @@ impl Idle {
         lain
     }
 
-    /// A sleeper has woken by itself and has something to do: it is searching from here on, whoever took it off the
+    /// A sleeper has woken by itself and has something to do: it is searching from here on, whatever took it off the
     /// list. Returns whether it is: it may have lost its permit.
     pub(crate) fn get_up(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
@@ -301,9 +313,9 @@ impl Idle {
         sleepers.list.remove(place);
         sleepers.rises += 1;
         let mut change = SEARCHING.wrapping_sub(SLEEPING);
-        if sleepers.lookout == Some(thread) {
-            sleepers.lookout = None;
-            change = change.wrapping_sub(LOOKOUT);
+        if sleepers.poller == Some(thread) {
+            sleepers.poller = None;
+            change = change.wrapping_sub(POLLER);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
         sleepers.permits.get_up(thread);
@@ -316,7 +328,7 @@ impl Idle {
         places.clear();
         places.extend(sleepers.permits.places());
         let sleeping = sleepers.list.len();
-        let searching = searching(self.counts.load(Ordering::SeqCst)) as usize;
+        let searching = self.count(Ordering::SeqCst).searching();
         IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits }
     }
 
@@ -326,7 +338,7 @@ impl Idle {
         change(sleepers.permits.permit(thread))
     }
 
-    /// R1 of the watchdog. Returns whether all permits are idle, and the watchdog rests from here on.
+    /// watchdog:R1 of the watchdog. Returns whether all permits are idle, and the watchdog rests from here on.
     pub(crate) fn rest_watchdog(&self) -> bool {
         let sleepers = lock(&self.sleepers);
         let rests = sleepers.list.len() == self.permits;
@@ -335,13 +347,14 @@ impl Idle {
     }
 
     /// Returns whether the watchdog rests. A thread that has got a permit since sees it, by the lock that both took; so
-    /// does whoever has seen that one counted.
+    /// does the thread that has seen that one counted.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// G1 to G5 of the watchdog: takes its note away. Returns whether it was there: then the watchdog must be woken.
+    /// watchdog:G1 to G5 of the watchdog: takes its note away. Returns whether it was there: then the watchdog must be
+    /// woken.
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)

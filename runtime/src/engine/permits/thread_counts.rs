@@ -13,10 +13,9 @@ pub(crate) struct ThreadCounts {
     /// Those that wait for a permit to go on with their step.
     pub(crate) waiting: usize,
     /// Those in a step without a permit.
-    pub(crate) strays: usize,
+    pub(crate) detached: usize,
     /// Those without a permit and with nothing to do.
-    pub(crate) standby: usize,
-    /// All.
+    pub(crate) spare: usize,
     pub(crate) threads: usize,
 }
 
@@ -31,9 +30,8 @@ impl Idle {
         lock(&self.sleepers).permits.holder(permit)
     }
 
-    /// Those that may be in a step without a permit.
     pub(crate) fn without_permit(&self) -> Vec<usize> {
-        let are = |at| matches!(at, At::Stray | At::Blocked | At::Waiting);
+        let are = |at| matches!(at, At::Detached | At::Blocked | At::Waiting);
         lock(&self.sleepers).permits.those(are).collect()
     }
 
@@ -44,8 +42,8 @@ impl Idle {
         ThreadCounts {
             blocked: permits.those(|at| at == At::Blocked).count(),
             waiting: permits.those(|at| at == At::Waiting).count(),
-            strays: permits.those(|at| at == At::Stray).count(),
-            standby: permits.those(|at| at == At::Standby).count(),
+            detached: permits.those(|at| at == At::Detached).count(),
+            spare: permits.those(|at| at == At::Spare).count(),
             threads: permits.threads(),
         }
     }

@@ -1,11 +1,11 @@
 //! Processes with a thread of their own, which holds no permit.
 //!
-//! Each has a [`PinnedThread`]: the record of its thread, the home of its slot, and an inbox. Whoever wakes the process
-//! asks the slot's home, as for any other, and that puts the token into the inbox: so a wake of an ordinary process
-//! knows nothing of this. The thread takes the token out, runs a time slice in the loop that all threads run, and waits
-//! for the next. It has a context, so that its process is found as any other is, and counts as one that has lost its
-//! permit: so the loop looks here for what to run, and what the process wakes goes to the global queue and is announced
-//! with the fence.
+//! Each has a [`PinnedThread`]: the record of its thread, the home of its slot, and an inbox. A thread that wakes the
+//! process asks the slot's home, as for any other, and that puts the token into the inbox: so a wake of an ordinary
+//! process knows nothing of this. The thread takes the token out, runs a time slice in the loop that all threads run,
+//! and waits for the next. It has a context, so that its process is found as any other is, and counts as one that has
+//! lost its permit: so the loop looks here for what to run, and what the process wakes goes to the global queue and is
+//! announced with the fence.
 //!
 //! # Birth
 //!
@@ -16,15 +16,15 @@
 //!   runs on the spawner's thread meanwhile, such as a waker, which is no part of the start);
 //! * N4 the thread answers, with the state, which stays its own wherever it is kept ([`Anchored`]), and waits for the
 //!   token;
-//! * N5 the spawner binds the process, puts the state into the slot and lays the token down, or wakes it. If the start
-//!   has failed, it asks the thread to close and drop the state, when the PID is unroutable, and the thread ends.
+//! * N5 the spawner binds the process, puts the state into the slot and parks the token, or wakes it. If the start has
+//!   failed, it asks the thread to close and drop the state, when the PID is unroutable, and the thread ends.
 //!
 //! # Inbox
 //!
 //! There is one token, so an inbox has at most one thing in it, under a lock: nothing is overwritten and no wake is
-//! lost. The thread ends when its process has: nobody else could end it, since only this thread gets the token. Then
-//! the pinned thread is free for another; a late sender cannot mistake the two, since whoever has a token looks at the
-//! home of the process that lives in its slot then.
+//! lost. The thread ends when its process has: no other thread could end it, since only this thread gets the token.
+//! Then the pinned thread is free for another; a late sender cannot mistake the two, since the holder of a token looks
+//! at the home of the process that lives in its slot then.
 //!
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
@@ -33,7 +33,7 @@ use super::context::local::ThreadContext;
 use super::host::Scheduler;
 use super::lifecycle::spawn::{Environment, First, Inside, PendingSpawn, Spawnable, while_started_elsewhere};
 use super::sched::run_loop::Next;
-use super::sched::standby::Rest;
+use super::sched::spare::Rest;
 use super::workers::pinned::{PinnedThread, Work};
 use super::workers::threads::StartedThread;
 use super::workers::worker::LOST;

@@ -1,29 +1,29 @@
 //! How the threads of a host drive its reactor, so that what comes from the system needs no thread in between.
 //!
-//! * D1 The sleeper that keeps the timers, the lookout, parks in the reactor instead of on its own. A host with a
+//! * D1 The sleeper that keeps the timers, the poller, parks in the reactor instead of on its own. A host with a
 //!   reactor always has one while anybody sleeps.
-//! * D2 What the reactor, or a task, wakes there is queued where its last permit looks, and nobody is called for it: D3
-//!   when the reactor has told all that the system had, or would wait though something is queued, the lookout does S3,
-//!   with the fence before it; it finds the work, gets up and runs it, and calls others if there is more than one
-//!   thread can do (F3).
+//! * D2 What the reactor, or a task, wakes there is queued where its last permit looks, and no thread is called for it:
+//!   D3 when the reactor has told all that the system had, or would wait though something is queued, the poller does
+//!   sleep:S3, with the fence before it; it finds the work, gets up and runs it, and calls others if there is more than
+//!   one thread can do (sleep:F3).
 //! * D4 A thread that runs processes visits the reactor every so many steps, without waiting; D5 if that has queued
-//!   any, it announces (P2 to P5), once for all.
+//!   any, it announces (sleep:P2 to P5), once for all.
 //! * D6 Tasks of the reactor are code of others, which may take long. So they run in visits only, where the thread has
 //!   a permit, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that
-//!   has found nothing visits before it lies down, and a lookout that the reactor has let go gets up.
+//!   has found nothing visits before it lies down, and a poller that the reactor has let go gets up.
 //! * D7 Who drives is decided by a lock of the reactor's that is only ever tried. A thread that is not let in goes on,
-//!   or, as the lookout, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
+//!   or, as the poller, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
 //!   drives, called by the watchdog.
 //!
-//! *No work is missed* (see `idle`): D2 leaves out P2 to P5. The lookout does S3 after it, so it is as if what was
-//! queued had been there when the thread lay down: it gets up for it, or somebody searches, who looks after that. If
-//! somebody has taken it off the list meanwhile it searches.
+//! *No work is missed* (see `sleep`): D2 leaves out sleep:P2 to P5. The poller does sleep:S3 after it, so it is as if
+//! what was queued had been there when the thread lay down: it gets up for it, or another thread searches, and looks
+//! after that. If a thread has taken it off the list meanwhile it searches.
 //!
-//! *No call is missed*: whoever calls the lookout notes that under the lock that also guards the waker of the wait
+//! *No call is missed*: a thread that calls the poller notes that under the lock that also guards the waker of the wait
 //! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait leaves the waker there and then looks
 //! for the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
 //!
-//! A task that is ready after D6's visit (it has yielded there, or somebody woke it since) runs in the wait, on a
+//! A task that is ready after D6's visit (it has yielded there, or a thread woke it since) runs in the wait, on a
 //! thread that counts as asleep; if it takes long, that is a permit less meanwhile. A call, and D2, are heard after
 //! some dozens of tasks.
 
@@ -38,11 +38,11 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// How exact the waits of a reactor are: Tokio's are whole milliseconds, as are those of the system call beneath. A
-/// lookout that has a timer due sooner rests on its own, so that the timer is exact and what the system has waits for
+/// poller that has a timer due sooner rests on its own, so that the timer is exact and what the system has waits for
 /// it.
 const EXACT: Duration = Duration::from_millis(2);
 
-/// How long a lookout that was not let in rests before it tries again.
+/// How long a poller that was not let in rests before it tries again.
 const RETRY: Duration = Duration::from_millis(1);
 
 thread_local! {
@@ -54,8 +54,8 @@ thread_local! {
     static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// D2: a process of `host` has been queued. Returns whether this thread drives the reactor of that host: then it sees
-/// to that.
+/// D2: a process of `host` has been queued. Returns whether this thread drives the reactor of that host: then
+/// it sees to that.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
@@ -77,8 +77,8 @@ fn rests_with(thread: &Worker, waker: &Waker) -> bool {
 }
 
 impl ThreadContext {
-    /// D1 and D3: S4 of the lookout.
-    pub(crate) fn park_as_lookout(&self, patience: Option<Duration>) {
+    /// D1 and D3: sleep:S4 of the poller.
+    pub(crate) fn park_as_poller(&self, patience: Option<Duration>) {
         let Some(driver) = self.user.driver().filter(|_| patience.is_none_or(|patience| patience > EXACT)) else {
             return park(patience);
         };
@@ -89,7 +89,7 @@ impl ThreadContext {
             waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
         };
         if self.drive(wait) && self.host.is_stopped() {
-            // L3 of `shutdown`: there is no S3 any more.
+            // shutdown:L3: there is no sleep:S3 any more.
             self.host.announce();
         }
         thread.rests_no_more();
@@ -97,7 +97,7 @@ impl ThreadContext {
         if !waited {
             park(Some(patience.map_or(RETRY, |patience| patience.min(RETRY))));
         } else if driver.has_tasks() {
-            // If it has lost its permit, the next lookout does.
+            // If it has lost its permit, the next poller does.
             let _is_up = self.host.idle.get_up(self.index);
         }
     }

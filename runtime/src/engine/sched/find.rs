@@ -14,7 +14,7 @@
 //! * after [`STREAK`] time slices in a row from the run-next slot the deque comes first;
 //! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
-//! And time slices are bounded: by [`BUDGET`](crate::process::budget::BUDGET) events, and by time (`turn`): a time
+//! And time slices are bounded: by [`BUDGET`](crate::process::slice::BUDGET) events, and by time (`slice`): a time
 //! slice ends with the event that is at work at the second tick after it began. Ticks are a quarter of the stall limit
 //! apart, 2.5 ms at most. So with e for the longest that one event takes (one message method, one poll of a future up
 //! to where it waits):
@@ -25,19 +25,19 @@
 //!   stands in line behind n others has a permit's turn at the latest after n + 1 visits (and after as many time slices
 //!   more as it owes, see `step`); most often long before that, since idle permits take from all queues;
 //! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take
-//!   from the deque at once, from the slot after two ticks (`stall`, J1); and if all permits are in such events, one of
-//!   them goes to another thread after five quarters of the stall limit (J2): 12.5 ms, and the time that the system
-//!   takes to wake a thread.
+//!   from the deque at once, from the slot after two ticks (`stall`, detector:J1); and if all permits are in such
+//!   events, one of them goes to another thread after five quarters of the stall limit (detector:J2): 12.5 ms, and the
+//!   time that the system takes to wake a thread.
 //!
 //! What is not bounded is how many others are ready at the same time: there are as many time slices at once as permits.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
-//! something, up to [`SPINS`] times with growing pauses, then it parks as `idle` says. Yielding the thread instead of
+//! something, up to [`SPINS`] times with growing pauses, then it parks as `sleep` says. Yielding the thread instead of
 //! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
 //! took 9.5 µs against 4.3). Work that is found starts the count anew.
 
 use super::run_loop::Next;
-use super::standby::RestStep;
+use super::spare::RestStep;
 use crate::engine::context::local::ThreadContext;
 use crate::engine::workers::permit::Permit;
 use crate::engine::workers::worker::Worker;
@@ -176,8 +176,8 @@ impl ThreadContext {
     }
 
     /// One of what was sent from outside. As with the global queue, a look first: the queue's own `pop` has a fence for
-    /// one that is empty, twenty cycles in each time slice. What comes right after the look is announced by whoever
-    /// pushes it.
+    /// one that is empty, twenty cycles in each time slice. What comes right after the look is announced by the thread
+    /// that pushes it.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
         let inject = &self.permit.get().inject;
@@ -235,7 +235,7 @@ impl ThreadContext {
             }
             let is_due = self.is_timer_due();
             if is_due || !visited && self.has_tasks() {
-                // Not as one that searches: others rely on it to look soon. (D6)
+                // Not as one that searches: others rely on it to look soon. (driving:D6)
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
                 }
@@ -246,8 +246,8 @@ impl ThreadContext {
                 if self.thread.attention() != 0 {
                     return self.next_when_called();
                 }
-                // T1: what a timer has queued here is told to nobody, as in a time slice; so this thread does not lie
-                // down before it has looked, whether or not it may search.
+                // rest:T1: what a timer has queued here is announced to no thread, as in a time slice; so this thread
+                // does not lie down before it has looked, whether or not it may search.
                 if let Some(token) = self.take_near() {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();

@@ -50,7 +50,7 @@ impl Scheduler {
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
         if self.idle.census().threads > self.permits.len() + self.config.blocking_threads {
-            self.past_bound.add_shared(1);
+            self.threads_beyond_limit.add_shared(1);
         }
         self.start_thread(thread, None)?;
         self.idle.started(thread);

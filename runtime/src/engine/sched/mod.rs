@@ -4,7 +4,7 @@
 //! * [`find`]: where the next process comes from, in order;
 //! * [`step`]: running a process for one time slice;
 //! * [`slot_owner`]: what slots ask of their host: scheduling, bounds, timers, dead letters;
-//! * [`driving`]: how sleeping threads drive timers and the reactor; [`standby`]: threads without a permit;
+//! * [`driving`]: how sleeping threads drive timers and the reactor; [`spare`]: threads without a permit;
 //! * [`launch`]: how threads start and end; [`watchdog`]: the thread that looks for long steps.
 
 pub(crate) mod driving;
@@ -12,6 +12,6 @@ pub(crate) mod find;
 pub(crate) mod launch;
 pub(crate) mod run_loop;
 pub(crate) mod slot_owner;
-pub(crate) mod standby;
+pub(crate) mod spare;
 pub(crate) mod step;
 pub(crate) mod watchdog;

@@ -4,9 +4,9 @@
 //! blocks, so the thread that carries a `Next` out need not be the one that it is for: [`ThreadContext::run`] does it
 //! for its own thread, and a single thread could do it for several contexts in turn.
 //!
-//! [`find`](super::find) says where the next process comes from, [`standby`](super::standby) how a thread comes to rest.
+//! [`find`](super::find) says where the next process comes from, [`spare`](super::spare) how a thread comes to rest.
 
-use super::standby::{Rest, RestStep};
+use super::spare::{Rest, RestStep};
 use super::step::StepScratch;
 use crate::engine::context::local::ThreadContext;
 use crate::exit::Panic;
@@ -107,7 +107,7 @@ impl ThreadContext {
     }
 
     /// Exits, unless work is left anywhere when the host has stopped, be it in the run-next slot of a thread that is in
-    /// a step (L1 of `shutdown`).
+    /// a step (shutdown:L1).
     #[cold]
     pub(super) fn exit(&self) -> Next {
         if self.pinned_thread.is_some() || !self.host.is_stopped() {
@@ -199,7 +199,7 @@ mod tests {
         assert!(ran.iter().all(|&steps| steps > 0), "one worker did it all: {ran:?}");
 
         pids.iter().for_each(|pid| _ = pid.kill());
-        while runtime.statistics().live > 0 {
+        while runtime.statistics().processes.live > 0 {
             for worker in 0..2 {
                 let (context, rest) = (&contexts[worker], rests.remove(worker));
                 let rest = run_until_parked(context, &mut scratches[worker], context.resume(rest)).0;

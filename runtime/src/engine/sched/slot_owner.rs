@@ -35,8 +35,8 @@ impl Schedule for Scheduler {
         self.config.mailbox
     }
 
-    fn crowded(&self, slot: &'static Slot) {
-        backpressure::entry_points::crowded(slot);
+    fn check_length(&self, slot: &'static Slot) {
+        backpressure::entry_points::check_length(slot);
     }
 
     fn known(&self, slot: &'static Slot) -> u64 {
@@ -47,8 +47,8 @@ impl Schedule for Scheduler {
         backpressure::entry_points::admit(slot, node)
     }
 
-    fn let_go(&self, slot: &'static Slot) {
-        backpressure::suspend::lift(slot, backpressure::suspend::ResumeReason::Called);
+    fn release_suspended(&self, slot: &'static Slot) {
+        backpressure::suspend::end_suspension(slot, backpressure::suspend::ResumeReason::Called);
     }
 
     fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {

@@ -29,10 +29,11 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
-use crate::process::budget::{BUDGET, MOST_DEBT};
 use crate::process::event::{Events, Rare, StepInput};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
+use crate::process::slice::BUDGET;
+use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::Ordering;
 use crate::time::timers::{TimerAction, complete};
@@ -41,14 +42,14 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// How long the others' time slices may take while a process in debt lets one pass. So a debt, which is at most 255
-/// time slices, is over after 13 ms for each debtor on the host, however long those time slices are.
+/// How long the others' time slices may take while a process with a deficit lets one pass. So a deficit, which is at
+/// most 253 time slices, is over after 13 ms for each such process of the host, however long those time slices are.
 const PASS: Duration = Duration::from_micros(50);
 
-/// A thread that comes to the end of a time slice's budget more often than that calls nobody for a process that it will
-/// come to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on two
-/// permits: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a time slice takes
-/// longer than this, and is shared.)
+/// A thread that comes to the end of a time slice's budget more often than that calls no thread for a process that it
+/// will come to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on
+/// two permits: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a time slice
+/// takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
 /// What became of a step.
@@ -64,14 +65,14 @@ enum AfterStep {
     Again,
     /// Let others run first.
     Requeue,
-    LayIdle,
-    LayWait,
+    ParkIdle,
+    ParkWaiting,
     /// The same, and a wake is no reason for another step: it waits for its yields.
-    LayWaiting,
+    ParkForYields,
     /// The reason is in `scratch.reason`.
     End,
     /// It has sent to a mailbox that is too full; whether it waits for its yields besides.
-    Hold(Congestion, bool),
+    Suspend(Congestion, bool),
 }
 
 /// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its
@@ -82,7 +83,6 @@ pub(crate) struct StepScratch {
     /// Of a process that ends.
     reason: ExitReason,
     result: Option<Payload>,
-    /// Whether the process has values to hand on.
     has_values: bool,
     /// Whether the process has panicked in this time slice.
     has_panicked: bool,
@@ -121,7 +121,7 @@ impl ThreadContext {
         let slot = token.slot();
         token = token.taken_up();
         self.thread.running.begin(&token);
-        if slot.debt.load(Ordering::Relaxed) > 0 {
+        if !slot.deficit.is_none() {
             match self.stand_back(token) {
                 Some(back) => token = back,
                 None => return,
@@ -132,25 +132,25 @@ impl ThreadContext {
         self.go_on(scratch, token);
     }
 
-    /// Returns whether a process in debt lets this time slice pass. A signal for it does not wait; an answer does, or
-    /// whoever sends a thousand messages and then calls would never pay. Each [`PASS`] that the others have taken since
-    /// the thread saw a debtor last counts as a time slice too, so that long ones of others make it wait no longer than
-    /// short ones.
+    /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
+    /// does, or a process that sends a thousand messages and then calls would never pay. Each [`PASS`] that the others
+    /// have taken since the thread last saw such a process counts as a time slice too, so that long ones of others make
+    /// it wait no longer than short ones.
     #[cold]
     fn stand_back(&self, token: Token) -> Option<Token> {
         let mut token = token;
-        if backpressure::suspend::is_held_debt(token.slot().debt.load(Ordering::Relaxed)) {
-            return self.stay_held(token);
+        if let Deferral::Suspended { .. } = token.slot().deficit.deferral() {
+            return self.stay_suspended(token);
         }
         if self.pinned_thread.is_some() {
             // There are no time slices of others to let pass: what it owes is levelled by its being held.
-            token.slot().debt.store(0, Ordering::Relaxed);
+            token.slot().deficit.clear();
             return Some(token);
         }
         if !self.stands_back(&mut token) {
             return Some(token);
         }
-        // Nobody is woken for it: this thread looks there again before it sleeps.
+        // No thread is woken for it: this thread looks there again before it sleeps.
         self.thread.running.end();
         self.host.global.push(token.put_down());
         self.be_watched();
@@ -161,9 +161,11 @@ impl ThreadContext {
         let slot = token.slot();
         let now = Moment::about_now();
         let passed = now.since(self.debtor_seen.replace(now)).as_nanos() / PASS.as_nanos();
-        let debt = slot.debt.load(Ordering::Relaxed);
-        let left = if token.hold().has_signal() { 0 } else { u128::from(debt).saturating_sub(1 + passed) };
-        slot.debt.store(left as u8, Ordering::Relaxed);
+        let left = match slot.deficit.deferral() {
+            Deferral::Slices(slices) if !token.lanes().has_signal() => u128::from(slices).saturating_sub(1 + passed),
+            _ => 0,
+        };
+        slot.deficit.set_slices(left as u64);
         left > 0
     }
 
@@ -173,7 +175,7 @@ impl ThreadContext {
         let budget = u64::from(BUDGET);
         let turns = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
         if turns > 0 {
-            slot.debt.store(turns.min(MOST_DEBT.into()) as u8, Ordering::Relaxed);
+            slot.deficit.set_slices(turns);
             self.debtor_seen.set(Moment::about_now());
         }
     }
@@ -220,12 +222,12 @@ impl ThreadContext {
             self.put_values_down(scratch, &after);
         }
         let held = match after {
-            AfterStep::LayIdle => self.lay(token, Token::lay_idle),
-            AfterStep::LayWait => self.lay(token, Token::lay_wait),
-            AfterStep::LayWaiting => self.lay_waiting(token),
+            AfterStep::ParkIdle => self.park_token(token, Token::park_idle),
+            AfterStep::ParkWaiting => self.park_token(token, Token::park_waiting),
+            AfterStep::ParkForYields => self.park_for_yields(token),
             AfterStep::Again => Some(token),
-            AfterStep::Hold(press, waits) => match self.hold_for(scratch, token, press, waits) {
-                Some(token) if waits => self.lay_waiting(token),
+            AfterStep::Suspend(press, waits) => match self.suspend_for(scratch, token, press, waits) {
+                Some(token) if waits => self.park_for_yields(token),
                 held => held,
             },
             AfterStep::Requeue => {
@@ -238,7 +240,7 @@ impl ThreadContext {
             }
         };
         let token = held?;
-        // Something arrived: go on while the budget lasts, and nobody waits for the permit.
+        // Something arrived: go on while the budget lasts, and no thread waits for the permit.
         if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
@@ -246,11 +248,11 @@ impl ThreadContext {
         None
     }
 
-    /// Lays a token down, by `lay`. Returns it if something has arrived.
+    /// Parks a token, by `park`. Returns it if something has arrived.
     #[inline(always)]
-    pub(crate) fn lay(&self, token: Token, lay: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
+    pub(crate) fn park_token(&self, token: Token, park: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
         self.thread.running.end();
-        let back = lay(token)?;
+        let back = park(token)?;
         self.thread.running.begin(&back);
         Some(back)
     }
@@ -267,12 +269,12 @@ impl ThreadContext {
         }
     }
 
-    /// Holds a process that has pressed on a mailbox. Returns the token if it is not to be held.
+    /// Suspends a process that has congested a mailbox. Returns the token if it is not to be suspended.
     #[cold]
-    fn hold_for(&self, scratch: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
+    fn suspend_for(&self, scratch: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
         // Without what the press itself has cost it.
         let sends = scratch.input.spent().saturating_sub(BUDGET.into());
-        let token = self.hold(token, press, sends, waits);
+        let token = self.suspend(token, press, sends, waits);
         // What wakers of others have sent from here on the way is not the next process's.
         backpressure::congestion::take();
         token
@@ -289,9 +291,9 @@ impl ThreadContext {
         }
     }
 
-    /// The process has used its time slice: others come first. See `idle`, *Own work*.
+    /// The process has used its time slice: others come first. See `sleep`, *Own work*.
     fn push_used(&self, token: Token) {
-        // A permit that is alone has nobody to call.
+        // A permit that is alone has no thread to call.
         let is_next =
             self.host.permits.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
@@ -355,7 +357,7 @@ impl ThreadContext {
         match outcome {
             // Whether something has arrived meanwhile is found out by laying the token down.
             Ok(()) if scratch.written.is_plain() && scratch.input.is_plain() && !scratch.input.is_spent() => {
-                AfterStep::LayIdle
+                AfterStep::ParkIdle
             }
             Ok(()) => self.after(scratch, token, StepOutcome::Done),
             Err(error) => self.after(scratch, token, StepOutcome::Error(error)),
@@ -369,7 +371,7 @@ impl ThreadContext {
         let begun = self.begin_special(scratch, token);
         let slot = token.slot();
         // After the controls were taken, a wake among them: it may have been for those that wait for room.
-        if slot.is_overfull() {
+        if slot.is_congested() {
             backpressure::suspend::relieve(slot, false);
             // So that the end of the step is not taken for that of an ordinary one.
             scratch.input.attend();
@@ -401,7 +403,7 @@ impl ThreadContext {
             if kept.is_empty() && held.is_empty() && !slot.lanes.has_control() {
                 return Ok(());
             }
-            token.hold().take_control()
+            token.lanes().take_control()
         };
         let is_cancelled = scratch.input.begin_controlled(kept, held, taken);
         if let Some(upgrades) = scratch.input.take_upgrades() {
@@ -432,16 +434,16 @@ impl ThreadContext {
     #[inline(never)]
     fn after(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         let after = self.after_step(scratch, token, outcome);
-        let rests = matches!(after, AfterStep::LayWait | AfterStep::LayWaiting);
+        let rests = matches!(after, AfterStep::ParkWaiting | AfterStep::ParkForYields);
         let slot = token.slot();
-        if slot.is_overfull() && (rests || scratch.input.is_data_empty()) {
+        if slot.is_congested() && (rests || scratch.input.is_data_empty()) {
             backpressure::suspend::relieve(slot, true);
         }
         // At last, so that nothing that was sent from here is left for the next process to answer for.
         let press = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
         match press {
             Some(press) if !matches!(after, AfterStep::End) => {
-                AfterStep::Hold(press, matches!(after, AfterStep::LayWaiting))
+                AfterStep::Suspend(press, matches!(after, AfterStep::ParkForYields))
             }
             _ => after,
         }
@@ -457,8 +459,8 @@ impl ThreadContext {
         }
         if matches!(outcome, StepOutcome::Done) && scratch.is_simple() && !counts_yields {
             let simple = match &scratch.written.status {
-                StepStatus::Idle => Some(AfterStep::LayIdle),
-                StepStatus::Suspended => Some(AfterStep::LayWait),
+                StepStatus::Idle => Some(AfterStep::ParkIdle),
+                StepStatus::Suspended => Some(AfterStep::ParkWaiting),
                 StepStatus::Ended(ExitReason::Normal, None) => Some(AfterStep::End),
                 _ => None,
             };
@@ -482,7 +484,7 @@ impl ThreadContext {
         let reason = match outcome {
             StepOutcome::Done => None,
             StepOutcome::Error(error) => Some(error.into_reason()),
-            // Whoever it left unanswered is told at the end, when the PID is unroutable.
+            // The callers that it left unanswered are told at the end, when the PID is unroutable.
             StepOutcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
         };
         let status = std::mem::take(&mut written.status);
@@ -519,15 +521,15 @@ impl ThreadContext {
             }
             (StepStatus::Continue, None) => AfterStep::Requeue,
             (StepStatus::Idle, None) if has_control || !data_empty => again,
-            (StepStatus::Idle, None) => AfterStep::LayIdle,
+            (StepStatus::Idle, None) => AfterStep::ParkIdle,
             (StepStatus::Waiting, None) if outstanding == 0 => scratch.end(
                 ExitReason::error("the process waits for its yields, but none is outstanding; write `idle` instead"),
                 None,
             ),
             (StepStatus::Suspended, None) if has_control => again,
-            (StepStatus::Suspended, None) => AfterStep::LayWait,
+            (StepStatus::Suspended, None) => AfterStep::ParkWaiting,
             (StepStatus::Waiting, None) if has_control_node => again,
-            (StepStatus::Waiting, None) => AfterStep::LayWaiting,
+            (StepStatus::Waiting, None) => AfterStep::ParkForYields,
         }
     }
 

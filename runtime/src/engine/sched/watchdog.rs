@@ -3,41 +3,42 @@
 //!
 //! # A tick
 //!
-//! * K1 it looks at all threads and queues; K2 what is queued while permits sleep is announced once more, for whoever
-//!   has queued it may have overlooked them (`idle`, *Own work*); K3 each thread in a time slice is told that a tick
-//!   has passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a time slice
-//!   that was told before ends (`turn`); K4 what `stall` has judged is done; K5 somebody drives the reactor, if there
-//!   is one (`driving`).
+//! * K1 it looks at all threads and queues; K2 what is queued while permits sleep is announced once more, since the
+//!   thread that queued it may have overlooked them (`sleep`, *Own work*); K3 each thread in a time slice is told that
+//!   a tick has passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a
+//!   time slice that was told before ends (`slice`); K4 what `detector` has judged is done; K5 a thread drives the
+//!   reactor, if there is one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned
-//! process holds no permit, and keeps nobody from one: it may take as long as it likes, and is not watched.
+//! process holds no permit, and keeps no thread from one: it may take as long as it likes, and is not watched.
 //!
-//! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whoever has filled it
-//! since, and under the lock of `idle`, so that its process is in a queue again before the thread that had it can lie
-//! down (`settle` takes a host whose threads all sleep, with nothing queued, to be at rest). A step that ended just
-//! before its permit is taken over has its thread notice that before the next one (`handoff`): one thread too many was
-//! woken for that.
+//! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whatever process has
+//! filled it since, and under the lock of `sleep`, so that its process is in a queue again before the thread that had
+//! it can lie down (`settle` takes a host whose threads all sleep, with nothing queued, to be at rest). A step that
+//! ended just before its permit is taken over has its thread notice that before the next one (`handoff`): one thread
+//! too many was woken for that.
 //!
 //! # Rest
 //!
-//! * R1 the watchdog has found all permits idle at some ticks: under the lock of `idle` it looks whether they all are;
+//! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it looks whether they all are;
 //!   if so, it notes that it rests. R2 it parks until the note is gone.
 //! * U1 a thread that has got a permit, under the lock, looks whether the watchdog rests. If so it is *unwatched*: it
 //!   notes that, and when its time slice began: so it can be told later how long it has been at that.
 //! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in
-//!   the global queue), G2 whoever announces something and finds nobody who sleeps or searches (P3 of `idle`), G3
-//!   whoever sets a timer and finds nobody to keep it, G4 whoever joins the line for a permit: looks whether the
-//!   watchdog rests, and if so takes the note away, and unparks it. G5 where there is a reactor, U1 does so.
+//!   the global queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3 of
+//!   `sleep`), G3 a thread that sets a timer and finds no thread to keep it, G4 a thread that joins the line for a
+//!   permit: looks whether the watchdog rests, and if so takes the note away, and unparks it. G5 where there is a
+//!   reactor, U1 does so.
 //!
-//! *Nobody waits unwatched.* Who waits is in a queue, or is a timer that nobody keeps, or in the line. When R1 puts the
-//! note down all permits are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to find
-//! (S3) and to get up for, or what is announced after it. From there on a step is taken only by threads that have done
-//! U1 after R1, as the lock says. What they queue is told of by G1, or announced. Of what is announced, P3 finds a
-//! sleeper, who is called and searches; or a searcher, who comes to it or to F3 or S3, and announces it once more if it
-//! is still there (timers without a lookout among it); or neither: G2. So as long as the note stands, what is queued is
-//! about to be looked at by one who searches. A step that has lost its permit may go on while the watchdog rests: it
-//! announces what it queues, once it knows (`handoff`, M2); and as long as the end of such a step is to be told of the
-//! watchdog rests only for a while at a time.
+//! *Nothing waits unwatched.* Who waits is in a queue, or is a timer that no thread keeps, or in the line. When R1 puts
+//! the note down all permits are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to
+//! find (sleep:S3) and to get up for, or what is announced after it. From there on a step is taken only by threads that
+//! have done U1 after R1, as the lock says. What they queue is told of by G1, or announced. Of what is announced,
+//! sleep:P3 finds a sleeper, who is called and searches; or a searcher, who comes to it or to sleep:F3 or sleep:S3, and
+//! announces it once more if it is still there (timers without a poller among it); or neither: G2. So as long as the
+//! note stands, what is queued is about to be looked at by one who searches. A step that has lost its permit may go on
+//! while the watchdog rests: it announces what it queues, once it knows (`handoff`, handoff:M2); and as long as the end
+//! of such a step is to be told of the watchdog rests only for a while at a time.
 //!
 //! So a message now and then into a host that is at rest wakes one thread, and no ticks. (Each such message was
 //! measured to come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another
@@ -47,8 +48,8 @@
 
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
-use crate::engine::watchdog::counts::Report;
 use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
+use crate::engine::watchdog::report::Report;
 use crate::engine::watchdog::report::Stall;
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::Moment;
@@ -94,7 +95,7 @@ impl Scheduler {
                     if self.idle.rest_watchdog() {
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
                         self.stay(until, || self.idle.does_watchdog_rest());
-                        // If it was the time that ended it; otherwise somebody has.
+                        // If it was the time that ended it; otherwise another thread has.
                         let _rested = self.idle.end_watchdog_rest();
                     }
                 }
@@ -115,7 +116,7 @@ impl Scheduler {
         }
     }
 
-    /// G1 to G5: somebody may wait.
+    /// G1 to G5: a thread may wait.
     #[inline]
     pub(crate) fn rouse_watchdog(&self) {
         if self.idle.does_watchdog_rest() {
@@ -139,7 +140,7 @@ impl Scheduler {
         for (number, thread) in self.threads_in_use() {
             let at = looks.places.get(number).copied().unwrap_or(At::Free);
             // Who blocks runs nothing.
-            let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Stray));
+            let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Detached));
             if step.is_some_and(StepId::is_of_a_process) {
                 // K3.
                 thread.tick();

@@ -28,17 +28,17 @@
 //!
 //! * D1 The host is at rest ([`settle`](crate::engine::shutdown::quiescence)), and no timer is due. A look at that
 //!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a time slice.
-//! * D2 All processes are laid down, and neither they nor the backlogs have work.
+//! * D2 All processes are parked, and neither they nor the backlogs have work.
 //! * D3 The host is at rest, and the number is that of D1.
 //!
 //! Equal numbers show that no process of the host had a time slice between D1 and D3, so what D2 saw held throughout,
 //! but for what threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of
 //! sleepers, under its lock, after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.)
-//! A process whose step blocks has given its permit away, and its thread may be at rest, but it is not laid down.
+//! A process whose step blocks has given its permit away, and its thread may be at rest, but it is not parked.
 //!
 //! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to
-//! queue it: D2 sees that it is not laid down. It may have taken a message out of the queue of a pool, to hand it to a
-//! member: the pool's backlog counts as empty only when nobody acts for it. If it lets go of one or the other between
+//! queue it: D2 sees that it is not parked. It may have taken a message out of the queue of a pool, to hand it to a
+//! member: the pool's backlog counts as empty only when nothing acts for it. If it lets go of one or the other between
 //! D1 and D3 a thread gets up.
 //!
 //! So the sends that had returned by D1 are finished when D3 succeeds. Later ones may not be: they are accepted as at
@@ -47,11 +47,11 @@
 //!
 //! # Waiting
 //!
-//! By Q1 and Q2 and T1 to T3 of `settle`, with one difference: D2 is made without the lock, under which threads go to
-//! sleep. If it finds work, a thread of the host has to get up and to go to sleep again before that changes, which
-//! tells the condition; unless it has changed already, which the look under the lock sees by the number. Threads
-//! outside change what no thread of the host tells of, a backlog or the timers of a manual clock, so it looks again
-//! after [`AGAIN`] in any case.
+//! By rest:Q1 and Q2 and rest:T1 to T3, with one difference: D2 is made without the lock, under which
+//! threads go to sleep. If it finds work, a thread of the host has to get up and to go to sleep again before that
+//! changes, which tells the condition; unless it has changed already, which the look under the lock sees by the number.
+//! Threads outside change what no thread of the host tells of, a backlog or the timers of a manual clock, so it looks
+//! again after [`AGAIN`] in any case.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
@@ -174,9 +174,9 @@ mod tests {
         }
     }
 
-    /// Catches: D2 without D3, which overlooks a message that was under way between what it looks at first and what it
-    /// looks at last. (That the process has not come so far by itself when the drain returns too early is likely, not
-    /// certain.)
+    /// Catches: D2 without D3, which overlooks a message that was under way between what it looks at first
+    /// and what it looks at last. (That the process has not come so far by itself when the drain returns too early is
+    /// likely, not certain.)
     #[test]
     fn a_message_that_moves_while_a_drain_looks_is_waited_for() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

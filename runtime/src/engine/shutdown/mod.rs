@@ -1,44 +1,43 @@
-//! How all processes of a host go.
+//! How all processes of a host end.
 //!
 //! 1. The gate closes: new spawns are refused.
-//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step. Those
-//!    that somebody looks after do not: their supervisor gets one, and stops them in order.
+//! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step.
+//!    Supervised processes do not: their supervisor gets one, and stops them in order.
 //! 3. The permits keep running until the last process is done, so that a clean-up that needs commands or calls
 //!    finishes.
 //! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
 //! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
 //!    reported: no code of another can end it.
 //!
-//! The steps above are the only ones: nothing ends a permit but step 5, since a permit that ended at its first empty
-//! look would leave the clean-up of step 3 without anyone to run it.
+//! Nothing but step 5 ends a permit: one that ended at its first empty look would leave the clean-up of step 3 without
+//! a thread to run it.
 //!
 //! # Every process ends
 //!
-//! Whoever joins, monitors, is linked to or has called a process is told when its state has been dropped, after the
+//! All that join, monitor, are linked to or have called a process are told when its state has been dropped, after the
 //! shutdown as well as before. No time limit decides that; limits decide what the report says, and which threads are
 //! left behind.
 //!
-//! After step 4 each process that is left has a kill in its control lane, so its token is not laid down: it is in a
-//! queue, or in the hands of a thread. (No other one comes: the gate is closed.)
+//! After step 4 each process that is left has a kill in its control lane, so its token is not parked: it is in a queue,
+//! or in the hands of a thread. (No other process comes: the gate is closed.)
 //!
-//! * In the hands of a thread of the host, in a step: when the step returns the same thread lays the token down,
+//! * In the hands of a thread of the host, in a step: when the step returns the same thread tries to park the token,
 //!   cannot, and ends the process, or it queues the token and then looks there itself.
 //! * In a queue:
 //!   * L1 a thread that is to end looks at all queues once more, and runs what it finds;
-//!   * L2 when the threads have been told to end and processes are left, one more thread is started that is in no step:
-//!     so
-//!     somebody does L1 though all others may be stuck.
+//!   * L2 when the threads have been told to end and processes are left, one more thread is started, which is in no
+//!     step: so a thread does L1 though all others may be stuck.
 //! * In the hands of another thread: one that spawns it and is in its start, or one that has woken it and was put aside
 //!   before it queued it. It queues it sooner or later, and
-//!   * L3 whoever has pushed to a queue looks, after its fence, whether the threads have been told to end, and does L2
-//!     if so.
+//!   * L3 a thread that has pushed to a queue looks, after its fence, whether the threads have been told to end, and
+//!     does L2 if so.
 //!
 //! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its look, and the
 //! push comes before the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
 //!
-//! So a step that returns years later is the end of its process, as it would have been before, and is told as such. It
-//! is not told before: a file or a lock that the process holds is not free while its step runs. Whoever cannot wait
-//! that long joins with a time limit; the report names those that are stuck.
+//! So a step that returns years later is the end of its process, as it would have been before, and is reported as such.
+//! It is not reported before: a file or a lock that the process holds is not free while its step runs. A caller that
+//! cannot wait that long joins with a time limit; the report names the processes that are stuck.
 
 pub(crate) mod drain;
 pub(crate) mod grace;
@@ -96,8 +95,8 @@ impl Scheduler {
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
         if alive > 0 {
-            // Of a host that was built paused: whoever was spawned there ends as anyone else. Without threads the rest
-            // of this is as if they were all stuck.
+            // Of a host that was built paused: a process that was spawned there ends like any other. Without threads
+            // the rest of this is as if they were all stuck.
             let _started = self.start();
         }
         let mut grace = Grace::until(began.checked_add(deadline));
@@ -146,14 +145,13 @@ impl Scheduler {
         }
     }
 
-    /// The steps that are going on.
     fn steps(&self) -> impl Iterator<Item = StepId> {
         let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.step());
         self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
     }
 
-    /// L2, and waits for the threads, but for those in steps that do not return. Returns the processes that have not
-    /// ended.
+    /// L2, and waits for the threads, but for those in steps that do not return. Returns the processes that
+    /// have not ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
@@ -201,14 +199,14 @@ impl Scheduler {
         self.end_if_left();
     }
 
-    /// A process has gone: it is counted out, and ends the threads if it was the last and nobody else is there to do
-    /// so.
+    /// A process has gone: it is counted out, and ends the threads if it was the last and no other thread is there to
+    /// do so.
     pub(crate) fn leave(&'static self, lane: TallyLane) {
         self.gate.leave(lane);
         self.end_if_left();
     }
 
-    /// Ends the threads if nobody else is there to do so, and no process is left.
+    /// Ends the threads if no other thread is there to do so, and no process is left.
     fn end_if_left(&'static self) {
         let is_left = || self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0;
         if !is_left() {
@@ -223,8 +221,8 @@ impl Scheduler {
         }
     }
 
-    /// Tells all that nobody looks after to end. What is supervised has a supervisor that lives: one that ends without
-    /// having stopped its children kills them.
+    /// Tells all that no supervisor looks after to end. What is supervised has a supervisor that lives: one that ends
+    /// without having stopped its children kills them.
     fn tell_those_of_age(&'static self, reason: &ExitReason) {
         for slot in self.slots() {
             if let Some(generation) = slot.living()
@@ -268,7 +266,7 @@ impl Scheduler {
 pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
     let is_end = control.is_end();
     slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
-    if is_end && slot.is_held() {
+    if is_end && slot.is_suspended() {
         backpressure::suspend::let_step_end(slot);
     }
 }

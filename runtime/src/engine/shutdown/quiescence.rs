@@ -4,21 +4,21 @@
 //!
 //! A host is at rest if all its threads sleep, no queue or run-next slot holds a process, and each process that waits
 //! on a thread's stack (`.wait()`) has looked for what it waits for, and has not been woken since. A process is in one
-//! place at a time: laid down in its mailbox, queued, or in the hands of a thread. A thread of the host that has one in
-//! hand is off the list of sleepers: it leaves the list before it takes one (`find`; also the lookout, before it takes
+//! place at a time: parked in its mailbox, queued, or in the hands of a thread. A thread of the host that has one in
+//! hand is off the list of sleepers: it leaves the list before it takes one (`find`; also the poller, before it takes
 //! over what waits behind a long step), and it enters the list when it has found none. So while all are on the list,
-//! only the hands of other threads are left: somebody who sends from outside has queued the process when its `send`
+//! only the hands of other threads are left: a thread that sends from outside has queued the process when its `send`
 //! returns, so that whatever was sent before the question is seen.
 //!
 //! A look takes the number of risings while all sleep, then looks at the queues. The same number again shows that all
 //! slept from before the queues were looked at until after, so that no thread of the host filled one behind the look.
 //!
-//! Whoever wakes a thread that waits on its stack takes its mark of rest away before it unparks it, hence before it can
-//! sleep itself; and that thread stays among the blocked until it has its permit back, which is not asleep then.
+//! A thread that wakes a thread that waits on its stack takes its mark of rest away before it unparks it, hence before
+//! it can sleep itself; and that thread stays among the blocked until it has its permit back, which is not asleep then.
 //!
 //! # Waiting for it
 //!
-//! * Q1 whoever waits counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
+//! * Q1 the thread that waits counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
 //! * T1 a thread enters the list of sleepers; T2 fence; T3 looks at the count, and if there is one: takes the lock, and
 //!   notifies.
 //!
@@ -119,7 +119,7 @@ impl ClockUser for Scheduler {
     }
 
     fn fire(&'static self, now: Moment) {
-        // What nobody will handle any more is this host's.
+        // What no process will handle any more is this host's.
         crate::call::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
     }
 }

@@ -14,8 +14,8 @@
 //!   takes to wake.
 //! * J2 A step that was seen for the limit, while others wait, loses its permit to another thread; the longest first,
 //!   and not more of them than others wait.
-//! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found
-//!   somebody there. It is reported once, and once more when it has ended.
+//! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found a
+//!   thread there. It is reported once, and once more when it has ended.
 //!
 //! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no permit is
 //! idle and
@@ -26,15 +26,15 @@
 //!
 //! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
 //! quarters of it after it began, and as much later as the watchdog's thread gets the processor late. One that ends
-//! within a tick is never seen twice. One that began while nobody looked, since nobody waited, has noted when its time
-//! slice began; if others in the same time slice came before it, it is taken to begin when it is seen.
+//! within a tick is never seen twice. One that began while the watchdog slept, since nothing waited, has noted when its
+//! time slice began; if others in the same time slice came before it, it is taken to begin when it is seen.
 //!
-//! A step that computes for a second while nobody waits is nobody's trouble: it is not reported.
+//! A step that computes for a second while nothing waits harms nothing: it is not reported.
 //!
 //! # When there is nothing to be seen
 //!
 //! When all permits were idle at [`CALM`] ticks one after the other, whatever they did in between, the watchdog sleeps
-//! until somebody waits. With a stalled step left, which has lost its permit, it looks for its end less and less often,
+//! until a thread waits. With a stalled step left, which has lost its permit, it looks for its end less and less often,
 //! down to once in [`SELDOM`].
 
 use crate::env::clock::Moment;
@@ -81,7 +81,6 @@ impl StepId {
         Self { slot: 0, steps: u64::MAX }
     }
 
-    /// Returns whether it is a step of a process.
     pub(crate) fn is_of_a_process(self) -> bool {
         self.slot != 0
     }
@@ -105,7 +104,6 @@ pub(crate) struct HostSample<'a> {
     pub(crate) threads: &'a [ThreadSample],
     /// How many processes are queued where everybody looks, or are in a step that waits for a permit.
     pub(crate) queued: usize,
-    /// How many steps have been taken.
     pub(crate) steps: u64,
     /// How many permits are idle, or search.
     pub(crate) idle: usize,
@@ -131,7 +129,7 @@ pub(crate) enum Order {
 pub(crate) enum RestUntil {
     /// The next tick.
     Tick,
-    /// Until somebody waits, or for so long.
+    /// Until a thread waits, or for so long.
     Calm(Option<Duration>),
 }
 
@@ -140,7 +138,7 @@ pub(crate) enum RestUntil {
 struct StepHistory {
     step: StepId,
     since: Moment,
-    /// Whether somebody was found waiting in its run-next slot.
+    /// Whether a thread was found waiting in its run-next slot.
     has_hidden: bool,
     is_reported: bool,
 }

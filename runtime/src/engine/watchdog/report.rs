@@ -1,6 +1,8 @@
 //! What is told of a step that has run for too long.
 
+use crate::observe::counters::Counter;
 use crate::pid::Pid;
+use crate::sync::{Mutex, SyncSender, ThreadHandle};
 use std::fmt;
 use std::time::Duration;
 
@@ -26,8 +28,8 @@ pub struct Stall {
     /// aside. `None` in a step that is about something else: an answer, a timer, a signal, the end.
     pub message: Option<&'static str>,
     /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Or more,
-    /// if nobody waited for anything when it began, and it is not the first in its time slice: such a one is watched
-    /// from when somebody waits.
+    /// if no thread waited for anything when it began, and it is not the first in its time slice: such a one is watched
+    /// from when a thread waits.
     pub lasted: Duration,
     /// Whether its permit was given to another thread.
     pub taken_over: bool,
@@ -45,4 +47,19 @@ impl fmt::Display for Stall {
         }
         write!(f, " for {lasted:?}{did} while others waited")
     }
+}
+
+/// Tells users of one stall.
+pub(crate) type Report = Box<dyn FnOnce() + Send>;
+
+/// How the watchdog is reached, and its numbers.
+#[derive(Default)]
+pub(crate) struct WatchdogCounts {
+    pub(crate) thread: Mutex<Option<ThreadHandle>>,
+    /// Takes reports to the thread that tells users, once there has been one.
+    pub(crate) reporter: Mutex<Option<SyncSender<Report>>>,
+    pub(crate) ticks: Counter,
+    pub(crate) stalls: Counter,
+    pub(crate) taken_over: Counter,
+    pub(crate) moved: Counter,
 }

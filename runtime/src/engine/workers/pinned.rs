@@ -14,7 +14,6 @@ use crate::util::oneshot::Oneshot;
 
 /// Where a pinned process lives besides its slot. Never freed, as a host: a sender may look at it late.
 pub(crate) struct PinnedThread {
-    /// The host's.
     host: &'static SlotOwner,
     /// Of its thread: what it runs, what it counts.
     pub(crate) thread: Worker,
@@ -94,7 +93,6 @@ impl PinnedThreads {
         lock(&self.0).free.push(pinned_thread);
     }
 
-    /// All that there have ever been.
     pub(crate) fn all(&self) -> Vec<&'static PinnedThread> {
         lock(&self.0).all.clone()
     }
@@ -113,7 +111,7 @@ impl PinnedThreads {
     /// The host runs: turns may be taken.
     pub(crate) fn resume(&self) {
         for pinned_thread in self.all() {
-            // Whoever found the host paused under this lock waits by now.
+            // A thread that found the host paused under this lock waits by now.
             drop(lock(&pinned_thread.inbox));
             pinned_thread.arrived.notify_all();
         }
@@ -125,7 +123,6 @@ impl PinnedThread {
         self.home.get().unwrap_or_else(|| unreachable!("set when the pinned_thread was made"))
     }
 
-    /// Returns whether it has a process.
     pub(crate) fn is_in_use(&self) -> bool {
         self.in_use.load(Ordering::Relaxed)
     }
@@ -156,7 +153,7 @@ impl PinnedThread {
                 return None;
             }
             inbox.rests = true;
-            // Not under the lock: whoever looks whether all rest looks here.
+            // Not under the lock: a look whether all are at rest takes place here.
             drop(inbox);
             rests();
             inbox = lock(&self.inbox);
@@ -180,7 +177,7 @@ impl PinnedThread {
         Some(rises.wrapping_add(waits))
     }
 
-    /// Returns whether the process has had a time slice, and has ended in it: nobody else can end it then.
+    /// Returns whether the process has had a time slice, and has ended in it: no other thread can end it then.
     pub(crate) fn has_ended(&self) -> bool {
         lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
     }
@@ -208,36 +205,36 @@ impl Schedule for PinnedThread {
     }
 
     fn bound(&self) -> Bound {
-        self.host.keeper.bound()
+        self.host.scheduler.bound()
     }
 
-    fn crowded(&self, slot: &'static Slot) {
-        self.host.keeper.crowded(slot);
+    fn check_length(&self, slot: &'static Slot) {
+        self.host.scheduler.check_length(slot);
     }
 
     fn known(&self, slot: &'static Slot) -> u64 {
-        self.host.keeper.known(slot)
+        self.host.scheduler.known(slot)
     }
 
     fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
-        self.host.keeper.admit(slot, node)
+        self.host.scheduler.admit(slot, node)
     }
 
-    fn let_go(&self, slot: &'static Slot) {
-        self.host.keeper.let_go(slot);
+    fn release_suspended(&self, slot: &'static Slot) {
+        self.host.scheduler.release_suspended(slot);
     }
 
     fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {
-        self.host.keeper.redeem(slot, generation)
+        self.host.scheduler.redeem(slot, generation)
     }
 
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
-        self.host.keeper.time_keeper()
+        self.host.scheduler.time_keeper()
     }
 }
 
 impl Sink for PinnedThread {
     fn dead_letter(&self, letter: DeadLetter) {
-        self.host.keeper.dead_letter(letter);
+        self.host.scheduler.dead_letter(letter);
     }
 }

@@ -4,9 +4,9 @@
 //! what belongs to the holder of the slot's token. So:
 //!
 //! * *running:begin* the thread, which has the token, says so before it touches anything of the process;
-//! * *running:end* it takes that back **before** it lays the token down or queues it, and not after: from then on
+//! * *running:end* it takes that back **before** it parks the token or queues it, and not after: from then on
 //!   another thread may run the process, and the drop of a value on this one, or whatever else a user's code does here,
-//!   must not find a slot that is somebody else's by now.
+//!   must not find a slot that is another thread's by now.
 //!
 //! Hence: *while a slot is named here and the life in it is open, this thread has its token*. Two things rest on that:
 //! what the code of a process reaches of its own slot (`own`), and that a panic, wherever it comes from, ends the

@@ -1,7 +1,7 @@
 //! The records of a host's threads: made when they are first needed, never moved, used again by later threads.
 //!
 //! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest
-//! free one is used first (`permits`), and whoever looks at all goes up to the highest that is in use.
+//! free one is used first (`permits`), and the thread that looks at all goes up to the highest that is in use.
 
 use super::worker::Worker;
 use crate::engine::watchdog::detector::StepId;

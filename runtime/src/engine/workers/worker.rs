@@ -34,13 +34,13 @@ use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// Somebody waits for a permit, or the host stops: the thread is to look, between two steps.
+/// A thread waits for a permit, or the host stops: the thread is to look, between two steps.
 pub(crate) const CALLED: u8 = 1;
 /// The thread has no permit any more, although it is in a step.
 pub(crate) const LOST: u8 = 2;
 /// A tick has passed while the thread was in a time slice.
 const TICK: u8 = 4;
-/// The watchdog rests (its U1).
+/// The watchdog rests (its watchdog:U1).
 pub(crate) const UNWATCHED: u8 = 8;
 
 /// In place of the nanoseconds of a moment.
@@ -78,7 +78,6 @@ pub(crate) struct Worker {
 
 /// What is seldom used.
 struct Cold {
-    /// For waking it.
     handle: Option<ThreadHandle>,
     /// For waking it while it parks in a reactor.
     waker: Option<Waker>,
@@ -206,7 +205,8 @@ impl Worker {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// U1 of the watchdog, which rests: for the thread itself, when it has got a permit and between two time slices.
+    /// watchdog:U1 of the watchdog, which rests: for the thread itself, when it has got a permit and between two time
+    /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);
@@ -222,7 +222,6 @@ impl Worker {
         }
     }
 
-    /// Returns whether the watchdog may rest.
     #[inline(always)]
     pub(crate) fn is_unwatched(&self) -> bool {
         self.attention() & UNWATCHED != 0
@@ -248,7 +247,6 @@ impl Worker {
         cold.deque.take()
     }
 
-    /// Returns whether the host has had a thread with this record.
     pub(crate) fn has_run(&self) -> bool {
         self.has_run.load(Ordering::Relaxed)
     }

@@ -85,7 +85,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.drain(now);
     }
 
-    /// Nothing new is taken and nobody is started from here on. Returns what waited.
+    /// No message is taken and no member started from here on. Returns what waited.
     pub(super) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
         self.ending.get_or_insert(reason);
         self.draining = true;
@@ -105,7 +105,6 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
 }
 
 impl<K> MemberRecord<K> {
-    /// Returns whether it failed that it ended for that reason.
     pub(super) fn has_failed(&self, why: &ExitReason) -> bool {
         !(self.let_go || self.served && why.is_normal())
     }

@@ -38,7 +38,7 @@ impl<K> QueuedMessage<K, ()> {
     }
 }
 
-/// Hashes numbers that are given out one after the other, and by nobody outside.
+/// Hashes numbers that are given out one after the other, and never by a user.
 pub(super) type Numbered = BuildHasherDefault<NumberHasher>;
 
 /// See [`Numbered`].
@@ -102,7 +102,7 @@ impl<K> MemberRecord<K> {
     }
 
     pub(super) fn has_room(&self, rules: &PoolRules) -> bool {
-        self.is_present() && !self.crowded && self.in_hand < rules.at_once
+        self.is_present() && !self.crowded && self.in_hand < rules.concurrency
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -215,8 +215,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     /// Starts members where a lane is to have more, or where messages wait; when the lane has backed off, if it does.
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
-        let (PoolRules { least, most, at_once, .. }, count) = (&self.rules, lane.count());
-        let wanted = lane.line.len() > lane.starting.saturating_mul(*at_once);
+        let (PoolRules { least, most, concurrency, .. }, count) = (&self.rules, lane.count());
+        let wanted = lane.line.len() > lane.starting.saturating_mul(*concurrency);
         let missing = match self.draining {
             true => usize::from(wanted && count == 0),
             false => least.saturating_sub(count).max(usize::from(wanted && count < *most)),
@@ -236,7 +236,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// Where nobody is left in a lane, or coming, those that wait are told why.
+    /// Where no member is left in a lane, or coming, the messages that wait fail, with the reason.
     pub(super) fn abandon_lane(&mut self, key: &K, why: &ExitReason) {
         let Some(lane) = self.lanes.get(key) else { return };
         if lane.starting > 0 || self.present(lane) > 0 {

@@ -8,10 +8,10 @@
 //! 1. A message goes to a member of its lane that has room, if none waits before it. Else it waits, if the pool's lines
 //!    have room, and if its lane may grow a member is started for it.
 //! 2. A member that is done with a message gets the next of its lane.
-//! 3. A member that ends is replaced if its lane is to have it, or if messages wait. Where nobody is left after a start
-//!    that failed, or after a member that ended before it was done with any message, those that wait are told why. A
-//!    lane whose members fail backs off before it starts another, and a pool whose members fail too often gives up: see
-//!    [`failures`].
+//! 3. A member that ends is replaced if its lane is to have it, or if messages wait. Where no member is left after a
+//!    start that failed, or after a member that ended before it was done with any message, those that wait are told
+//!    why. A lane whose members fail backs off before it starts another, and a pool whose members fail too often gives
+//!    up: see [`failures`].
 //! 4. A member that has been idle for long enough is let go, if its lane has more than it is to have. It counts until
 //!    it has ended, so that there are never two for one key.
 //! 5. A pool that drains takes nothing new, and lets each member go that is done when nothing waits in its lane.
@@ -50,7 +50,7 @@ pub(crate) enum Balancing {
 pub(crate) struct PoolRules {
     pub(crate) choice: Balancing,
     /// How many messages a member has at a time.
-    pub(crate) at_once: usize,
+    pub(crate) concurrency: usize,
     /// How many may wait in all lines together.
     pub(crate) queue: usize,
     /// How long a message may wait.
@@ -72,7 +72,7 @@ pub(crate) enum PoolAction<K, T> {
     /// Give the message to the member; tell [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`] if it
     /// is gone.
     Give(MemberId, QueuedMessage<K, T>),
-    /// Give the message to the member, past those that wait; nobody asks what becomes of it.
+    /// Give the message to the member, past those that wait; its outcome is not asked for.
     Copy(Pid, T),
     /// Start a member for the lane; tell [`PoolPlan::started`] or [`PoolPlan::unstarted`].
     Start(K),
@@ -84,7 +84,7 @@ pub(crate) enum PoolAction<K, T> {
     Kill(Pid),
     /// The message has waited for as long as it may.
     Expire(T),
-    /// Nobody will come for the message, and why.
+    /// No member will take the message, and why.
     Fail(T, ExitReason),
     /// Members fail too often. The pool ends with this reason when it is over.
     GiveUp(ExitReason),
@@ -200,16 +200,16 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
             self.give(number, waiting);
             return Ok(());
         }
-        let PoolRules { at_once, most, .. } = self.rules;
+        let PoolRules { concurrency, most, .. } = self.rules;
         let grows = self.lanes.get(&key).is_none_or(|lane| {
-            let is_short = lane.line.len() >= lane.starting.saturating_mul(at_once);
+            let is_short = lane.line.len() >= lane.starting.saturating_mul(concurrency);
             lane.count() < most && is_short && !lane.backs_off(now)
         });
         // Those that are being started will take some at once, and so will one that follows when all there are have
         // been let go, or when the lane has backed off.
         let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
-        let coming = (self.starting + usize::from(comes)).saturating_mul(at_once);
+        let coming = (self.starting + usize::from(comes)).saturating_mul(concurrency);
         if self.waiting >= self.rules.queue.saturating_add(coming) {
             return Err((waiting.message, PoolRefusal::Full));
         }
@@ -354,7 +354,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         left
     }
 
-    /// Nobody carries out what is still to be done, and there is nothing to wait for.
+    /// The actions that are left are not carried out, and there is nothing to wait for.
     pub(crate) fn close(&mut self) {
         (self.draining, self.over) = (true, true);
         self.idlers.clear();
@@ -377,7 +377,6 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         std::mem::take(&mut self.freed)
     }
 
-    /// Returns whether a message that was refused might be taken now.
     pub(crate) fn has_room(&self) -> bool {
         let is_free = |member: &MemberRecord<K>| member.has_room(&self.rules);
         self.draining || self.waiting < self.rules.queue || self.members.values().any(is_free)

@@ -15,7 +15,6 @@ struct World {
     stopped: Vec<Pid>,
     cancelled: Vec<Pid>,
     killed: Vec<Pid>,
-    /// The reasons that were given up for.
     given_up: Vec<ExitReason>,
     given: Vec<(u8, u32)>,
     expired: Vec<u32>,
@@ -31,7 +30,7 @@ struct World {
 fn rules(least: usize, most: usize) -> PoolRules {
     let backoff = Backoff::exponential(FIRST, LAST).jitter(0.0);
     let (choice, intensity) = (Balancing::LeastLoaded, (u32::MAX, Duration::ZERO));
-    PoolRules { choice, at_once: 1, queue: 4, patience: None, idle: None, least, most, backoff, intensity }
+    PoolRules { choice, concurrency: 1, queue: 4, patience: None, idle: None, least, most, backoff, intensity }
 }
 
 const FIRST: Duration = Duration::from_millis(20);
@@ -218,7 +217,7 @@ fn it_grows_by_one_for_each_that_finds_nobody_up_to_its_bound() {
 
 #[test]
 fn a_member_that_is_to_take_more_at_once_is_not_doubled_for_them() {
-    let mut world = World::new(PoolRules { at_once: 3, ..rules(0, 8) }, 1);
+    let mut world = World::new(PoolRules { concurrency: 3, ..rules(0, 8) }, 1);
     for message in 0..4 {
         world.arrive(0, message).unwrap();
     }
@@ -455,7 +454,7 @@ fn every_message_has_one_end_whatever_happens() {
         let lanes = if most == 1 { 3 } else { 1 };
         let rules = PoolRules {
             choice: [Balancing::LeastLoaded, Balancing::RoundRobin][random.below(2)],
-            at_once: 1 + random.below(3),
+            concurrency: 1 + random.below(3),
             queue: random.below(6),
             patience: [None, Some(SECOND)][random.below(2)],
             idle: [None, Some(SECOND)][random.below(2)],
@@ -501,7 +500,7 @@ fn every_message_has_one_end_whatever_happens() {
             }
             let standing = world.plan.standing();
             for (.., hand) in &world.members {
-                assert!(hand.len() <= rules.at_once, "seed {seed}");
+                assert!(hand.len() <= rules.concurrency, "seed {seed}");
             }
             for lane in world.plan.lanes.values() {
                 assert!(lane.count() <= most, "seed {seed}");

@@ -281,7 +281,7 @@ fn what_is_to_be_sent_later_goes_to_whoever_serves_then() {
     let delay = Duration::from_millis(1);
     call(alias.pid(), 1).send_after(delay).unwrap();
     assert_eq!(mailbox.receive().take::<u64>().unwrap(), 1);
-    // Nobody serves: the program's timekeeper sees to it.
+    // No process serves: the program's timekeeper sees to it.
     lock(&signpost.targets).clear();
     call(alias.pid(), 2).send_every(delay).unwrap();
     while lock(&signpost.taken).len() < 3 {

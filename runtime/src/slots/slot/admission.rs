@@ -22,7 +22,7 @@ pub(crate) enum RefusalReason {
 pub(crate) struct Pushed {
     pub(crate) mine: NonNull<MailNode>,
     pub(crate) claim: Claim,
-    pub(crate) crowded: bool,
+    pub(crate) check_length: bool,
 }
 
 /// What becomes of a message for a mailbox that may be too full.

@@ -18,7 +18,6 @@ pub(crate) type Values = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 /// What few processes have.
 #[derive(Default)]
 pub(crate) struct ColdState {
-    /// Who waits for the result.
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
     /// Who else waits for the end.
     pub(crate) joined: Vec<Join>,

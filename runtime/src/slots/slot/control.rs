@@ -27,16 +27,12 @@ impl Slot {
             return;
         }
         node.put(envelope);
-        match self.lanes.push_control(node) {
-            Claim::Nothing => {}
-            Claim::Process => self.schedule(),
-            Claim::Grave => drop(Token(self).taken_up().bury(None)),
-        }
+        self.settle(self.lanes.push_control(node));
     }
 
-    /// Wakes the process as [`wake`](Self::wake) does, for whoever gives a waker up by that: `give_back` counts it out,
-    /// and says whether it was the last one. It is counted out when the wake can be seen, and before the process runs
-    /// for it.
+    /// Wakes the process as [`wake`](Self::wake) does, for a caller that gives its waker up by that: `give_back` counts
+    /// it out, and says whether it was the last one. It is counted out when the wake can be seen, and before the
+    /// process runs for it.
     pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
         if !self.is_living(generation) {
             give_back();
@@ -47,20 +43,14 @@ impl Slot {
         match claim {
             // It may have run for this wake already, found the waker still lent, and wait now.
             Claim::Nothing if was_last => self.wake(generation),
-            Claim::Nothing => {}
-            Claim::Process => self.schedule(),
-            Claim::Grave => drop(Token(self).taken_up().bury(None)),
+            claim => self.settle(claim),
         }
     }
 
     /// Says that a future of the process of `generation` can make progress. Never wrong: a wake too many is harmless.
     pub(crate) fn wake(&'static self, generation: u64) {
         if self.is_living(generation) {
-            match self.lanes.wake() {
-                Claim::Nothing => {}
-                Claim::Process => self.schedule(),
-                Claim::Grave => drop(Token(self).taken_up().bury(None)),
-            }
+            self.settle(self.lanes.wake());
         }
     }
 
@@ -68,13 +58,18 @@ impl Slot {
     /// was left alone.
     pub(crate) fn rouse(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");
-        match self.lanes.rouse() {
-            None => return true,
-            Some(Claim::Nothing) => {}
-            Some(Claim::Process) => self.schedule(),
-            Some(Claim::Grave) => drop(Token(self).taken_up().bury(None)),
-        }
+        let Some(claim) = self.lanes.rouse() else { return true };
+        self.settle(claim);
         false
+    }
+
+    /// Does what a token that may have been taken is for.
+    pub(super) fn settle(&'static self, claim: Claim) {
+        match claim {
+            Claim::Nothing => {}
+            Claim::Process => self.schedule(),
+            Claim::Vacant => drop(Token(self).taken_up().empty_and_park(None)),
+        }
     }
 }
 

@@ -4,34 +4,56 @@ use super::Slot;
 use super::metadata::{ALL_STEPS, Metadata};
 use crate::sync::Ordering;
 
-const STEP_BITS: u32 = 12;
-const STEPS: u32 = (1 << STEP_BITS) - 1;
+/// The word on the first line: twelve bits for steps, twenty for messages.
+#[derive(Clone, Copy)]
+struct CountsWord(u32);
+
+impl CountsWord {
+    const STEP_BITS: u32 = 12;
+    const MOST_STEPS: u32 = (1 << Self::STEP_BITS) - 1;
+
+    #[inline]
+    fn steps(self) -> u32 {
+        self.0 & Self::MOST_STEPS
+    }
+
+    #[inline]
+    fn messages(self) -> u32 {
+        self.0 >> Self::STEP_BITS
+    }
+
+    /// With one more step, which there is room for, and the messages that it has taken.
+    #[inline]
+    fn and_step(self, messages: u32) -> Self {
+        Self(self.0 + (messages << Self::STEP_BITS) + 1)
+    }
+}
 
 /// In the messages of the second line, which are never as many: the process works on a message, or has some in hand.
 const WORKS: u64 = 1 << 63;
 
 impl Slot {
-    /// Counts a step that has taken so many messages. Only the token's holder calls it.
+    /// CountsWord a step that has taken so many messages, fewer than 256. Only the token's holder calls it.
     ///
-    /// What is counted is on the first line, so that a message does not touch the second: twelve bits for steps, twenty
-    /// for messages, which go over to the second line when the first are full. A step takes fewer than 256 messages.
+    /// What is counted is on the first line, so that a message does not touch the second, which takes over what was
+    /// counted when no more steps fit.
     #[inline]
     pub(crate) fn count(&self, messages: u32) {
-        let mut counts = self.counts.load(Ordering::Relaxed);
-        if counts & STEPS == STEPS {
+        let mut counts = CountsWord(self.counts.load(Ordering::Relaxed));
+        if counts.steps() == CountsWord::MOST_STEPS {
             self.carry(counts);
-            counts = 0;
+            counts = CountsWord(0);
         }
-        self.counts.store(counts + (messages << STEP_BITS) + 1, Ordering::Relaxed);
+        self.counts.store(counts.and_step(messages).0, Ordering::Relaxed);
     }
 
     #[cold]
-    fn carry(&self, counts: u32) {
+    fn carry(&self, counts: CountsWord) {
         let Metadata { steps, messages, .. } = &self.metadata;
         let before = steps.load(Ordering::Relaxed);
-        let after = before.wrapping_add(u64::from(counts & STEPS)) & ALL_STEPS;
+        let after = before.wrapping_add(u64::from(counts.steps())) & ALL_STEPS;
         steps.store(before & !ALL_STEPS | after, Ordering::Relaxed);
-        let taken = messages.load(Ordering::Relaxed).wrapping_add(u64::from(counts >> STEP_BITS));
+        let taken = messages.load(Ordering::Relaxed).wrapping_add(u64::from(counts.messages()));
         messages.store(taken, Ordering::Relaxed);
     }
 
@@ -58,12 +80,12 @@ impl Slot {
     /// may be off by the last 4,095 steps for a moment while they are carried over.
     pub(crate) fn counted(&self) -> (u64, u64) {
         loop {
-            let counts = self.counts.load(Ordering::Acquire);
+            let counts = CountsWord(self.counts.load(Ordering::Acquire));
             let steps = self.metadata.steps.load(Ordering::Acquire) & ALL_STEPS;
             let messages = self.metadata.messages.load(Ordering::Acquire) & !WORKS;
             // Smaller than before: it has been carried over meanwhile.
-            if self.counts.load(Ordering::Relaxed) >= counts {
-                return (steps + u64::from(counts & STEPS), messages + u64::from(counts >> STEP_BITS));
+            if self.counts.load(Ordering::Relaxed) >= counts.0 {
+                return (steps + u64::from(counts.steps()), messages + u64::from(counts.messages()));
             }
         }
     }

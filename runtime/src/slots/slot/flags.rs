@@ -1,84 +1,99 @@
-//! The slot's `flags`: what few processes have or are.
+//! The slot's flags: what few processes have or are.
 
 use super::{Slot, Token};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU8, Ordering};
 
 /// The process has cold state.
-pub(crate) const EXTRAS: u8 = 1;
-/// The mailbox is too full.
-pub(crate) const OVERFULL: u8 = 2;
+pub(super) const COLD_STATE: u8 = 1;
+/// The mailbox is above its bound. A hint for senders: one that sees it late makes a look too few or too many.
+pub(super) const CONGESTED: u8 = 2;
 /// The cold state has something for each step: values to hand on, or controls that were left.
-pub(crate) const ATTEND: u8 = 4;
-/// The process is held at the full mailbox of another.
-const HELD: u8 = 8;
-/// The mailbox has a bound of its own.
-const LIMITED: u8 = 16;
-/// The messages of the mailbox are in a ring, for which there are tickets in the lane.
-pub(crate) const RING: u8 = 32;
-/// Somebody looks after the process, and stops it when its host goes down.
+pub(super) const ATTEND: u8 = 4;
+/// The process is suspended at the congested mailbox of another.
+const SUSPENDED: u8 = 8;
+/// The mailbox has a bound of its own. Set before the process begins.
+const OWN_BOUND: u8 = 16;
+/// The bound is hard: the messages are in a ring, for which there are tickets in the lane. Set before the process
+/// begins.
+pub(super) const HARD_BOUND: u8 = 32;
+/// The process has a supervisor, which stops it when its host goes down.
 const SUPERVISED: u8 = 64;
 /// The process is told to stop by a signal, ahead of its messages: it has others to stop first.
 const TOLD_TO_STOP: u8 = 128;
 
-impl Slot {
-    /// Returns whether somebody looks after the process that lives here, and stops it when its host goes down.
-    pub(crate) fn is_supervised(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & SUPERVISED != 0
+/// The flags, in one byte.
+pub(super) struct Flags(AtomicU8);
+
+impl Flags {
+    pub(super) fn none() -> Self {
+        Self(AtomicU8::new(0))
     }
 
-    /// Returns whether the process that lives here is told to stop by a signal.
-    pub(crate) fn is_told_to_stop(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & TOLD_TO_STOP != 0
+    /// A new process begins.
+    pub(super) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_flag(&self, flag: u8, to: bool) {
+    /// Returns whether one of `flags` is set. Relaxed.
+    #[inline]
+    pub(super) fn any(&self, flags: u8) -> bool {
+        self.0.load(Ordering::Relaxed) & flags != 0
+    }
+
+    /// The same, sequentially consistent.
+    fn any_in_order(&self, flags: u8) -> bool {
+        self.0.load(Ordering::SeqCst) & flags != 0
+    }
+
+    pub(super) fn set(&self, flags: u8, to: bool) {
         if to {
-            self.flags.fetch_or(flag, Ordering::SeqCst);
+            self.0.fetch_or(flags, Ordering::SeqCst);
         } else {
-            self.flags.fetch_and(!flag, Ordering::SeqCst);
+            self.0.fetch_and(!flags, Ordering::SeqCst);
         }
     }
+}
 
-    fn has_flag(&self, flag: u8) -> bool {
-        self.flags.load(Ordering::SeqCst) & flag != 0
+impl Slot {
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.flags.any(SUPERVISED)
     }
 
-    /// Marks the mailbox as too full, or as one that is not.
-    pub(crate) fn note_overfull(&self, is: bool) {
-        self.set_flag(OVERFULL, is);
+    pub(crate) fn is_told_to_stop(&self) -> bool {
+        self.flags.any(TOLD_TO_STOP)
     }
 
-    /// Returns whether the mailbox is marked as too full.
-    pub(crate) fn is_overfull(&self) -> bool {
-        self.has_flag(OVERFULL)
+    pub(crate) fn note_congested(&self, is: bool) {
+        self.flags.set(CONGESTED, is);
     }
 
-    /// Marks the process as held, or as let go.
-    pub(crate) fn note_held(&self, is: bool) {
-        self.set_flag(HELD, is);
+    pub(crate) fn is_congested(&self) -> bool {
+        self.flags.any_in_order(CONGESTED)
     }
 
-    /// Returns whether the process is held.
-    pub(crate) fn is_held(&self) -> bool {
-        self.has_flag(HELD)
+    pub(crate) fn note_suspended(&self, is: bool) {
+        self.flags.set(SUSPENDED, is);
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.flags.any_in_order(SUSPENDED)
     }
 
     /// The mailbox has a bound of its own, and a ring if that is a hard one.
-    pub(crate) fn note_limit(&self, ring: bool) {
-        self.set_flag(if ring { LIMITED | RING } else { LIMITED }, true);
+    pub(crate) fn note_own_bound(&self, is_hard: bool) {
+        self.flags.set(if is_hard { OWN_BOUND | HARD_BOUND } else { OWN_BOUND }, true);
     }
 
-    pub(crate) fn is_limited(&self) -> bool {
-        self.has_flag(LIMITED)
+    pub(crate) fn has_own_bound(&self) -> bool {
+        self.flags.any_in_order(OWN_BOUND)
     }
 
-    pub(crate) fn has_ring(&self) -> bool {
-        self.has_flag(RING)
+    pub(crate) fn is_hard_bounded(&self) -> bool {
+        self.flags.any_in_order(HARD_BOUND)
     }
 
-    /// Returns whether something is kept of the process beside its slot.
-    pub(crate) fn has_side(&self) -> bool {
-        self.has_flag(OVERFULL | HELD | LIMITED | RING)
+    pub(crate) fn has_mailbox_state(&self) -> bool {
+        self.flags.any_in_order(CONGESTED | SUSPENDED | OWN_BOUND | HARD_BOUND)
     }
 }
 
@@ -86,17 +101,17 @@ impl Token {
     /// Returns whether each step of the process is to look at its cold state, or at how full its mailbox is.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
-        self.0.flags.load(Ordering::Relaxed) & (ATTEND | OVERFULL) != 0
+        self.0.flags.any(ATTEND | CONGESTED)
     }
 
-    /// Says whether each step is to look at the cold state: not for a name, a label, or those who wait for the end.
-    pub(crate) fn attend(&self, to_extras: bool) {
-        self.0.set_flag(ATTEND, to_extras);
+    /// Sets whether each step is to look at the cold state: not for a name, a label, or those who wait for the end.
+    pub(crate) fn attend(&self, to_cold_state: bool) {
+        self.0.flags.set(ATTEND, to_cold_state);
     }
 
-    /// Says what the new process is to others.
+    /// Sets how the new process is stopped.
     pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {
-        self.0.set_flag(SUPERVISED, is_supervised);
-        self.0.set_flag(TOLD_TO_STOP, is_told_to_stop);
+        self.0.flags.set(SUPERVISED, is_supervised);
+        self.0.flags.set(TOLD_TO_STOP, is_told_to_stop);
     }
 }

@@ -1,4 +1,4 @@
-//! The second line of a slot: what is told of a process to whoever asks. The path of a message does not touch it.
+//! The second line of a slot: what describes a process. The path of a message does not touch it.
 
 use super::cold_state::{ColdState, ProcessKind};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
@@ -47,8 +47,8 @@ impl Metadata {
         }
     }
 
-    /// Says nothing of whoever has the slot next: what has no type does not write its own, and must not have that of
-    /// another.
+    /// Clears what describes the last process: a next one that has no type does not write its own, and must not show
+    /// that of another.
     pub(crate) fn wipe(&self) {
         self.kind.store(ptr::null_mut(), Ordering::Release);
         self.entry.store(ptr::null_mut(), Ordering::Release);

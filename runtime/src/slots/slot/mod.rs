@@ -1,15 +1,33 @@
 //! The place that a process lives in: two cache lines, recycled and never freed.
 //!
-//! The first line is what the path of a message touches; the second describes the process to whoever asks.
+//! The first line is what the path of a message touches; the second describes the process.
 //!
 //! Who may touch what: `lanes`, `life`, `home` and the describing atomics are read by anyone; all but the lanes are
 //! written by the token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through
 //! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
 //!
-//! Here is what the four types are that name each other: a slot knows its home, that its keeper, who is given tokens,
-//! and a token is a slot's. What is done with them:
-//! * [`flags`] and [`counts`]: two of the slot's words; [`metadata`]: its second line; [`cold_state`]: what only its
-//!   process uses;
+//! # The state of a process
+//!
+//! | state | token (see [`Lanes`]) | [`Life`] | [`Flags`], [`Deficit`] | left by |
+//! |---|---|---|---|---|
+//! | vacant | parked as vacant | closed | none | [`Token::claim_free`], then [`Token::open`] |
+//! | ready | in a run queue | alive | | a worker that takes it |
+//! | running | with a thread | alive | | the end of its time slice |
+//! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
+//! | idle | parked as idle | alive | | anything that arrives |
+//! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
+//! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
+//! | ending | with a thread | closed | | [`Token::release`] |
+//!
+//! The transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) says who has the
+//! token after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) what became of parking it.
+//!
+//! # Types
+//!
+//! Here is what the four types are that name each other: a slot knows its home, that its scheduler, who is given
+//! tokens, and a token is a slot's. What is done with them:
+//! * [`life`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line; [`cold_state`]:
+//!   what only its process uses;
 //! * [`send`]: the way of a message, whose outcome is an [`admission`]; [`control`]: the way of all else;
 //! * [`token`]: what the token's holder may do; [`release`]: how it idles or vacates the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time does that.
@@ -19,7 +37,9 @@ pub(crate) mod cold_state;
 pub(crate) mod control;
 pub(crate) mod counts;
 pub(crate) mod debug_owner;
+pub(crate) mod deficit;
 pub(crate) mod flags;
+mod life;
 pub(crate) mod metadata;
 pub(crate) mod release;
 pub(crate) mod send;
@@ -32,20 +52,23 @@ use crate::mailbox::lanes::Lanes;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::{NodeId, Pid, Resident};
 use crate::process::body::Body;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
+use deficit::Deficit;
+use flags::Flags;
+use life::Life;
 use metadata::Metadata;
 use std::num::NonZeroU64;
 use std::ptr;
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 
-/// Whoever runs what lives in a slot: a host, or the thread that owns a stand-alone mailbox.
+/// What runs the process in a slot: a host, or the owner of a stand-alone mailbox.
 pub(crate) trait Schedule: Sink {
-    /// Something arrived for a process that had laid its token down: here it is.
+    /// Something arrived for a process whose token was parked: here it is.
     fn wake(&'static self, token: Token);
 
-    /// Who does later what is sent later to what lives there, if anyone does.
+    /// What keeps the time for the processes there, if anything does.
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         None
     }
@@ -56,7 +79,7 @@ pub(crate) trait Schedule: Sink {
     }
 
     /// One more batch of messages is queued there.
-    fn crowded(&self, _slot: &'static Slot) {}
+    fn check_length(&self, _slot: &'static Slot) {}
 
     /// The sequence number of a message that came not long before to a mailbox that is too full; zero if none is known.
     fn known(&self, _slot: &'static Slot) -> u64 {
@@ -68,8 +91,8 @@ pub(crate) trait Schedule: Sink {
         Admission::Accepted(node)
     }
 
-    /// A process that is held at the full mailbox of another is needed elsewhere.
-    fn let_go(&self, _slot: &'static Slot) {}
+    /// A process that is suspended at the full mailbox of another is needed elsewhere.
+    fn release_suspended(&self, _slot: &'static Slot) {}
 
     /// The message that a ticket of the process of `generation` stands for.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
@@ -79,7 +102,7 @@ pub(crate) trait Schedule: Sink {
 
 /// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
 pub(crate) struct SlotOwner {
-    pub(crate) keeper: &'static dyn Schedule,
+    pub(crate) scheduler: &'static dyn Schedule,
     /// Node and host, in the form in which they are in a PID. Changes only while no process lives here: when the record
     /// is used again, for another host.
     place: AtomicU64,
@@ -90,14 +113,14 @@ pub(crate) struct SlotOwner {
 }
 
 impl SlotOwner {
-    pub(crate) fn new(keeper: &'static dyn Schedule, node: NodeId, host: u16) -> Self {
+    pub(crate) fn new(scheduler: &'static dyn Schedule, node: NodeId, host: u16) -> Self {
         let place = AtomicU64::new(Pid::new(node, host, 0, 0).place().get());
-        Self { keeper, place, of: ptr::from_ref(keeper).addr(), late: AtomicU64::new(0) }
+        Self { scheduler, place, of: ptr::from_ref(scheduler).addr(), late: AtomicU64::new(0) }
     }
 
     /// One of the same host, whose slots another one keeps.
-    pub(crate) fn beside(home: &Self, keeper: &'static dyn Schedule) -> Self {
-        Self { keeper, place: AtomicU64::new(home.place().get()), of: home.of, late: AtomicU64::new(0) }
+    pub(crate) fn beside(home: &Self, scheduler: &'static dyn Schedule) -> Self {
+        Self { scheduler, place: AtomicU64::new(home.place().get()), of: home.of, late: AtomicU64::new(0) }
     }
 
     /// Has it stand for another host of its node. No process lives here.
@@ -117,7 +140,6 @@ impl SlotOwner {
         Pid::of_words(self.place(), slot, generation)
     }
 
-    /// Returns whether both are of one host.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.of == other.of
     }
@@ -128,18 +150,14 @@ impl SlotOwner {
 pub(crate) struct Slot {
     pub(crate) lanes: Lanes,
     body: OwnedCell<Option<Body>>,
-    /// Generation, and in bit 0 whether its process lives.
-    life: AtomicU64,
+    life: Life,
     home: AtomicPtr<SlotOwner>,
     /// The last of its steps and messages, together: see [`Slot::count`].
     counts: AtomicU32,
     /// The permit that ran the process last.
     pub(crate) permit: AtomicU16,
-    /// What few processes have or are. Senders look at OVERFULL, which is a hint: late by any time it has one look too
-    /// few or too many. RING and LIMITED are set before the process begins.
-    flags: AtomicU8,
-    /// How many time slices the process is to let pass, having spent more than one.
-    pub(crate) debt: AtomicU8,
+    flags: Flags,
+    pub(crate) deficit: Deficit,
     pub(crate) metadata: Metadata,
     /// Which thread uses the token, for assertions.
     pub(crate) owner: DebugOwner,
@@ -158,12 +176,12 @@ impl Slot {
         Self {
             lanes: Lanes::unused(),
             body: OwnedCell::new(None),
-            life: AtomicU64::new(0),
+            life: Life::unused(),
             home: AtomicPtr::new(ptr::null_mut()),
             counts: AtomicU32::new(0),
             permit: AtomicU16::new(0),
-            flags: AtomicU8::new(0),
-            debt: AtomicU8::new(0),
+            flags: Flags::none(),
+            deficit: Deficit::none(),
             metadata: Metadata::unused(index),
             owner: DebugOwner::none(),
         }
@@ -182,8 +200,8 @@ impl Slot {
     /// A new life begins. Only the token's holder calls it.
     fn begin_life(&self) {
         self.counts.store(0, Ordering::Relaxed);
-        self.flags.store(0, Ordering::Relaxed);
-        self.debt.store(0, Ordering::Relaxed);
+        self.flags.clear();
+        self.deficit.clear();
         self.metadata.messages.store(0, Ordering::Relaxed);
     }
 
@@ -191,24 +209,23 @@ impl Slot {
     #[inline]
     pub(crate) fn living(&self) -> Option<u64> {
         let life = self.life.load(Ordering::Acquire);
-        (life & 1 == 1).then_some(life >> 1)
+        life.is_alive().then_some(life.generation())
     }
 
-    /// Returns whether the process of that generation lives here.
     #[inline]
     pub(crate) fn is_living(&self, generation: u64) -> bool {
-        self.life.load(Ordering::Acquire) == generation << 1 | 1
+        self.life.is_alive(generation, Ordering::Acquire)
     }
 
-    /// The same in the one order that `Token::close` is in, for whoever counts itself in first and then looks.
+    /// The same in the one order that `Token::close` is in, for one that counts itself in first and then looks.
     pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
-        self.life.load(Ordering::SeqCst) == generation << 1 | 1
+        self.life.is_alive(generation, Ordering::SeqCst)
     }
 
     /// Returns whether the process of that generation lives here, or did and no other has since: it may be on its way
     /// out.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
-        generation != 0 && self.life.load(Ordering::Acquire) >> 1 == generation
+        generation != 0 && self.life.load(Ordering::Acquire).generation() == generation
     }
 
     /// Returns whether the process of that generation, which waits for another one, lives here and, unless it `blocks`,
@@ -242,10 +259,10 @@ impl Slot {
 
     /// The generation of the process that lives here, or that lived here last.
     pub(crate) fn last(&self) -> u64 {
-        self.life.load(Ordering::Acquire) >> 1
+        self.life.load(Ordering::Acquire).generation()
     }
 
-    /// The record of whoever runs this slot; `None` if it was never used.
+    /// The record of what runs this slot; `None` if it was never used.
     #[inline]
     pub(crate) fn home(&self) -> Option<&'static SlotOwner> {
         // SAFETY: only addresses of `&'static SlotOwner` are stored.
@@ -256,15 +273,15 @@ impl Slot {
     #[inline]
     fn schedule(&'static self) {
         if let Some(home) = self.home() {
-            home.keeper.wake(Token(self));
+            home.scheduler.wake(Token(self));
         }
     }
 }
 
-/// The right to run, end, bury or re-use one slot. There is one for each slot, and it is either such a value or one of
-/// the marks of [`Lanes`].
+/// The right to run, end, empty_and_park or re-use one slot. There is one for each slot, and it is either such a value
+/// or one of the marks of [`Lanes`].
 ///
-/// Dropping it would leave the slot unusable for ever: it is laid down, queued or used.
+/// Dropping it would leave the slot unusable for ever: it is parked, queued or used.
 #[derive(Debug)]
 #[must_use = "the slot's only token"]
 pub(crate) struct Token(&'static Slot);

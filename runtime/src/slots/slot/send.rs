@@ -1,7 +1,7 @@
 //! The way of a message, and of what is queued among messages: into the data lane, past the bound if it has one.
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
-use super::flags::{OVERFULL, RING};
+use super::flags::{CONGESTED, HARD_BOUND};
 use super::{Slot, Token};
 use crate::call::caller::Caller;
 use crate::mailbox::lanes::Claim;
@@ -9,7 +9,6 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
-use crate::sync::Ordering;
 use std::ptr::{self, NonNull};
 
 impl Slot {
@@ -47,10 +46,10 @@ impl Slot {
         })
     }
 
-    /// Sends a message however full the mailbox is, and does nothing else yet, for whoever holds a lock. What is to
+    /// Sends a message however full the mailbox is, and does nothing else yet, for code that holds a lock. What is to
     /// follow when the lock is free: the process is to be woken, with [`Token::wake`], if its token is given, and
-    /// [`crowded`](Self::crowded) is to be called if that is said. Neither is ours alone: it may wait, or run code of
-    /// others.
+    /// [`check_length`](Self::check_length) is to be called if that is said. Neither is ours alone: it may wait, or run
+    /// code of others.
     ///
     /// # Errors
     /// The message, if no such process lives here.
@@ -64,11 +63,11 @@ impl Slot {
         }
         let node = node_pool::message(to.generation(), message, ptr::null_mut());
         let mine = node.as_ptr();
-        let mut crowded = false;
-        match self.lanes.push_data(node, || self.known(), || crowded = true) {
-            Claim::Nothing => Ok((None, crowded)),
-            Claim::Process => Ok((Some(Token(self)), crowded)),
-            Claim::Grave => match self.take_back(mine) {
+        let mut check_length = false;
+        match self.lanes.push_data(node, || self.known(), || check_length = true) {
+            Claim::Nothing => Ok((None, check_length)),
+            Claim::Process => Ok((Some(Token(self)), check_length)),
+            Claim::Vacant => match self.take_back(mine) {
                 Ok(()) => Ok((None, false)),
                 Err(refusal) => Err(unpack(refusal.0).0),
             },
@@ -114,22 +113,22 @@ impl Slot {
     /// The envelope, if the process has ended since it was looked for.
     #[inline(always)]
     fn queue(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
-        if self.flags.load(Ordering::Relaxed) & (OVERFULL | RING) != 0 && self.must_ask() {
+        if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
             return self.queue_if_admitted(node);
         }
         self.queue_anyway(node)
     }
 
-    /// Returns whether it is not known of the calling thread that it presses on this mailbox. Not put in the place of
-    /// its call, where its look would be made for each message.
+    /// Returns false if the calling thread already knows that the mailbox is congested. Not inlined, so that the fast
+    /// path stays one test of flags.
     #[inline(never)]
     fn must_ask(&self) -> bool {
-        node_pool::pressing() != self.address() || self.has_ring()
+        node_pool::known_congested() != self.address() || self.is_hard_bounded()
     }
 
     #[cold]
     fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
-        match self.home().map(|home| home.keeper.admit(self, node)) {
+        match self.home().map(|home| home.scheduler.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
             Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
@@ -141,24 +140,24 @@ impl Slot {
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         let mine = node.as_ptr();
-        match self.lanes.push_data(node, || self.known(), || self.crowded()) {
+        match self.lanes.push_data(node, || self.known(), || self.check_length()) {
             Claim::Nothing => Ok(()),
             Claim::Process => {
                 self.schedule();
                 Ok(())
             }
-            Claim::Grave => self.take_back(mine),
+            Claim::Vacant => self.take_back(mine),
         }
     }
 
-    /// Puts a node into the data lane and does nothing else yet, for whoever holds a lock. [`follow`](Self::follow)
+    /// Puts a node into the data lane and does nothing else yet, for code that holds a lock. [`follow`](Self::follow)
     /// comes next.
     pub(crate) fn push(&self, node: NodeBox) -> Pushed {
         let mine = node.as_ptr();
-        let mut crowded = false;
+        let mut check_length = false;
         // How long it is is known by other means to those that do this.
-        let claim = self.lanes.push_data(node, || 0, || crowded = true);
-        Pushed { mine, claim, crowded }
+        let claim = self.lanes.push_data(node, || 0, || check_length = true);
+        Pushed { mine, claim, check_length }
     }
 
     /// What follows from a push: the process is woken if it was idle. It may run code of others.
@@ -166,8 +165,8 @@ impl Slot {
     /// # Errors
     /// The envelope, if the process has ended since it was looked for.
     pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<SendRefusal>> {
-        if pushed.crowded {
-            self.crowded();
+        if pushed.check_length {
+            self.check_length();
         }
         match pushed.claim {
             Claim::Nothing => Ok(()),
@@ -175,28 +174,28 @@ impl Slot {
                 self.schedule();
                 Ok(())
             }
-            Claim::Grave => self.take_back(pushed.mine),
+            Claim::Vacant => self.take_back(pushed.mine),
         }
     }
 
     /// The sequence number of a message that came not long before, if the mailbox is too full; else zero.
     #[cold]
     fn known(&'static self) -> u64 {
-        if self.is_overfull() { self.home().map_or(0, |home| home.keeper.known(self)) } else { 0 }
+        if self.is_congested() { self.home().map_or(0, |home| home.scheduler.known(self)) } else { 0 }
     }
 
     /// So many messages have come that it is time to look how full the mailbox is; what follows is the sender's.
     #[cold]
-    pub(crate) fn crowded(&'static self) {
+    pub(crate) fn check_length(&'static self) {
         if let Some(home) = self.home() {
-            home.keeper.crowded(self);
+            home.scheduler.check_length(self);
         }
     }
 
-    /// The caller has taken the token of a grave with an envelope in the node `mine`, which it gets back.
+    /// The caller has taken the token of a vacant slot with an envelope in the node `mine`, which it gets back.
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
-        match Token(self).taken_up().bury(Some(mine)) {
+        match Token(self).taken_up().empty_and_park(Some(mine)) {
             // What it stands for was in the ring when the process ended, and is a dead letter.
             Some(envelope) if envelope.kind != NodeKind::Ticket => {
                 Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))

@@ -1,10 +1,10 @@
 //! What the holder of a token may do: open and close a life, and have what belongs to it for itself.
 
 use super::cold_state::ColdState;
-use super::flags::{ATTEND, EXTRAS};
+use super::flags::{ATTEND, COLD_STATE};
 use super::{Slot, SlotOwner, Token};
 use crate::mailbox::lanes::{Claim, Holder};
-use crate::pid::{LAST_GENERATION, Pid};
+use crate::pid::Pid;
 use crate::process::body::Body;
 use crate::sync::Ordering;
 use std::ptr::{self, NonNull};
@@ -13,13 +13,13 @@ impl Token {
     /// The token of a slot that the directory took off its free list, if no late sender holds it at this moment.
     pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
         match slot.lanes.claim() {
-            Claim::Grave => Some(Self(slot).taken_up()),
+            Claim::Vacant => Some(Self(slot).taken_up()),
             Claim::Nothing => None,
             Claim::Process => unreachable!("a free slot carries no process"),
         }
     }
 
-    /// The token of a living slot, if it is laid down at this moment. For the owner of a stand-alone mailbox.
+    /// The token of a living slot, if it is parked at this moment. For the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
         (slot.lanes.claim() == Claim::Process).then(|| Self(slot).taken_up())
     }
@@ -69,18 +69,17 @@ impl Token {
     /// The generation of the process that lives here; the token is that of a living one.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
-        self.0.life.load(Ordering::Relaxed) >> 1
+        self.0.life.load(Ordering::Relaxed).generation()
     }
 
-    /// Opens a new life in this slot and makes its PID routable; messages wait until the token is laid down or queued.
+    /// Opens a new life in this slot and makes its PID routable; messages wait until the token is parked or queued.
     pub(crate) fn open(&mut self, home: &'static SlotOwner) -> Pid {
         let slot = self.0;
         slot.owner.check();
-        debug_assert!(slot.living().is_none(), "one process in a slot at a time");
         slot.begin_life();
-        let generation = (slot.life.load(Ordering::Relaxed) >> 1) + 1;
+        let generation = slot.life.next();
         slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
-        slot.life.store(generation << 1 | 1, Ordering::Release);
+        slot.life.open(generation);
         home.pid(slot.metadata.index, generation)
     }
 
@@ -88,14 +87,11 @@ impl Token {
     /// `registrations`.
     pub(crate) fn close(&mut self) {
         self.0.owner.check();
-        let life = self.0.life.load(Ordering::Relaxed);
-        debug_assert!(life & 1 == 1, "a life is closed once");
-        self.0.life.store(life & !1, Ordering::SeqCst);
+        self.0.life.close();
     }
 
-    /// Returns whether the slot has generations left.
     pub(crate) fn is_reusable(&self) -> bool {
-        self.0.life.load(Ordering::Relaxed) >> 1 < LAST_GENERATION
+        self.0.life.has_next()
     }
 
     /// The process.
@@ -116,23 +112,23 @@ impl Token {
     /// What few processes have; from here on this one does.
     pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
         // SAFETY: this is the token, and borrowed.
-        unsafe { self.0.own_extras() }
+        unsafe { self.0.own_cold_state() }
     }
 
     /// Takes it away.
-    pub(crate) fn take_extras(&mut self) -> Option<Box<ColdState>> {
+    pub(crate) fn take_cold_state(&mut self) -> Option<Box<ColdState>> {
         self.0.owner.check();
-        if self.0.flags.load(Ordering::Relaxed) & EXTRAS == 0 {
+        if !self.0.flags.any(COLD_STATE) {
             return None;
         }
-        self.0.set_flag(EXTRAS | ATTEND, false);
+        self.0.flags.set(COLD_STATE | ATTEND, false);
         // SAFETY: as for the body.
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).take()
     }
 
     /// The lanes, for taking things out of them.
     #[inline]
-    pub(crate) fn hold(&mut self) -> Holder<'_> {
+    pub(crate) fn lanes(&mut self) -> Holder<'_> {
         self.0.owner.check();
         // SAFETY: this is the token, and it is borrowed for as long as the holder lives.
         unsafe { Holder::new(&self.0.lanes) }
@@ -145,9 +141,9 @@ impl Slot {
     /// # Safety
     /// The caller holds the slot's token, and no reference to the cold state.
     #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
-    pub(crate) unsafe fn own_extras(&self) -> &mut ColdState {
+    pub(crate) unsafe fn own_cold_state(&self) -> &mut ColdState {
         self.owner.check();
-        self.set_flag(EXTRAS, true);
+        self.flags.set(COLD_STATE, true);
         // SAFETY: as the caller promises.
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
     }

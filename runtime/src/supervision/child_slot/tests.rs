@@ -31,7 +31,7 @@ impl Bench {
     }
 
     fn envelopes(&self) -> u64 {
-        self.runtime.statistics().dead_ended
+        self.runtime.statistics().dead_letters.ended
     }
 }
 
@@ -189,5 +189,5 @@ fn what_waits_when_nobody_is_left_is_dead_letters() {
     let Bench { runtime, slot, alias } = Bench::new(Some(9));
     crate::routing::router::send(alias.pid(), 1_u64).unwrap();
     drop((alias, slot));
-    assert_eq!(runtime.statistics().dead_ended, 1);
+    assert_eq!(runtime.statistics().dead_letters.ended, 1);
 }

@@ -62,7 +62,6 @@ impl Backoff {
         self
     }
 
-    /// Returns whether a run of that length was a stable one.
     pub(crate) fn is_stable(&self, run: Duration) -> bool {
         run >= self.reset_after
     }

@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Asked,
     /// It did not end in time, and was killed.
     Killed,
-    /// It has not ended of that either. It may still; meanwhile nobody waits for it but its own successor.
+    /// It has not ended of that either. It may still; meanwhile only its own successor waits for it.
     Stuck,
     /// Down until its delay has passed.
     Delayed,
@@ -37,12 +37,10 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Returns whether there is a process of the child.
     pub(crate) fn is_alive(self) -> bool {
         matches!(self, Self::Running | Self::Asked | Self::Killed | Self::Stuck)
     }
 
-    /// Returns whether the child is to be started.
     pub(super) fn is_waiting(self) -> bool {
         matches!(self, Self::Waiting { .. })
     }
@@ -98,7 +96,6 @@ impl PlannedChild {
         }
     }
 
-    /// It is being started.
     pub(super) fn start(&mut self) {
         (self.phase, self.after) = (Phase::Starting, AfterExit::Rules);
     }

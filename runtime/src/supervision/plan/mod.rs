@@ -216,7 +216,6 @@ impl SupervisorPlan {
         self.intensity.limits()
     }
 
-    /// Returns whether its children are few, and depend on each other.
     pub(crate) fn is_small(&self) -> bool {
         self.strategy != Strategy::Dynamic
     }
@@ -229,7 +228,6 @@ impl SupervisorPlan {
         }
     }
 
-    /// Returns whether all children are being stopped.
     pub(crate) fn is_ending(&self) -> bool {
         self.end.is_some()
     }
@@ -369,7 +367,6 @@ impl SupervisorPlan {
         }
     }
 
-    /// A child that is known.
     fn child(&mut self, id: Id) -> &mut PlannedChild {
         self.children.get_mut(&id).unwrap_or_else(|| unreachable!("the child of the event that is handled"))
     }

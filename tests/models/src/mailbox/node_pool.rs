@@ -90,6 +90,6 @@ pub(crate) fn recycle(node: NodeBox) {
 pub(crate) fn spend(_count: u32) {}
 
 /// No thread of a model presses on a mailbox.
-pub(crate) fn pressing() -> usize {
+pub(crate) fn known_congested() -> usize {
     0
 }

@@ -1,5 +1,5 @@
-//! The lookout that parks in the reactor (`engine/sched/driving.rs`, D2 and D3): what it queues there is announced to
-//! nobody, since it looks at the queues afterwards, as if it had just lain down.
+//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3): what it queues there is
+//! announced to nobody, since it looks at the queues afterwards, as if it had just lain down.
 //!
 //! Covered: its look against a thread that searches and ends its search, and against somebody who announces other work.
 //! Not covered: Tokio, and who drives it (a lock that is only tried); calls, which go by a lock.
@@ -12,11 +12,11 @@ use crate::models::sleep::driver::Flag;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// D3 without its fence.
+/// driving:D3 without its fence.
 const NO_FENCE_AFTER_QUEUEING: Fault = Fault::Driver(0);
-/// D3 is left out: the lookout parks again without a look.
+/// driving:D3 is left out: the poller parks again without a look.
 const NO_LOOK_AFTER_QUEUEING: Fault = Fault::Driver(1);
-/// S3 is left out for the other thread.
+/// sleep:S3 is left out for the other thread.
 const NO_LOOK_AFTER_SEARCH: Fault = Fault::Driver(2);
 
 /// What a thread parks on: calls and events end it.
@@ -34,7 +34,7 @@ struct World {
     parked: [(Mutex<Parked>, Condvar); 2],
     /// The jobs that have not run.
     left: AtomicUsize,
-    /// The other thread's job ends only when the lookout has run one.
+    /// The other thread's job ends only when the poller has run one.
     is_long: bool,
     ran: Flag,
 }
@@ -134,16 +134,16 @@ impl World {
                 RestOutcome::Up(..) => return true,
                 RestOutcome::Ended => return false,
                 RestOutcome::Asleep(_) => {}
-                RestOutcome::Standby(_) => unreachable!("nobody takes its worker"),
+                RestOutcome::Spare(_) => unreachable!("nobody takes its worker"),
             }
             if looks && self.has_work() && !self.idle.is_anyone_searching() {
-                reach(if me == 0 { "the lookout got up" } else { "the other got up" });
+                reach(if me == 0 { "the poller got up" } else { "the other got up" });
                 assert!(self.idle.get_up(me), "nobody takes its worker");
                 continue;
             }
             looks = true;
             if self.park(me) {
-                // D2.
+                // driving:D2.
                 self.queued.fetch_add(1, Ordering::Release);
                 if !fault::is(NO_FENCE_AFTER_QUEUEING) {
                     fence(Ordering::SeqCst);
@@ -157,12 +157,12 @@ impl World {
     }
 }
 
-/// The first thread lies in the reactor, as the lookout, and the system has something for it; the other looks for work.
+/// The first thread lies in the reactor, as the poller, and the system has something for it; the other looks for work.
 /// Jobs besides that one come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
     assert_eq!(world.idle.lie_down(0, false, true), Lain::Asleep(true));
-    let lookout = thread::spawn(move || {
+    let poller = thread::spawn(move || {
         if world.rest(0) {
             world.work(0, true);
         }
@@ -173,14 +173,14 @@ fn model(jobs: usize, is_long: bool) {
         world.queued.fetch_add(1, Ordering::Release);
         world.announce();
     }
-    lookout.join().unwrap();
+    poller.join().unwrap();
     other.join().unwrap();
     assert_eq!(world.left.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn what_the_reactor_wakes_is_run() {
-    let places = ["queued while somebody searched", "the lookout got up", "the other got up"];
+    let places = ["queued while somebody searched", "the poller got up", "the other got up"];
     check(3, &places, || model(1, false));
 }
 
@@ -192,7 +192,7 @@ fn what_the_reactor_wakes_is_run_beside_work_from_outside() {
 /// Neither is left to a thread that is in a long step.
 #[test]
 fn what_the_reactor_wakes_is_run_beside_a_long_step() {
-    check(2, &["called somebody", "the lookout got up"], || model(2, true));
+    check(2, &["called somebody", "the poller got up"], || model(2, true));
 }
 
 #[test]

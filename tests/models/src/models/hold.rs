@@ -3,15 +3,15 @@
 //! on.
 //!
 //! The lanes of both processes are the production ones. What is above them is a driver, which takes the steps of
-//! `hold.rs` and those of `step.rs` that look at OVERFULL and HELD: the sides (a lock each), the two flags, the list,
-//! the life. A change there must be repeated here. "Full" is a mailbox with an envelope in it.
+//! `hold.rs` and those of `step.rs` that look at CONGESTED and SUSPENDED: the sides (a lock each), the two flags, the
+//! list, the life. A change there must be repeated here. "Full" is a mailbox with an envelope in it.
 //!
 //! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), steps that
 //! wait within themselves (`told.rs` has how these end).
 
-use crate::check::{check, keep, reach};
+use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
-use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
+use crate::mailbox::lanes::{Claim, Lanes, ParkResult, Pop};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -90,7 +90,7 @@ impl Side {
             state: Mutex::new((None, Vec::new())),
             own: OwnedCell::new(Own::default()),
         };
-        assert_eq!(side.lanes.claim(), Claim::Grave);
+        assert_eq!(side.lanes.claim(), Claim::Vacant);
         side
     }
 
@@ -175,7 +175,7 @@ impl World {
             reach("not held");
             self.lift();
         }
-        self.stay_held();
+        self.stay_suspended();
     }
 
     /// `wait_at`.
@@ -205,7 +205,7 @@ impl World {
                 self.run_receiver();
             }
             // Buried.
-            Some(Claim::Grave) => unreachable!("the model lays no grave"),
+            Some(Claim::Vacant) => unreachable!("the model lays no grave"),
             None => {
                 reach("left alone");
                 if !fault::is(LEFT_ALONE) {
@@ -216,8 +216,8 @@ impl World {
         true
     }
 
-    /// `Context::stay_held`, and what follows if it gives the token back. The caller holds the sender's token.
-    fn stay_held(&'static self) {
+    /// `Context::stay_suspended`, and what follows if it gives the token back. The caller holds the sender's token.
+    fn stay_suspended(&'static self) {
         let sender = &self.sender;
         loop {
             let mut held = fault::is(LOOK_THEN_TAKE).then(|| {
@@ -238,8 +238,8 @@ impl World {
                 return self.go_on();
             }
             // SAFETY: the caller holds the token.
-            match unsafe { sender.lanes.lay_wait() } {
-                Lay::Refused => reach("not laid down"),
+            match unsafe { sender.lanes.park_waiting() } {
+                ParkResult::Refused => reach("not laid down"),
                 _ => return,
             }
         }
@@ -258,8 +258,8 @@ impl World {
                 own.seen.extend(taken);
             });
             // SAFETY: the caller holds the token.
-            match unsafe { sender.lanes.lay_idle() } {
-                Lay::Refused | Lay::Back(Claim::Process) => {}
+            match unsafe { sender.lanes.park_idle() } {
+                ParkResult::Refused | ParkResult::Reclaimed(Claim::Process) => {}
                 _ => return,
             }
         }
@@ -267,7 +267,7 @@ impl World {
 
     /// `Context::turn` of the sender, by whoever has taken its token.
     fn turn(&'static self) {
-        if self.sender.own(|own| own.debt) { self.stay_held() } else { self.go_on() }
+        if self.sender.own(|own| own.debt) { self.stay_suspended() } else { self.go_on() }
     }
 
     fn claimed_sender(&'static self, claim: Claim) {
@@ -365,9 +365,9 @@ impl World {
                 self.relieve(true);
             }
             // SAFETY: the caller holds the token.
-            let laid = unsafe { if waits { receiver.lanes.lay_wait() } else { receiver.lanes.lay_idle() } };
+            let laid = unsafe { if waits { receiver.lanes.park_waiting() } else { receiver.lanes.park_idle() } };
             match laid {
-                Lay::Refused | Lay::Back(Claim::Process) => reach("another step"),
+                ParkResult::Refused | ParkResult::Reclaimed(Claim::Process) => reach("another step"),
                 _ => return,
             }
         }
@@ -404,7 +404,7 @@ impl World {
     }
 }
 
-fn held_at(rest: Rest) {
+fn suspended_at(rest: Rest) {
     let world = World::new(rest);
     let sender = thread::spawn(move || world.hold());
     world.run_receiver();
@@ -414,23 +414,23 @@ fn held_at(rest: Rest) {
 
 #[test]
 fn held_at_one_that_comes_to_rest() {
-    check(5, &["held", "not held", "told one that runs", "woke the receiver", "let go"], || held_at(Rest::Idle));
+    check(5, &["held", "not held", "told one that runs", "woke the receiver", "let go"], || suspended_at(Rest::Idle));
 }
 
 #[test]
 fn held_at_one_that_comes_to_wait_for_something_else() {
-    check(5, &["held", "not held", "left alone", "told one that runs", "let go"], || held_at(Rest::Wait));
+    check(5, &["held", "not held", "left alone", "told one that runs", "let go"], || suspended_at(Rest::Wait));
 }
 
 #[test]
 fn held_at_one_that_ends() {
-    check(5, &["held", "at one that has ended", "let go by the end"], || held_at(Rest::End));
+    check(5, &["held", "at one that has ended", "let go by the end"], || suspended_at(Rest::End));
 }
 
 /// An answer comes while the process is held, or is about to be, or has just been let go.
 #[test]
 fn an_answer_for_one_that_is_held() {
-    check(3, &["held", "something came meanwhile", "let go"], || {
+    check(deep(2, 3), &["held", "something came meanwhile", "let go"], || {
         let world = World::new(Rest::Idle);
         let sender = thread::spawn(move || world.hold());
         let answers = thread::spawn(move || world.answer(7));
@@ -447,10 +447,10 @@ fn a_hold_that_ends_twice() {
     check(3, &["held", "let go"], || {
         let world = World::new(Rest::Idle);
         let sender = thread::spawn(move || world.hold());
-        let valve = thread::spawn(move || world.lift());
+        let forced_release = thread::spawn(move || world.lift());
         world.run_receiver();
         sender.join().unwrap();
-        valve.join().unwrap();
+        forced_release.join().unwrap();
         world.close(&[]);
     });
 }

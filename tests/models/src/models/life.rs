@@ -12,7 +12,7 @@
 //! lives.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::check::{check, keep, reach};
+use crate::check::{check, deep, keep, reach};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::Claim;
@@ -32,9 +32,9 @@ use std::sync::Mutex;
 const ANY_GENERATION: Fault = Fault::Driver(0);
 /// A life ends without being closed first.
 const NOT_CLOSED: Fault = Fault::Driver(1);
-/// Whoever ends a process leaves its slot undead: the token is laid down as idle.
+/// Whoever ends a process leaves its slot undead: the token is parked as idle.
 const LAID_IDLE: Fault = Fault::Driver(2);
-/// The end is told before the token is laid down.
+/// The end is told before the token is parked.
 const TOLD_FIRST: Fault = Fault::Driver(3);
 
 /// The control that ends a process.
@@ -111,13 +111,13 @@ impl Host {
                 self.end(token);
                 return;
             }
-            if !token.hold().is_data_empty() {
+            if !token.lanes().is_data_empty() {
                 // A sender is half done: production puts the process back in line.
                 thread::yield_now();
                 continue;
             }
             *token.body() = Some(body);
-            let Some(held) = token.lay_idle() else { return };
+            let Some(held) = token.park_idle() else { return };
             token = held;
             body = token.body().take().expect("the token was never let go");
         }
@@ -128,12 +128,12 @@ impl Host {
         self.enter();
         let mut ends = false;
         let mut taken = Vec::new();
-        let mut controls = token.hold().take_control();
+        let mut controls = token.lanes().take_control();
         while let Some(mut node) = controls.pop() {
             taken.push(node.take());
             node_pool::recycle(node);
         }
-        while let Some(envelope) = token.hold().pop_data() {
+        while let Some(envelope) = token.lanes().pop_data() {
             taken.push(envelope);
         }
         for envelope in taken {
@@ -155,15 +155,15 @@ impl Host {
     fn end(&self, mut token: Token) {
         self.enter();
         if fault::is(NOT_CLOSED) {
-            drop(token.bury(None));
+            drop(token.empty_and_park(None));
             return;
         }
         token.close();
         loop {
-            while let Some(envelope) = token.hold().pop_data() {
+            while let Some(envelope) = token.lanes().pop_data() {
                 token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Normal);
             }
-            let mut controls = token.hold().take_control();
+            let mut controls = token.lanes().take_control();
             while let Some(mut node) = controls.pop() {
                 token.dead_letter(node.take(), DeadLetterReason::Ended, &ExitReason::Normal);
                 node_pool::recycle(node);
@@ -172,10 +172,10 @@ impl Host {
                 self.log.lock().unwrap().told = true;
             }
             if fault::is(LAID_IDLE) {
-                let _laid = token.lay_idle();
+                let _laid = token.park_idle();
                 return;
             }
-            match token.lay_dead() {
+            match token.park_vacant() {
                 Some(again) => token = again,
                 None => break,
             }
@@ -216,7 +216,7 @@ impl World {
 
     /// Lays the token of a process that has just been spawned down.
     fn begin(&self, token: Token) {
-        if let Some(token) = token.lay_idle() {
+        if let Some(token) = token.park_idle() {
             self.keeper.turn(token);
         }
     }
@@ -330,14 +330,14 @@ fn a_dead_letter_is_not_late() {
         let log = std::mem::take(&mut *world.keeper.log.lock().unwrap());
         assert_eq!(log.dead_late, 0, "a dead letter came after the end had been told");
         assert_eq!(log.refused.len() + log.dead.len(), 1, "it is refused, or a dead letter");
-        assert_eq!((world.slot.lanes.claim(), TABLE.freed()), (Claim::Grave, 1));
+        assert_eq!((world.slot.lanes.claim(), TABLE.freed()), (Claim::Vacant, 1));
     });
 }
 
 /// A message comes late.
 #[test]
 fn a_late_message() {
-    check(5, &LATE, || {
+    check(deep(4, 5), &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.send(1, 10))]);
         world.close(&[(1, 10), (2, 20)], &[]);
@@ -347,7 +347,7 @@ fn a_late_message() {
 /// A message and a control come late, and meet at a grave that neither an envelope nor a node lies in.
 #[test]
 fn a_late_message_and_a_late_control() {
-    check(2, &LATE, || {
+    check(deep(1, 2), &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.send(1, 10)), Box::new(|| world.send_control(1, 11))]);
         world.close(&[(1, 10), (2, 20)], &[(1, 11)]);
@@ -377,7 +377,7 @@ fn a_late_wake() {
 /// Two envelopes of two senders come late: the one that has the token must give the other's the way of dead letters.
 #[test]
 fn two_late_letters() {
-    check(2, &LATE, || {
+    check(deep(1, 2), &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.send(1, 10)), Box::new(|| world.post(1, 11))]);
         world.close(&[(1, 10), (1, 11), (2, 20)], &[]);
@@ -388,7 +388,7 @@ fn two_late_letters() {
 /// may meet its node with another's envelope in it.
 #[test]
 fn three_late_messages() {
-    check(2, &["had its own back", "dead letter"], || {
+    check(deep(1, 2), &["had its own back", "dead letter"], || {
         node_pool::share();
         let world = World::new();
         world.keeper.end(world.open());
@@ -396,10 +396,10 @@ fn three_late_messages() {
         let send = |number: u32| {
             let node = node_pool::message(1, number, ptr::null_mut());
             let mine = node.as_ptr();
-            if world.slot.lanes.push_data(node, || 0, || ()) == Claim::Grave {
+            if world.slot.lanes.push_data(node, || 0, || ()) == Claim::Vacant {
                 // SAFETY: the push has taken the token.
                 let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
-                let back = token.bury(Some(mine)).map(|envelope| self::number(envelope.payload));
+                let back = token.empty_and_park(Some(mine)).map(|envelope| self::number(envelope.payload));
                 assert_eq!(back, Some(number), "each sender has its own message back");
                 reach("had its own back");
             }
@@ -435,11 +435,13 @@ fn killed() {
     check(6, &["took the token", "begun again"], || killed_while_laid_down(false));
 }
 
-/// With four preemptions a burial that goes on with a fresh token (`bury-keeps-a-fresh-token`) is not found, with five
-/// it is.
+/// With four preemptions a burial that goes on with a fresh token (`empty_and_park-keeps-a-fresh-token`) is not found,
+/// with five it is.
 #[test]
 fn killed_with_a_late_control() {
-    check(5, &["took the token", "begun again", "a late sender was at the grave"], || killed_while_laid_down(true));
+    check(deep(4, 5), &["took the token", "begun again", "a late sender was at the grave"], || {
+        killed_while_laid_down(true)
+    });
 }
 
 #[test]

@@ -101,11 +101,11 @@ fn turn(other: &'static Other, mut token: Token) {
         if step(&mut token) {
             return end(other, token);
         }
-        if !token.hold().is_data_empty() {
+        if !token.lanes().is_data_empty() {
             thread::yield_now();
             continue;
         }
-        let Some(held) = token.lay_idle() else { return };
+        let Some(held) = token.park_idle() else { return };
         token = held;
     }
 }
@@ -117,7 +117,7 @@ fn step(token: &mut Token) -> bool {
     let mut notices = VecDeque::new();
     let mut ends = false;
     loop {
-        let mut controls = token.hold().take_control();
+        let mut controls = token.lanes().take_control();
         while let Some(mut node) = controls.pop() {
             let envelope = node.take();
             node_pool::recycle(node);
@@ -133,14 +133,14 @@ fn step(token: &mut Token) -> bool {
                 _ => unreachable!("nothing else is said"),
             }
         }
-        while let Some(envelope) = token.hold().pop_data() {
+        while let Some(envelope) = token.lanes().pop_data() {
             if envelope.generation != generation {
                 token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
             } else if let Control::Bond(bond) = control(envelope) {
                 notices.push_back(bond);
             }
         }
-        while !notices.is_empty() && (!token.hold().has_control_node() || fault::is(NOT_LOOKED)) {
+        while !notices.is_empty() && (!token.lanes().has_control_node() || fault::is(NOT_LOOKED)) {
             if let Some(bond) = notices.pop_front() {
                 // SAFETY: as above.
                 drop(unsafe { token.slot().hear(*bond) });
@@ -157,11 +157,11 @@ fn step(token: &mut Token) -> bool {
 fn end(other: &'static Other, mut token: Token) {
     let me = token.pid().expect("a process ends once");
     token.close();
-    let mut cold_state = token.take_extras();
-    while let Some(envelope) = token.hold().pop_data() {
+    let mut cold_state = token.take_cold_state();
+    while let Some(envelope) = token.lanes().pop_data() {
         token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Killed);
     }
-    let mut controls = token.hold().take_control();
+    let mut controls = token.lanes().take_control();
     while let Some(mut node) = controls.pop() {
         let envelope = node.take();
         node_pool::recycle(node);
@@ -216,7 +216,7 @@ impl World {
     }
 
     fn begin(&self, token: Token) {
-        if let Some(token) = token.lay_idle() {
+        if let Some(token) = token.park_idle() {
             turn(self.other, token);
         }
     }

@@ -7,7 +7,7 @@
 //! thread through the real pool.
 
 use super::{Mailbox, Rest};
-use crate::check::{check, reach};
+use crate::check::{check, deep, reach};
 use crate::fault::{self, Fault};
 use crate::mailbox::node_pool;
 use loom::thread;
@@ -46,14 +46,14 @@ fn two_senders() {
 /// Nodes are used again while both send.
 #[test]
 fn two_senders_of_two() {
-    check(2, &PLACES, || model(2));
+    check(deep(1, 2), &PLACES, || model(2));
 }
 
 /// The same, and each node goes to whichever thread draws first, so that a sender that is late meets its predecessor,
 /// or its own node, in another use.
 #[test]
 fn two_senders_with_one_shelf() {
-    check(2, &PLACES, || {
+    check(deep(1, 2), &PLACES, || {
         node_pool::share();
         model(2);
     });
@@ -108,7 +108,7 @@ fn a_count_of_two_senders_with_a_number_that_is_known() {
 /// A glance at the depth while envelopes come and go, and the process rests: never more than there were.
 #[test]
 fn a_glance_at_the_depth() {
-    check(3, &["refused the first node", "saw some", "saw none"], || {
+    check(deep(2, 3), &["refused the first node", "saw some", "saw none"], || {
         let mailbox = Mailbox::new();
         let sender = thread::spawn(|| [1, 2].into_iter().for_each(|number| mailbox.send(number)));
         let glance = thread::spawn(|| {

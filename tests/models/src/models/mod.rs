@@ -20,7 +20,7 @@ mod wait_graph;
 mod wake;
 
 use crate::check::{keep, reach};
-use crate::mailbox::lanes::{Claim, Lanes, Lay, Pop};
+use crate::mailbox::lanes::{Claim, Lanes, ParkResult, Pop};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -66,7 +66,7 @@ impl Mailbox {
             process: OwnedCell::new(Process::default()),
             announced: [AtomicBool::new(false), AtomicBool::new(false)],
         });
-        assert_eq!(mailbox.lanes.claim(), Claim::Grave);
+        assert_eq!(mailbox.lanes.claim(), Claim::Vacant);
         mailbox
     }
 
@@ -109,7 +109,7 @@ impl Mailbox {
                 reach("took the token");
                 self.run(Rest::Idle);
             }
-            Claim::Grave => unreachable!("the process lives"),
+            Claim::Vacant => unreachable!("the process lives"),
         }
     }
 
@@ -120,7 +120,7 @@ impl Mailbox {
         self.run(Rest::Wait);
     }
 
-    /// The caller holds the token: runs the process until it is laid down. A process that waits has taken what is there
+    /// The caller holds the token: runs the process until it is parked. A process that waits has taken what is there
     /// already, and takes no data until control has come.
     fn run(&self, rest: Rest) {
         let mut rest = rest;
@@ -134,22 +134,22 @@ impl Mailbox {
             // SAFETY: the caller holds the token.
             let laid = unsafe {
                 match rest {
-                    Rest::Idle => self.lanes.lay_idle(),
-                    Rest::Wait => self.lanes.lay_wait(),
+                    Rest::Idle => self.lanes.park_idle(),
+                    Rest::Wait => self.lanes.park_waiting(),
                 }
             };
             match laid {
-                Lay::Refused if rest == Rest::Wait => reach("refused"),
-                Lay::Refused => {
+                ParkResult::Refused if rest == Rest::Wait => reach("refused"),
+                ParkResult::Refused => {
                     reach(if has_first { "refused the first node" } else { "refused without a first node" })
                 }
-                Lay::Gone => return,
-                Lay::Back(Claim::Process) => {
+                ParkResult::Parked => return,
+                ParkResult::Reclaimed(Claim::Process) => {
                     reach("taken back");
                     rest = Rest::Idle;
                     has_first = false;
                 }
-                Lay::Back(_) => unreachable!("the process lives"),
+                ParkResult::Reclaimed(_) => unreachable!("the process lives"),
             }
         }
     }
@@ -207,7 +207,7 @@ impl Mailbox {
         }
     }
 
-    /// All senders are done: the token must be laid down as idle, and nothing left. Gives the process.
+    /// All senders are done: the token must be parked as idle, and nothing left. Gives the process.
     fn rest(&self) -> Process {
         assert_eq!(self.lanes.glance(), (true, false), "the token is laid down, and not to wait");
         assert_eq!(self.lanes.claim(), Claim::Process, "the token is laid down");

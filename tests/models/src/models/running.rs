@@ -15,7 +15,7 @@ use crate::slots::{Schedule, Slot, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 
-/// The word is taken back when the token has been laid down, and what the drop of a value does comes in between.
+/// The word is taken back when the token has been parked, and what the drop of a value does comes in between.
 const TAKEN_BACK_LATE: Fault = Fault::Driver(0);
 
 /// Where the one that wakes the process leaves its token: a run queue.
@@ -35,17 +35,17 @@ impl Schedule for Queue {
 fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
     // SAFETY: what is checked here; loom sees two that do it at once.
-    unsafe { slot.own_extras() }.labelled = true;
+    unsafe { slot.own_cold_state() }.labelled = true;
     true
 }
 
-/// A turn: the process is at work, then its token is laid down, then a value is dropped.
+/// A turn: the process is at work, then its token is parked, then a value is dropped.
 fn turn(running: &RunningProcess, token: Token) {
     let mut held = Some(token);
     while let Some(mut token) = held {
         running.begin(&token);
         assert!(with_own(running), "the code of a process reaches its own");
-        while token.hold().pop_data().is_some() {}
+        while token.lanes().pop_data().is_some() {}
         held = give_away(running, token);
         if held.is_some() {
             reach("laid down in vain");
@@ -57,7 +57,7 @@ fn turn(running: &RunningProcess, token: Token) {
 /// Lays the token down; a value is dropped then. Gives the token back if something has arrived.
 fn give_away(running: &RunningProcess, token: Token) -> Option<Token> {
     if fault::is(TAKEN_BACK_LATE) {
-        let left = token.lay_idle();
+        let left = token.park_idle();
         if with_own(running) {
             reach("reached by a value's drop");
         }
@@ -65,13 +65,13 @@ fn give_away(running: &RunningProcess, token: Token) -> Option<Token> {
         left
     } else {
         running.end();
-        let left = token.lay_idle();
+        let left = token.park_idle();
         assert!(!with_own(running), "a process is reached without its token");
         left
     }
 }
 
-/// While one thread lays the token down, a message comes, and another thread runs the process.
+/// While one thread parks the token, a message comes, and another thread runs the process.
 #[test]
 fn a_value_is_dropped_as_the_token_goes() {
     check(4, &["run by the other", "laid down in vain"], || {

@@ -9,7 +9,7 @@
 
 use crate::call::call_id::{self, CallId};
 use crate::call::dead_letter::{DeadLetter, Sink};
-use crate::check::{check, keep, reach};
+use crate::check::{check, deep, keep, reach};
 use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::mailbox::node::{MailNode, NodeKind};
 use crate::mailbox::node_pool;
@@ -125,7 +125,7 @@ impl World {
 
     fn take_up(&self, token: &mut Token) {
         self.woken.set(true);
-        let mut controls = token.hold().take_control();
+        let mut controls = token.lanes().take_control();
         while let Some(mut node) = controls.pop() {
             drop(node.take());
             node_pool::recycle(node);
@@ -139,7 +139,7 @@ impl World {
         self.edges[1].withdraw();
         own.abandon();
         let handles = call_id::take(message.word());
-        while let Some(held) = token.lay_idle() {
+        while let Some(held) = token.park_idle() {
             token = held;
         }
         handles
@@ -151,7 +151,7 @@ impl World {
         token.close();
         own.abandon();
         self.edges[1].withdraw();
-        while let Some(again) = token.lay_dead() {
+        while let Some(again) = token.park_vacant() {
             token = again;
         }
     }
@@ -163,7 +163,7 @@ fn one_that_is_to_see_to_something(wakes: bool) {
     let (first, (second, life)) = (world.open(0).1, world.open(1));
     let (own, message) = (ticket(1), ticket(2));
     assert!(world.call(life, first, own, "Second::calls", false).is_none());
-    assert!(second.lay_wait().is_none(), "nobody has told it anything");
+    assert!(second.park_waiting().is_none(), "nobody has told it anything");
     let permit = thread::spawn(move || {
         let handles = world.next().map(|token| world.goes_on(token, own, message));
         handles.inspect(|_| reach("run beside"))
@@ -205,7 +205,7 @@ fn one_that_blocks_is_stuck_whatever_it_is_told() {
 /// calls the one that is killed. It may be found in a ring with that one, not with the next.
 #[test]
 fn the_next_in_a_slot_is_another_one() {
-    check(2, &["with the one before", "waits"], || {
+    check(deep(1, 2), &["with the one before", "waits"], || {
         let world = World::new();
         let (first, (second, life)) = (world.open(0).1, world.open(1));
         let own = ticket(1);
@@ -215,7 +215,7 @@ fn the_next_in_a_slot_is_another_one() {
             let (next, life) = world.open(1);
             let failed = world.call(life, first, ticket(3), "Next::calls", false);
             assert!(failed.is_none(), "the first one waits for another: {failed:?}");
-            assert!(next.lay_wait().is_none(), "nobody has told it anything");
+            assert!(next.park_waiting().is_none(), "nobody has told it anything");
         });
         match world.call(first, life, ticket(2), "First::calls", false) {
             Some(ring) => {

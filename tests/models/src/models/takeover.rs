@@ -1,7 +1,7 @@
-//! A permit is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, M1 to M4): what it
-//! has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
+//! A permit is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, handoff:M1 to M4):
+//! what it has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
 //!
-//! One permit, one thread that has it and one in standby. The driver takes the steps of `find.rs`, `standby.rs`,
+//! One permit, one thread that has it and a spare one. The driver takes the steps of `find.rs`, `spare.rs`,
 //! `aside.rs` and `watchdog.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the
 //! watchdog: what it has seen of a thread and what it does then are apart.
 //!
@@ -15,11 +15,11 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// M1 does not ask whether the thread is still in a step.
+/// handoff:M1 does not ask whether the thread is still in a step.
 const TAKEN_BLINDLY: Fault = Fault::Driver(0);
-/// M4 is left out.
+/// handoff:M4 is left out.
 const NOT_WOKEN: Fault = Fault::Driver(1);
-/// A4 is left out.
+/// handoff:A4 is left out.
 const LEFT_IN_SILENCE: Fault = Fault::Driver(2);
 
 const CALLED: u8 = 1;
@@ -117,7 +117,7 @@ impl World {
     /// `Context::push_next`, if something is there already.
     fn push_own(&self, me: usize, job: usize) {
         if self.threads[me].attention.load(Ordering::Relaxed) & LOST != 0 {
-            reach("pushed as a stray");
+            reach("pushed while detached");
             return self.push_global(job);
         }
         self.threads[me].deque.push(job);
@@ -218,7 +218,7 @@ impl World {
                 RestOutcome::Up(..) => return true,
                 RestOutcome::Ended => return false,
                 RestOutcome::Asleep(_) => true,
-                RestOutcome::Standby(_) => false,
+                RestOutcome::Spare(_) => false,
             };
             if std::mem::take(&mut looks_again) && self.has_work() && !self.idle.is_anyone_searching() {
                 if !self.idle.get_up(me) {
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    /// M1 to M4 (`Host::take_over`), for a thread that was seen in a step. Gives whether it was.
+    /// handoff:M1 to M4 (`Host::take_over`), for a thread that was seen in a step. Gives whether it was.
     fn take_over(&self, number: usize) -> bool {
         let thread = &self.threads[number];
         if !thread.running.load(Ordering::Relaxed) {
@@ -244,7 +244,7 @@ impl World {
                 reach("came too late");
                 return false;
             }
-            other => unreachable!("one thread is in standby: {other:?}"),
+            other => unreachable!("one thread is spare: {other:?}"),
         };
         reach("took the worker");
         thread.attention.fetch_or(LOST, Ordering::SeqCst);
@@ -265,7 +265,7 @@ impl World {
     }
 }
 
-/// The first thread has job 0 at hand, the second is in standby, while the main one does what `watchdog` says.
+/// The first thread has job 0 at hand, the second is spare, while the main one does what `watchdog` says.
 fn model(world: &'static World, watchdog: impl FnOnce()) {
     let first = thread::spawn(move || {
         world.turn(0, 0);
@@ -346,7 +346,7 @@ fn fault_left_in_silence() {
     fault::with(LEFT_IN_SILENCE, a_used_turn_is_left_by_one_that_loses_its_worker);
 }
 
-/// Found by the stress of `tests/stalls`: the sleeper woke as a stray, and counted as searching for ever.
+/// Found by the stress of `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching for ever.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_taken_blindly() {

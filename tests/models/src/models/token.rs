@@ -1,4 +1,4 @@
-//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being laid down is handled, once, by one holder. And
+//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being parked is handled, once, by one holder. And
 //! the first node, which an idle process does without: whoever finds null in its place puts its own there, whether a
 //! mark lay beside it or somebody holds the token; a holder that cannot lay its mark has its first node back.
 //!
@@ -14,12 +14,12 @@ use loom::thread;
 const IN_PLACE_OF_A_MARK: &str = "a first node in the place of a mark";
 /// A sender's exchange found null without a mark, and its holder came before the sender had put its node there.
 const BUSY_WITHOUT: &str = "busy without a first node";
-/// The same, and the holder was about to lay the token down.
+/// The same, and the holder was about to park the token.
 const REFUSED_WITHOUT: &str = "refused without a first node";
 /// The holder gave the first node up, could not lay its mark and took the node back.
 const REFUSED_THE_FIRST: &str = "refused the first node";
 
-/// Letters from another thread meet a process that lays its token down to be idle.
+/// Letters from another thread meet a process that parks its token to be idle.
 #[test]
 fn data_and_idle() {
     check(5, &[IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT, REFUSED_THE_FIRST, "busy"], || {
@@ -31,7 +31,7 @@ fn data_and_idle() {
     });
 }
 
-/// A control meets a process that lays its token down to be idle: two words decide.
+/// A control meets a process that parks its token to be idle: two words decide.
 #[test]
 fn control_and_idle() {
     check(5, &["took the token", "taken back"], || {
@@ -43,7 +43,7 @@ fn control_and_idle() {
     });
 }
 
-/// A control and an envelope, from two threads, meet a process that lays its token down to be idle.
+/// A control and an envelope, from two threads, meet a process that parks its token to be idle.
 #[test]
 fn control_and_data_and_idle() {
     let places = ["took the token", "taken back", IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT];
@@ -59,7 +59,7 @@ fn control_and_data_and_idle() {
     });
 }
 
-/// A control and an envelope, from two threads, meet a process that lays its token down to wait for control.
+/// A control and an envelope, from two threads, meet a process that parks its token to wait for control.
 #[test]
 fn control_and_data_and_wait() {
     check(3, &["took the token", "refused", "taken back", BUSY_WITHOUT], || {

@@ -37,7 +37,7 @@ impl World {
     fn new() -> &'static Self {
         let room = (Mutex::new(false), Condvar::new());
         let world = Self { lanes: Lanes::unused(), held: AtomicBool::new(false), side: Mutex::new(false), room };
-        assert_eq!(world.lanes.claim(), Claim::Grave);
+        assert_eq!(world.lanes.claim(), Claim::Vacant);
         keep(world)
     }
 
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// `lift_that` and `release`.
+    /// `end_that_suspension` and `release`.
     fn lift(&self) {
         if !std::mem::take(&mut *lock(&self.side)) {
             return;

@@ -278,9 +278,9 @@ fn a_hold_and_a_call() {
         let graph = Graph::new(2);
         let ticket = Graph::ticket(2);
         let caller = thread::spawn(move || graph.publish(2, 1, What::Call(ticket, "Type::method")));
-        let hold = graph.publish(1, 2, What::Hold(7));
+        let hold = graph.publish(1, 2, What::Suspension(7));
         let call = caller.join().unwrap();
-        let lifted = matches!(&call, Some(Closed::Held(held)) if held == &[1]);
+        let lifted = matches!(&call, Some(Closed::Suspended(held)) if held == &[1]);
         assert!(call.is_none() || lifted, "the call waits");
         assert_eq!(hold.is_none(), lifted, "one of them opens the ring");
         assert!(graph.edges[1].read().is_none() && graph.edges[2].stands().is_some());
@@ -292,13 +292,13 @@ fn a_hold_and_a_call() {
 fn two_holds() {
     check(5, &["closed", "waits"], || {
         let graph = Graph::new(2);
-        let other = thread::spawn(move || graph.publish(2, 1, What::Hold(8)).is_none());
-        let made = [graph.publish(1, 2, What::Hold(7)).is_none(), other.join().unwrap()];
+        let other = thread::spawn(move || graph.publish(2, 1, What::Suspension(8)).is_none());
+        let made = [graph.publish(1, 2, What::Suspension(7)).is_none(), other.join().unwrap()];
         assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
     });
 }
 
-/// Without G2 each may miss the other.
+/// Without graph:G2 each may miss the other.
 #[test]
 #[should_panic]
 fn fault_no_fence() {

@@ -79,7 +79,7 @@ pub fn fork_join_create(runtime: &Runtime, plan: &Plan) -> Outcome {
     parent.fork(0).send().expect("a living parent");
     let check = finish.wait();
     // The last ones have reported, and are about to stop; parent and collector stay.
-    while runtime.statistics().live > 2 {
+    while runtime.statistics().processes.live > 2 {
         std::thread::yield_now();
     }
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }

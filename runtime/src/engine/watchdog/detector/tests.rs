@@ -52,7 +52,6 @@ impl Scene {
         (orders, rest)
     }
 
-    /// The next tick.
     fn tick(&mut self) -> Vec<Order> {
         self.after(TICK)
     }
@@ -87,7 +86,7 @@ fn a_step_is_stalled_when_it_was_seen_for_the_limit_while_others_wait() {
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(10))]);
 }
 
-/// It began while nobody looked, since nobody waited.
+/// It began while the watchdog slept, since nothing waited.
 #[test]
 fn a_step_that_has_noted_when_it_began_is_stalled_as_soon_as_others_wait() {
     let mut scene = Scene::of(1);
@@ -190,7 +189,7 @@ fn nobody_hears_of_a_long_step_that_nobody_waits_for() {
     // What is queued with a permit idle is not waiting: it is about to be taken.
     (scene.threads[1], scene.idle, scene.queued) = (ThreadSample::default(), 1, 5);
     assert_eq!(scene.tick(), []);
-    // Then somebody waits.
+    // Then a thread waits.
     scene.idle = 0;
     assert_eq!(scene.tick(), []);
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, 1_002 * TICK)]);

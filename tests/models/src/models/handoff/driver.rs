@@ -1,4 +1,4 @@
-//! Threads that hand their permits on: the steps of `scheduler/{aside,standby,find}.rs`, named beside each.
+//! Threads that hand their permits on: the steps of `scheduler/{aside,spare,find}.rs`, named beside each.
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
@@ -9,24 +9,24 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 
-/// H2: whoever got a permit from a thread that blocks does not look at what that was to run next.
+/// handoff:H2: whoever got a permit from a thread that blocks does not look at what that was to run next.
 pub(super) const NO_LOOK_BEHIND: Fault = Fault::Driver(0);
-/// H2: one that blocks, and has given its permit to one that waited, keeps what it was to run next.
+/// handoff:H2: one that blocks, and has given its permit to one that waited, keeps what it was to run next.
 pub(super) const KEEPS_RUN_NEXT: Fault = Fault::Driver(1);
-/// H2: it puts that into its deque, and tells nobody.
+/// handoff:H2: it puts that into its deque, and tells nobody.
 pub(super) const LEAVES_IN_SILENCE: Fault = Fault::Driver(2);
-/// S3: one that has lost its permit while it lay down leaves what it sees to others, and tells nobody.
+/// sleep:S3: one that has lost its permit while it lay down leaves what it sees to others, and tells nobody.
 pub(super) const LOSES_IN_SILENCE: Fault = Fault::Driver(3);
-/// M3 is left out.
+/// handoff:M3 is left out.
 pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
-/// M2 is left out.
+/// handoff:M2 is left out.
 pub(super) const LOST_UNTOLD: Fault = Fault::Driver(5);
 /// Whoever stands by does not serve the line.
 pub(super) const LINE_IS_FORGOTTEN: Fault = Fault::Driver(6);
-/// B1: it goes on with the permit that it had.
+/// handoff:B1: it goes on with the permit that it had.
 pub(super) const GOES_ON_REGARDLESS: Fault = Fault::Driver(7);
 
-/// B2: nobody is called.
+/// handoff:B2: nobody is called.
 pub(super) const CALLS_NOBODY: Fault = Fault::Driver(8);
 
 const CALLED: u8 = 1;
@@ -98,12 +98,12 @@ pub(super) struct World {
 }
 
 impl World {
-    /// With that many permits, each with its thread, and as many threads in standby; there may be no more.
-    pub(super) fn new(permits: usize, standby: usize, jobs: &'static [Job]) -> &'static Self {
-        let idle = Idle::new(permits, permits + standby);
+    /// With that many permits, each with its thread, and as many spare threads; there may be no more.
+    pub(super) fn new(permits: usize, spare: usize, jobs: &'static [Job]) -> &'static Self {
+        let idle = Idle::new(permits, permits + spare);
         (0..permits).for_each(|permit| _ = idle.begin(permit));
-        let standby: Vec<_> = (0..standby).filter_map(|_| idle.reserve(Need::Blocking)).collect();
-        standby.into_iter().for_each(|thread| idle.started(thread));
+        let spare: Vec<_> = (0..spare).filter_map(|_| idle.reserve(Need::Blocking)).collect();
+        spare.into_iter().for_each(|thread| idle.started(thread));
         keep(Self {
             idle,
             threads: [Thread::new(), Thread::new(), Thread::new()],
@@ -262,7 +262,7 @@ impl World {
     fn hand_off(&self, me: &Me, need: Need) {
         match self.idle.hand_off(me.number, need, false) {
             HandedOff::ToStandby(next) => {
-                reach("handed off to one in standby");
+                reach("handed off to a spare one");
                 self.unpark(next);
             }
             HandedOff::ToWaiting(next) => {
@@ -317,7 +317,7 @@ impl World {
                 }
                 self.serve_line();
             }
-            Resumption::Stray | Resumption::Waits(_) => {
+            Resumption::Detached | Resumption::Waits(_) => {
                 reach("came back without a worker");
                 self.call(me.number, LOST);
             }
@@ -395,7 +395,7 @@ impl World {
         self.serve_line();
     }
 
-    /// A thread that begins in standby, as `Context::next_when_called` when it is new.
+    /// A thread that begins as a spare one, as `Context::next_when_called` when it is new.
     pub(super) fn stand_by(&self, me: &Me) {
         if self.rest(me, false, false)
             && let Some(job) = self.search(me, true)
@@ -406,8 +406,8 @@ impl World {
     }
 
     /// A thread that has lain down.
-    pub(super) fn wake_up(&self, me: &Me, lookout: bool) {
-        if self.rest(me, true, lookout)
+    pub(super) fn wake_up(&self, me: &Me, poller: bool) {
+        if self.rest(me, true, poller)
             && let Some(job) = self.search(me, true)
         {
             self.turn(me, job);
@@ -455,7 +455,7 @@ impl World {
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         match self.idle.lie_down(me.number, searched, false) {
-            Lain::Asleep(lookout) => self.rest(me, true, lookout),
+            Lain::Asleep(poller) => self.rest(me, true, poller),
             Lain::StandsBy(next) => {
                 if next.is_some() {
                     reach("gave its permit where it wanted to sleep");
@@ -467,10 +467,10 @@ impl World {
     }
 
     /// `Context::rest`.
-    fn rest(&self, me: &Me, has_lain_down: bool, lookout: bool) -> bool {
+    fn rest(&self, me: &Me, has_lain_down: bool, poller: bool) -> bool {
         let mut looks_again = has_lain_down;
         loop {
-            let asleep = match self.idle.look(me.number, lookout) {
+            let asleep = match self.idle.look(me.number, poller) {
                 RestOutcome::Up(permit, behind) => {
                     me.permit.set(permit);
                     me.behind.set(behind);
@@ -478,7 +478,7 @@ impl World {
                 }
                 RestOutcome::Ended => return false,
                 RestOutcome::Asleep(_) => true,
-                RestOutcome::Standby(_) => false,
+                RestOutcome::Spare(_) => false,
             };
             if std::mem::take(&mut looks_again) && self.look_again(me) {
                 continue;

@@ -1,10 +1,10 @@
 //! The hand-off of permits (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a permit at a
 //! time, nobody waits for ever for one, and no work is left.
 //!
-//! The driver takes the steps of `scheduler/{aside,standby,find}.rs`. Whoever has a permit touches a cell of that
+//! The driver takes the steps of `scheduler/{aside,spare,find}.rs`. Whoever has a permit touches a cell of that
 //! permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
 //! thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
-//! run. Threads sleep until they are woken: there is no watching lookout here, and no watchdog that looks again, but
+//! run. Threads sleep until they are woken: there is no watching poller here, and no watchdog that looks again, but
 //! where a model says so.
 //!
 //! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end
@@ -13,7 +13,7 @@
 mod driver;
 
 use self::driver::*;
-use crate::check::check;
+use crate::check::{check, deep};
 use crate::engine::permits::handoff::{HandedOff, RestOutcome};
 use crate::engine::permits::holders::Need;
 use crate::engine::permits::sleep::Lain;
@@ -25,7 +25,7 @@ use std::task::{Wake, Waker};
 /// One permit: its thread begins with job 0, another one stands by. The main thread does what `outside` says.
 fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     let world = World::new(1, 1, jobs);
-    let standby = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
+    let spare = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
     let first = thread::spawn(|| {
         let me = Me::new(0, 0);
         world.turn(&me, 0);
@@ -33,7 +33,7 @@ fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     });
     outside(world);
     first.join().unwrap();
-    standby.join().unwrap();
+    spare.join().unwrap();
     world.rest_is_done();
 }
 
@@ -42,7 +42,7 @@ fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
 fn what_a_step_that_blocks_was_to_run_next_runs() {
     check(
         4,
-        &["handed off to one in standby", "found what was left behind", "waited in line", "displaced a sleeper"],
+        &["handed off to a spare one", "found what was left behind", "waited in line", "displaced a sleeper"],
         || {
             one_worker(&[Job::Blocks(1, 1), Job::Short], |_| ());
         },
@@ -77,7 +77,7 @@ fn one_that_comes_back_among_others_that_never_rest() {
 /// next does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
-    check(2, &["handed off to one that waited", "handed off to one in standby", "waited in line"], || {
+    check(2, &["handed off to one that waited", "handed off to a spare one", "waited in line"], || {
         let world = World::new(1, 2, &[Job::Blocks(1, 3), Job::Tells(3, 2), Job::Short]);
         let first = thread::spawn(|| {
             let me = Me::new(0, 0);
@@ -97,9 +97,9 @@ fn two_that_block_in_turn() {
 fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
         let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
-        let Lain::Asleep(lookout) = world.idle.lie_down(0, false, false) else { unreachable!("nobody waits") };
+        let Lain::Asleep(poller) = world.idle.lie_down(0, false, false) else { unreachable!("nobody waits") };
         assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToStandby(2));
-        let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), lookout));
+        let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), poller));
         let searcher = thread::spawn(|| world.stand_by(&Me::new(2, 1)));
         let back = thread::spawn(|| {
             let me = Me::new(1, 1);
@@ -160,7 +160,7 @@ fn a_stop_while_one_comes_back() {
 /// A step that does not end has filled its run-next slot before it is taken over, for one that waits for its permit.
 #[test]
 fn what_waits_behind_a_stalled_step_is_taken_over() {
-    check(3, &["took over", "moved a run-next slot", "waited in line"], || {
+    check(deep(2, 3), &["took over", "moved a run-next slot", "waited in line"], || {
         let world = World::new(1, 1, &[Job::Hogs { job: 1, late: false }, Job::Short]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
         assert_eq!(world.idle.look(1, false), RestOutcome::Up(0, Some(0)));

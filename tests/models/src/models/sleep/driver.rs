@@ -8,11 +8,11 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// F3 is left out: who finds work while searching does not look whether there is more.
+/// sleep:F3 is left out: who finds work while searching does not look whether there is more.
 pub(super) const NO_LOOK_AFTER_FIND: Fault = Fault::Driver(0);
-/// S3 is left out: who lies down does not look at the queues again.
+/// sleep:S3 is left out: who lies down does not look at the queues again.
 pub(super) const NO_LOOK_AFTER_LYING_DOWN: Fault = Fault::Driver(1);
-/// P1 and P3 are swapped: who pushes looks at the sleepers first.
+/// sleep:P1 and P3 are swapped: who pushes looks at the sleepers first.
 pub(super) const ANNOUNCED_TOO_EARLY: Fault = Fault::Driver(2);
 /// A batch that was moved to a deque is not announced.
 pub(super) const BATCH_IN_SILENCE: Fault = Fault::Driver(3);
@@ -240,7 +240,7 @@ impl World {
         self.watchdog.raise();
     }
 
-    /// P1 alone.
+    /// sleep:P1 alone.
     pub(super) fn push_unannounced(&self, job: usize) {
         self.global.push(job);
     }
@@ -279,7 +279,7 @@ impl World {
 
     /// `Host::has_unkept_timers`.
     fn has_unkept_timers(&self) -> bool {
-        self.timer.load(Ordering::SeqCst) && !self.idle.has_lookout()
+        self.timer.load(Ordering::SeqCst) && !self.idle.has_poller()
     }
 
     /// One of the jobs, or the timer's action, has been done.
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// Own work: without P2.
+    /// Own work: without sleep:P2.
     fn push_own(&self, me: usize, job: usize) {
         let other_lies = self.lies[1 - me].load(Ordering::Relaxed);
         self.deques[me].push(job);
@@ -360,7 +360,7 @@ impl World {
                 self.push_next(me, second);
             }
             Job::UsesItsTurn(again, next) => {
-                // `Context::push_used`: without P2 to P5.
+                // `Context::push_used`: without sleep:P2 to P5.
                 self.push_unannounced(again);
                 self.be_watched(me);
                 if self.lies[1 - me].load(Ordering::Relaxed) {
@@ -394,14 +394,14 @@ impl World {
         }
     }
 
-    /// A thread lies down that has not searched; whether timers were pending. Gives whether it is the lookout.
+    /// A thread lies down that has not searched; whether timers were pending. Gives whether it is the poller.
     pub(super) fn lie_down(&self, me: usize, timers: bool) -> bool {
         self.idle.lie_down(me, false, timers) == Lain::Asleep(true)
     }
 
     /// The same for a thread that has lain down.
-    pub(super) fn wake_up(&self, me: usize, lookout: bool) {
-        self.rest(me, lookout);
+    pub(super) fn wake_up(&self, me: usize, poller: bool) {
+        self.rest(me, poller);
         if let Some(job) = self.search_on(me, true) {
             self.turn(me, job);
             self.work(me);
@@ -491,14 +491,14 @@ impl World {
     /// `Context::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let Lain::Asleep(lookout) = self.idle.lie_down(me, searched, timers) else {
+        let Lain::Asleep(poller) = self.idle.lie_down(me, searched, timers) else {
             unreachable!("nobody waits for a worker")
         };
-        self.rest(me, lookout);
+        self.rest(me, poller);
     }
 
     /// The rest of it: the thread lies on the list of the sleepers.
-    fn rest(&self, me: usize, lookout: bool) {
+    fn rest(&self, me: usize, poller: bool) {
         struct Lies<'a>(&'a Unseen);
         impl Drop for Lies<'_> {
             fn drop(&mut self) {
@@ -511,18 +511,18 @@ impl World {
         let looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
         let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
         loop {
-            match idle.look(me, lookout) {
+            match idle.look(me, poller) {
                 RestOutcome::Up(permit, _) => {
                     self.see_to_watch(me);
                     return assert_eq!(permit, me, "nobody takes its worker");
                 }
                 RestOutcome::Ended => return,
                 RestOutcome::Asleep(_) => {}
-                RestOutcome::Standby(_) => unreachable!("nobody takes its worker"),
+                RestOutcome::Spare(_) => unreachable!("nobody takes its worker"),
             }
             let pending = self.timer.load(Ordering::SeqCst);
-            let unkept = keeps_timers && !lookout && pending && !idle.has_lookout();
-            let due = lookout && pending;
+            let unkept = keeps_timers && !poller && pending && !idle.has_poller();
+            let due = poller && pending;
             let work = looks && self.has_work(me) && !idle.is_anyone_searching();
             if unkept || due || work {
                 assert!(idle.get_up(me), "nobody takes its worker");
@@ -566,7 +566,7 @@ impl World {
         }
     }
 
-    /// R1 and R2. Gives whether it has rested.
+    /// watchdog:R1 and R2. Gives whether it has rested.
     pub(super) fn rest_watchdog(&self) -> bool {
         let rests = self.idle.rest_watchdog();
         if rests {
@@ -617,7 +617,7 @@ pub(super) enum Begin {
     AtWork,
     /// They have lain down, and have not looked again yet.
     LainDown,
-    /// The first has lain down as the lookout, for a timer that was cancelled then; the others look for work.
+    /// The first has lain down as the poller, for a timer that was cancelled then; the others look for work.
     KeptWatch,
 }
 
@@ -626,19 +626,19 @@ pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce())
     let lain_down = |me| match begin {
         Begin::LainDown => Some(world.lie_down(me, false)),
         Begin::KeptWatch if me == 0 => {
-            assert!(world.lie_down(me, true), "nobody is the lookout");
+            assert!(world.lie_down(me, true), "nobody is the poller");
             Some(true)
         }
         _ => None,
     };
-    let lookouts: Vec<_> = (0..world.threads).map(lain_down).collect();
+    let pollers: Vec<_> = (0..world.threads).map(lain_down).collect();
     let threads: Vec<_> = (0..world.threads)
         .map(|me| {
-            let lookout = lookouts[me];
+            let poller = pollers[me];
             thread::spawn(move || {
-                match (begin, lookout) {
+                match (begin, poller) {
                     (Begin::AtWork, _) if me == 0 => world.turn(me, 0),
-                    (_, Some(lookout)) => return world.wake_up(me, lookout),
+                    (_, Some(poller)) => return world.wake_up(me, poller),
                     _ => {}
                 }
                 world.work(me);

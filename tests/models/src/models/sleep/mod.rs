@@ -5,7 +5,7 @@
 //! that the models rest on. Work that is left shows as a deadlock: jobs wait for each other, and threads end only when
 //! all jobs have run.
 //!
-//! Time is left out in the safe direction. A parked lookout sleeps until it is woken, unless a timer is pending (it may
+//! Time is left out in the safe direction. A parked poller sleeps until it is woken, unless a timer is pending (it may
 //! be due); a timer is due as soon as it is set. Where somebody plays the watchdog (`Habits::watchdog`), it does at
 //! each look what it does after some ticks in production.
 //!
@@ -19,7 +19,7 @@
 pub(in crate::models) mod driver;
 
 use self::driver::*;
-use crate::check::{check, reach};
+use crate::check::{check, deep, reach};
 use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
@@ -93,7 +93,7 @@ fn own_work_is_announced_before_a_long_step() {
 /// The same without that announcement: the watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
-    check(2, &["overlooked a sleeper", "stole", "parked"], || {
+    check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
         let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, MONITOR);
         model(world, Begin::AtWork, || world.look_on());
     });
@@ -113,7 +113,7 @@ fn a_used_turn_is_not_lost() {
 /// the watchdog announces it.
 #[test]
 fn a_used_turn_behind_a_long_step() {
-    check(2, &["let a sleeper lie", "parked"], || {
+    check(deep(1, 2), &["let a sleeper lie", "parked"], || {
         let world = World::new(2, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, MONITOR);
         model(world, Begin::AtWork, || world.look_on());
     });
@@ -137,10 +137,10 @@ fn a_timer_for_two_threads() {
     });
 }
 
-/// A timer is set while the thread that was the lookout is in a step that ends only when the timer has fired: the other
+/// A timer is set while the thread that was the poller is in a step that ends only when the timer has fired: the other
 /// one, which lies down, keeps it.
 #[test]
-fn a_timer_when_the_lookout_is_in_a_long_step() {
+fn a_timer_when_the_poller_is_in_a_long_step() {
     check(2, &["woke a sleeper", "fired a timer", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1)], 1, Habits::default());
         model(world, Begin::KeptWatch, || {
@@ -160,7 +160,7 @@ fn a_job_behind_a_long_step() {
 }
 
 /// The same with threads that have lain down, and find what was pushed before when they look again, while the watchdog
-/// comes to rest: it sees that one has got up, or is told. (G1)
+/// comes to rest: it sees that one has got up, or is told. (watchdog:G1)
 #[test]
 fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -174,7 +174,8 @@ fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// A process that has used its turn, behind a long step of the only thread, while the watchdog comes to rest. (G1)
+/// A process that has used its turn, behind a long step of the only thread, while the watchdog comes to rest.
+/// (watchdog:G1)
 #[test]
 fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -188,7 +189,7 @@ fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
 }
 
 /// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the watchdog
-/// comes to rest. (G2, in P3 or in F3)
+/// comes to rest. (watchdog:G2, in sleep:P3 or in sleep:F3)
 #[test]
 fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
@@ -219,7 +220,7 @@ fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
 }
 
 /// A timer is set while the only thread is in a step that ends only when it has fired, or gets up for that step, and
-/// the watchdog comes to rest. (G3, or G2 in F3)
+/// the watchdog comes to rest. (watchdog:G3, or watchdog:G2 in sleep:F3)
 #[test]
 fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -252,7 +253,7 @@ fn what_is_moved_is_not_at_rest() {
     });
 }
 
-/// Without P2 and S2 the pusher sees nobody asleep, and the sleeper no work.
+/// Without sleep:P2 and sleep:S2 the pusher sees nobody asleep, and the sleeper no work.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_fences() {

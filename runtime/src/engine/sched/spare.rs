@@ -1,0 +1,203 @@
+//! How a thread rests: asleep with a permit, or as a spare thread without one.
+//!
+//! Both are one [`Rest`], since a sleeper may lose its permit without being woken (`handoff`, handoff:B1): it finds out
+//! when it wakes. A thread that has been spare for as long as the builder says ends; so a sleeper sleeps no longer
+//! than that either while there are more threads than permits.
+
+use crate::engine::context::local::ThreadContext;
+use crate::engine::permits::handoff::{Attended, RestOutcome};
+use crate::engine::permits::sleep::Lain;
+use crate::engine::workers::pinned::PinnedThread;
+use crate::env::clock::{Moment, forget_now, instant_now};
+use crate::sync::park;
+use std::time::{Duration, Instant};
+
+/// How a thread parks, and what it goes on with afterwards.
+pub(crate) enum Rest {
+    /// For a permit, or with one.
+    Permit(PermitRest),
+    /// The thread of a pinned process, until there is something in its inbox.
+    Inbox(&'static PinnedThread),
+}
+
+pub(crate) struct PermitRest {
+    /// Whether it is to look at all queues once more (sleep:S3).
+    looks_again: bool,
+    is_poller: bool,
+    /// When it ends, if it is spare until then; never, if that is too far away.
+    expires: Option<Option<Instant>>,
+    park: Park,
+}
+
+enum Park {
+    Plain(Option<Duration>),
+    /// As the poller, in the reactor if there is one.
+    Lookout(Option<Duration>),
+}
+
+/// What came of resting.
+pub(crate) enum RestStep {
+    /// The thread has a permit, and counts as searching.
+    Up,
+    Park(PermitRest),
+    /// The thread is to end.
+    Ended,
+}
+
+impl ThreadContext {
+    /// sleep:S1 to sleep:S3 of the sleep protocol.
+    pub(super) fn sleep(&self, searched: bool) -> RestStep {
+        self.thread.heed();
+        let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
+        let lain = self.host.idle.lie_down(self.index, searched, timers);
+        self.thread.counters.parks.add(1);
+        match lain {
+            Lain::Asleep(poller) => self.rest(true, poller),
+            Lain::StandsBy(next) => {
+                self.pass_on(next);
+                self.rest(true, false)
+            }
+        }
+    }
+
+    /// handoff:A1 to handoff:A4 of the hand-off: the thread has been called. Returns how it rests if it gives its
+    /// permit away.
+    pub(super) fn attend(&self) -> Option<RestStep> {
+        self.thread.heed();
+        // Before it gives up its permit: so the process is not in anybody's hands when all permits sleep.
+        self.keep_for_others();
+        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return None };
+        self.pass_on(next);
+        self.host.leave_behind(self.index, self.thread);
+        self.host.announce();
+        Some(self.rest(false, false))
+    }
+
+    /// The thread has no permit any more: `next` has it, if there is one, and there is a thread more to block with.
+    fn pass_on(&self, next: Option<usize>) {
+        next.into_iter().for_each(|next| self.host.unpark(next));
+        // A thread that is woken by that is not to run here.
+        self.step_out(|| self.host.serve_line());
+    }
+
+    /// Moves what is in the run-next slot to where others look.
+    pub(crate) fn keep_for_others(&self) {
+        if let Some(token) = self.thread.take_run_next() {
+            self.deque.push(token);
+        }
+    }
+
+    /// Begins to rest. `has_lain_down`: with its permit, after sleep:S1.
+    pub(super) fn rest(&self, has_lain_down: bool, poller: bool) -> RestStep {
+        self.host.quiet.tell();
+        self.go_on_resting(PermitRest {
+            looks_again: has_lain_down,
+            is_poller: poller,
+            expires: None,
+            park: Park::Plain(None),
+        })
+    }
+
+    /// sleep:S3, and what comes before and after each park.
+    pub(super) fn go_on_resting(&self, mut rest: PermitRest) -> RestStep {
+        let (host, poller) = (self.host, rest.is_poller);
+        loop {
+            let outcome = host.idle.look(self.index, poller);
+            let asleep = matches!(outcome, RestOutcome::Asleep(_));
+            // One that has been called looks everywhere when it searches.
+            let is_called = !asleep && !matches!(outcome, RestOutcome::Spare(_));
+            if !is_called && std::mem::take(&mut rest.looks_again) && self.look_again(poller) {
+                continue;
+            }
+            rest.looks_again = asleep;
+            rest.park = match outcome {
+                RestOutcome::Up(permit, behind) => {
+                    self.take_up(permit);
+                    self.behind.set(behind);
+                    self.see_to_watch();
+                    return RestStep::Up;
+                }
+                RestOutcome::Ended => return RestStep::Ended,
+                RestOutcome::Asleep(_) if poller => Park::Lookout(self.patience()),
+                RestOutcome::Asleep(has_spare) => Park::Plain(has_spare.then_some(host.config.keep_alive)),
+                RestOutcome::Spare(has_surplus) => {
+                    let now = instant_now();
+                    let expires = *rest.expires.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
+                    let left = expires.map(|expires| expires.saturating_duration_since(now));
+                    let is_over = has_surplus || left.is_some_and(|left| left.is_zero());
+                    if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
+                        return RestStep::Ended;
+                    }
+                    // Others are still to empty its deque, or it is promised to a thread.
+                    Park::Plain(if is_over { Some(PAUSE) } else { left })
+                }
+            };
+            return RestStep::Park(rest);
+        }
+    }
+
+    /// sleep:S4: parks the calling thread, whose context this is.
+    pub(super) fn park(&self, rest: &Rest) {
+        match rest {
+            Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),
+            Rest::Permit(PermitRest { park: Park::Lookout(patience), .. }) => self.park_as_poller(*patience),
+            Rest::Permit(PermitRest { park: Park::Plain(patience), .. }) => park(*patience),
+        }
+        forget_now();
+    }
+
+    /// watchdog:U1 and watchdog:G5: the thread has got a permit.
+    pub(crate) fn see_to_watch(&self) {
+        if self.host.has_driver {
+            self.host.rouse_watchdog();
+        }
+        match self.host.idle.does_watchdog_rest() {
+            true => self.thread.begins_unwatched(),
+            false => self.thread.begins_watched(),
+        }
+    }
+
+    /// watchdog:G1: the thread has queued something and wakes no other thread for it.
+    #[inline]
+    pub(crate) fn be_watched(&self) {
+        if self.thread.is_unwatched() {
+            self.end_rest_of_watchdog();
+        }
+    }
+
+    #[cold]
+    fn end_rest_of_watchdog(&self) {
+        self.thread.begins_watched();
+        self.host.rouse_watchdog();
+    }
+
+    /// sleep:S3: gets up for what has come before the thread lay down; if it has no permit any more, tells others.
+    /// Gives whether there was something.
+    fn look_again(&self, poller: bool) -> bool {
+        let host = self.host;
+        let unkept = !poller && host.has_unkept_timers();
+        let due = poller && host.next_timer() <= Moment::now();
+        // Work that a thread searches for is no reason to get up: the thread that searches has to see to it (sleep:F3
+        // or sleep:S3).
+        let work = host.has_work() && !host.idle.is_anyone_searching();
+        let any = unkept || due || work;
+        if any && !host.idle.get_up(self.index) {
+            if work {
+                host.announce();
+            }
+            if unkept || due {
+                host.wake_for_timer();
+            }
+        }
+        any
+    }
+
+    /// Returns how long the poller may sleep.
+    fn patience(&self) -> Option<Duration> {
+        let next = self.host.next_timer();
+        (next < Moment::NEVER).then(|| next.since(Moment::now()))
+    }
+}
+
+/// How long a thread that is to end, and may not, waits before it looks again.
+const PAUSE: Duration = Duration::from_millis(10);

@@ -1,0 +1,76 @@
+//! Which process has a slot, and whether it is alive: the word that makes a PID valid, and ends it.
+//!
+//! | transition | from | to | order |
+//! |---|---|---|---|
+//! | [`open`](Life::open) | closed, generation *n* | alive, generation *n + 1* | Release |
+//! | [`close`](Life::close) | alive, generation *n* | closed, generation *n* | sequentially consistent |
+//!
+//! Only the token's holder makes them; anyone may look.
+
+use crate::pid::LAST_GENERATION;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The word.
+pub(super) struct Life(AtomicU64);
+
+/// What the word says: a generation, and in bit 0 whether its process is alive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct LifeWord(u64);
+
+impl LifeWord {
+    #[inline]
+    fn alive(generation: u64) -> Self {
+        Self(generation << 1 | 1)
+    }
+
+    /// The generation of the process that is alive, or of the last one.
+    #[inline]
+    pub(super) fn generation(self) -> u64 {
+        self.0 >> 1
+    }
+
+    #[inline]
+    pub(super) fn is_alive(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+impl Life {
+    /// That of a slot that was never used.
+    pub(super) fn unused() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[inline]
+    pub(super) fn load(&self, order: Ordering) -> LifeWord {
+        LifeWord(self.0.load(order))
+    }
+
+    #[inline]
+    pub(super) fn is_alive(&self, generation: u64, order: Ordering) -> bool {
+        self.load(order) == LifeWord::alive(generation)
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.load(Ordering::Relaxed).generation() + 1
+    }
+
+    pub(super) fn has_next(&self) -> bool {
+        self.load(Ordering::Relaxed).generation() < LAST_GENERATION
+    }
+
+    /// The process of that generation, the [next](Self::next), is alive from here on.
+    #[inline]
+    pub(super) fn open(&self, generation: u64) {
+        debug_assert!(!self.load(Ordering::Relaxed).is_alive(), "one process in a slot at a time");
+        self.0.store(LifeWord::alive(generation).0, Ordering::Release);
+    }
+
+    /// The process is alive no longer, in one order with the looks at what ends with it: see `registrations`.
+    pub(super) fn close(&self) {
+        let life = self.load(Ordering::Relaxed);
+        debug_assert!(life.is_alive(), "a life is closed once");
+        self.0.store(life.0 & !1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,9 @@
+mod attach;
+mod by_name;
+mod context;
+mod futures;
+mod messages;
+mod protocols;
+mod public_face;
+mod serving;
+mod starts;

@@ -1,0 +1,428 @@
+//! Calls that would wait for themselves: found at once, named whole, and nothing else taken for one.
+//!
+//! No call here has a deadline that could come to its rescue: a cycle that is not found hangs, and the watch says so.
+//! Where a wait must not be taken for part of a cycle, the test sees by `waits_for` that everyone has come to wait
+//! before it lets them go on.
+
+use postroom::Runtime;
+use postroom::error::Cycle;
+use postroom::prelude::*;
+use postroom_tests::eventually;
+use postroom_tests::face::{Gate, Log, builder, watched, with_runtime};
+use std::time::Duration;
+
+mod at_once;
+mod no_cycle;
+mod stress;
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// How a station calls the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// By `pass`, which awaits.
+    Await,
+    /// By `block`, which blocks.
+    Block,
+}
+
+/// What became of a call along a path.
+#[derive(Clone, Debug, PartialEq)]
+enum Out {
+    /// It came to the end of it.
+    Through(usize),
+    Cycle(Cycle),
+}
+
+type Path = Vec<(Address<Station>, Way)>;
+
+/// Calls others, along paths.
+#[process]
+#[derive(Default)]
+struct Station {
+    handled: usize,
+}
+
+#[process]
+impl Station {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// Serves from inside a future.
+    #[entry]
+    async fn serve_async(&mut self, ctx: &mut Context<Self>) {
+        ctx.serve(self).await;
+    }
+
+    /// Waits for one call and then serves.
+    #[entry]
+    async fn call_first(&mut self, ctx: &mut Context<Self>, out: Log<Out>, path: Path) {
+        out.add(forward(path).await);
+        ctx.serve(self).await;
+    }
+
+    #[message]
+    async fn pass(&mut self, path: Path) -> Out {
+        self.handled += 1;
+        forward(path).await
+    }
+
+    #[message]
+    async fn pass_after(&mut self, gate: Gate, path: Path, out: Log<Out>) {
+        gate.passed().await;
+        out.add(forward(path).await);
+    }
+
+    #[message]
+    fn block(&mut self, path: Path) -> Out {
+        self.handled += 1;
+        forward_blocking(path)
+    }
+
+    #[message]
+    async fn stand(&mut self, lookout: Address<Lookout>, gate: Gate) {
+        lookout.stand(gate).timeout(LONG).await.expect("the gate is opened");
+    }
+
+    #[message]
+    fn handled(&mut self) -> usize {
+        self.handled
+    }
+
+    /// Starts another station, whose start waits for this one.
+    #[message]
+    fn spawn_waiting(&mut self, ctx: &mut Context<Self>, out: Log<Out>) {
+        let own = ctx.address();
+        ctx.spawn(Eager).serve(own, out).expect("an eager one starts");
+    }
+}
+
+/// Calls as it starts, on the thread of whoever spawns it.
+#[process]
+struct Eager;
+
+#[process]
+impl Eager {
+    #[entry]
+    fn serve(&mut self, station: Address<Station>, out: Log<Out>) {
+        out.add(forward_blocking(vec![(station, Way::Await)]));
+    }
+}
+
+fn onward<T>(path: &mut Vec<T>) -> Option<T> {
+    (!path.is_empty()).then(|| path.remove(0))
+}
+
+fn settle(answer: Result<Out, CallError>) -> Out {
+    match answer {
+        Ok(Out::Through(count)) => Out::Through(count + 1),
+        Ok(cycle) => cycle,
+        Err(CallError::Cycle(cycle)) => Out::Cycle(cycle),
+        Err(other) => panic!("an answer or a cycle was expected, and came: {other}"),
+    }
+}
+
+async fn forward(mut path: Path) -> Out {
+    match onward(&mut path) {
+        None => Out::Through(0),
+        Some((next, Way::Await)) => settle(next.pass(path).timeout(LONG).await),
+        Some((next, Way::Block)) => settle(next.block(path).timeout(LONG).await),
+    }
+}
+
+fn forward_blocking(mut path: Path) -> Out {
+    match onward(&mut path) {
+        None => Out::Through(0),
+        Some((next, Way::Await)) => settle(next.pass(path).timeout(LONG).wait()),
+        Some((next, Way::Block)) => settle(next.block(path).timeout(LONG).wait()),
+    }
+}
+
+fn stations(runtime: &Runtime, count: usize) -> Vec<Address<Station>> {
+    (0..count).map(|_| runtime.spawn(Station::default()).serve().expect("a station starts")).collect()
+}
+
+fn method(way: Way) -> &'static str {
+    match way {
+        Way::Await => "Station::pass",
+        Way::Block => "Station::block",
+    }
+}
+
+/// Has a call go round: from outside to the first, along all of them, and back to the first. `ways` says how each
+/// calls.
+#[track_caller]
+fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
+    let count = ring.len();
+    // The first is called in the way that it is to call its next one in.
+    let path: Path = (1..=count).map(|place| (ring[place % count], ways[place % count])).collect();
+    let out = match ways[0] {
+        Way::Await => ring[0].pass(path).timeout(LONG).wait(),
+        Way::Block => ring[0].block(path).timeout(LONG).wait(),
+    };
+    // Beginning with the one whose call closed it.
+    let calls: Vec<(Pid, &'static str)> =
+        (0..count).map(|place| (ring[(count - 1 + place) % count].pid(), method(ways[place]))).collect();
+    assert_eq!(out, Ok(Out::Cycle(Cycle { calls })));
+}
+
+/// Whoever comes to wait last fails, and its message is never handled. With one worker that is whoever calls last: a
+/// step ends before another begins, also where the machine puts the thread aside, since no step is ever a stall.
+fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
+    watched(|| {
+        let builder = builder().workers(1).stall_limit(Duration::MAX);
+        let runtime = builder.build().expect("one worker is no unusual wish");
+        body(&runtime);
+        assert!(!runtime.shutdown().expect("asked from outside").was_forced());
+    });
+}
+
+#[test]
+fn a_cycle_of_awaited_calls_fails_at_once_and_names_all_with_their_methods() {
+    with_one_worker(|runtime| {
+        for count in [2, 3, 10] {
+            let ring = stations(runtime, count);
+            goes_round(&ring, &vec![Way::Await; count]);
+            // Nobody is left waiting: they can do it again.
+            goes_round(&ring, &vec![Way::Await; count]);
+        }
+    });
+}
+
+#[test]
+fn the_text_of_a_cycle_names_every_process_and_method() {
+    with_one_worker(|runtime| {
+        let ring = stations(runtime, 3);
+        let path: Path = vec![(ring[1], Way::Block), (ring[2], Way::Await), (ring[0], Way::Await)];
+        let Ok(Out::Cycle(cycle)) = ring[0].pass(path).wait() else { panic!("it is a cycle") };
+        let [a, b, c] = [0, 1, 2].map(|place: usize| ring[place].pid());
+        assert_eq!(
+            <CallError>::Cycle(cycle).to_string(),
+            format!(
+                "the call would wait for itself: {c} calls Station::pass, {a} calls Station::block, \
+                 {b} calls Station::pass, which waits for the first"
+            )
+        );
+    });
+}
+
+#[test]
+fn a_cycle_of_blocking_calls_fails_at_once_on_one_worker() {
+    with_one_worker(|runtime| {
+        for count in [2, 3, 10] {
+            goes_round(&stations(runtime, count), &vec![Way::Block; count]);
+        }
+    });
+}
+
+#[test]
+fn a_cycle_may_mix_calls_that_await_and_calls_that_block() {
+    with_one_worker(|runtime| {
+        for ways in [[Way::Await, Way::Block], [Way::Block, Way::Await]] {
+            goes_round(&stations(runtime, 2), &ways);
+        }
+        goes_round(&stations(runtime, 4), &[Way::Await, Way::Block, Way::Block, Way::Await]);
+    });
+}
+
+#[test]
+fn a_process_that_calls_itself_is_told_so() {
+    with_one_worker(|runtime| {
+        for way in [Way::Await, Way::Block] {
+            goes_round(&stations(runtime, 1), &[way]);
+        }
+    });
+}
+
+#[test]
+fn a_cycle_through_a_process_that_serves_from_inside_a_future_is_found() {
+    with_one_worker(|runtime| {
+        let inside = runtime.spawn(Station::default()).serve_async().expect("a station starts").address();
+        let ring = [inside, stations(runtime, 1)[0]];
+        goes_round(&ring, &[Way::Await, Way::Await]);
+        goes_round(&ring, &[Way::Block, Way::Await]);
+        inside.pid().kill();
+    });
+}
+
+#[test]
+fn an_async_entry_that_waits_for_one_that_calls_it_is_part_of_the_cycle() {
+    with_one_worker(|runtime| {
+        let (out, called) = (Log::new(), Log::new());
+        let entry =
+            runtime.spawn(Entry { called: called.clone() }).run(out.clone()).expect("an entry starts").address();
+        eventually(|| !out.is_empty());
+        let meeting = called.all()[0];
+        let calls = vec![(meeting, "Entry::ping"), (entry.pid(), "Meeting::call_back")];
+        assert_eq!(out.all(), [Err(CallError::Cycle(Cycle { calls }))]);
+        // Its message is never handled, although the entry serves now: it is thrown away, and counted.
+        entry.ping().timeout(LONG).wait().expect("it serves");
+        assert_eq!((called.len(), runtime.statistics().dead_letters.withdrawn), (2, 1));
+        entry.pid().kill();
+    });
+}
+
+/// Calls, at its start, one that calls it back.
+#[process]
+struct Entry {
+    called: Log<Pid>,
+}
+
+#[process]
+impl Entry {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>, out: Log<Result<(), CallError>>) {
+        let meeting = ctx.spawn(Meeting).serve().expect("a meeting starts");
+        self.called.add(meeting.pid());
+        out.add(
+            meeting
+                .call_back(ctx.address())
+                .timeout(LONG)
+                .await
+                .map_err(|error| error.failed().expect("it is the other call that fails")),
+        );
+        ctx.serve(self).await;
+    }
+
+    #[message]
+    fn ping(&mut self, ctx: &mut Context<Self>) {
+        self.called.add(ctx.pid());
+    }
+}
+
+/// Calls back.
+#[process]
+struct Meeting;
+
+#[process]
+impl Meeting {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn call_back(&mut self, whom: Address<Entry>) -> Result<(), CallError> {
+        whom.ping().timeout(LONG).wait()
+    }
+}
+
+#[test]
+fn a_start_that_waits_for_the_one_who_starts_it_is_told_so() {
+    with_one_worker(|runtime| {
+        let (out, station) = (Log::new(), stations(runtime, 1)[0]);
+        station.spawn_waiting(out.clone()).wait().expect("the start gives up waiting");
+        assert_eq!(out.all(), [Out::Cycle(Cycle { calls: vec![(station.pid(), "Station::pass")] })]);
+    });
+}
+
+#[test]
+fn what_a_process_waits_for_is_told_while_it_waits() {
+    with_one_worker(|runtime| {
+        let (ring, gate) = (stations(runtime, 2), Gate::new());
+        let lookout = runtime.spawn(Lookout).serve().expect("a lookout starts");
+        ring[0].stand(lookout, gate.clone()).send().expect("it lives");
+        gate.wait_for_arrival();
+        eventually(|| ring[0].pid().info().is_some_and(|info| info.waits_for.is_some()));
+        let waits_for = ring[0].pid().info().and_then(|info| info.waits_for).expect("just seen");
+        assert_eq!((waits_for.pid, waits_for.method), (lookout.pid(), Some("Lookout::stand")));
+        assert_eq!(waits_for.to_string(), format!("waiting for {} in Lookout::stand", lookout.pid()));
+        // What waits for a gate waits for no process.
+        assert_eq!(lookout.pid().info().and_then(|info| info.waits_for), None);
+        gate.open();
+        ring[0].handled().wait().expect("it goes on");
+        assert_eq!(ring[0].pid().info().and_then(|info| info.waits_for), None);
+    });
+}
+
+/// Waits for a gate.
+#[process]
+struct Lookout;
+
+#[process]
+impl Lookout {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn stand(&mut self, gate: Gate) {
+        gate.passed().await;
+    }
+}
+
+/// With two workers the called one may be at its own call before the caller's step has ended, and then wait first.
+#[test]
+fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
+    with_runtime(|runtime| {
+        let ring = stations(runtime, 3);
+        for way in [Way::Await, Way::Block].repeat(200) {
+            let path: Path = vec![(ring[1], way), (ring[2], way), (ring[0], way)];
+            let Ok(Out::Cycle(cycle)) = ring[0].pass(path).timeout(LONG).wait() else { panic!("it is a cycle") };
+            let place = |pid: Pid| ring.iter().position(|station| station.pid() == pid).expect("one of the three");
+            let places: Vec<usize> = cycle.calls.iter().map(|(pid, _)| place(*pid)).collect();
+            assert!(places.len() == 3 && places.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 3), "{places:?}");
+        }
+        // Each round came to each of them once: the message of the call that failed is never handled.
+        let handled = ring.iter().map(|station| station.handled().timeout(LONG).wait().expect("it serves"));
+        assert_eq!(handled.collect::<Vec<_>>(), [400; 3]);
+        assert_eq!(
+            (runtime.statistics().dead_letters.withdrawn, runtime.statistics().dead_letters.total()),
+            (400, 400)
+        );
+    });
+}
+
+/// A message that its caller has withdrawn is thrown away however the called process takes messages.
+#[test]
+fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
+    with_one_worker(|runtime| {
+        let (out, taken) = (Log::new(), Log::new());
+        // In a method of its own, by a selective receive, and by a process that is written by hand.
+        let selective = runtime.spawn(Selective).run(out.clone(), taken.clone()).expect("it starts").address();
+        eventually(|| out.len() == 1);
+        assert!(matches!(out.all()[..], [Err(CallError::Cycle(_))]), "{:?}", out.all());
+        runtime.send(selective.pid(), Note(2)).expect("it lives");
+        eventually(|| !taken.is_empty());
+        assert_eq!((taken.all(), runtime.statistics().dead_letters.withdrawn), (vec![2], 1));
+        selective.pid().kill();
+    });
+}
+
+/// A message that is taken by its type.
+#[derive(Debug)]
+struct Note(u32);
+
+/// Waits for one that calls it back with a note, and then takes notes.
+#[process]
+struct Selective;
+
+#[process]
+impl Selective {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>, out: Log<Result<(), CallError>>, taken: Log<u32>) {
+        let author = ctx.spawn(Author).serve().expect("an author starts");
+        out.add(
+            author
+                .write(ctx.pid())
+                .timeout(LONG)
+                .await
+                .map_err(|error| error.failed().expect("it is the other call that fails")),
+        );
+        loop {
+            taken.add(ctx.receive::<Note>().await.0);
+        }
+    }
+}
+
+/// Calls with a note.
+#[process]
+struct Author;
+
+#[process]
+impl Author {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn write(&mut self, to: Pid) -> Result<(), CallError> {
+        Call::<Note>::new(to, "Selective::note", Note(1)).timeout(LONG).wait()
+    }
+}

@@ -1,0 +1,11 @@
+mod blocking;
+mod bounds;
+mod deque;
+mod fairness;
+mod http;
+mod levels;
+mod pinned;
+mod reactor;
+mod scheduling;
+mod shutdown;
+mod stalls;

@@ -1,0 +1,116 @@
+//! Bounds of mailboxes: who is held, who gets a message back, and that nobody waits for ever.
+
+mod churn;
+mod crowded;
+mod flood;
+mod hard;
+mod held;
+mod holds;
+mod outside;
+mod room;
+
+use postroom::prelude::*;
+use postroom_tests::Latch;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+/// Closed until it is opened; one task waits at it.
+#[derive(Clone, Default)]
+struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Gate {
+    fn open(&self) {
+        let mut gate = self.0.lock().unwrap();
+        gate.0 = true;
+        let waker = gate.1.take();
+        drop(gate);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    async fn passed(&self) {
+        std::future::poll_fn(|context| {
+            let mut gate = self.0.lock().unwrap();
+            if gate.0 {
+                return Poll::Ready(());
+            }
+            gate.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Takes numbers in the order of each sender, once it is let.
+#[process]
+struct Sink {
+    next: Vec<u64>,
+    left: u64,
+    gate: Option<Latch>,
+    done: Sender<()>,
+}
+
+#[process]
+impl Sink {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self, from: usize, number: u64) {
+        if let Some(gate) = self.gate.take() {
+            gate.wait();
+        }
+        assert_eq!(self.next[from], number, "in order, from {from}");
+        self.next[from] += 1;
+        self.left -= 1;
+        if self.left == 0 {
+            let _ = self.done.send(());
+        }
+    }
+
+    #[message]
+    fn taken(&self) -> u64 {
+        self.next.iter().sum()
+    }
+}
+
+/// Sends so many numbers in each step, again and again.
+#[process]
+struct Source {
+    index: usize,
+    sink: Address<Sink>,
+    next: u64,
+    until: u64,
+    a_step: u64,
+}
+
+#[process]
+impl Source {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn go(&mut self, ctx: &mut Context<Self>) {
+        let to = self.until.min(self.next + self.a_step);
+        for number in self.next..to {
+            self.sink.take(self.index, number).send().unwrap();
+        }
+        self.next = to;
+        if to < self.until {
+            ctx.address().go().send().unwrap();
+        }
+    }
+
+    #[message]
+    fn go_and_die(&mut self, ctx: &mut Context<Self>) {
+        ctx.pid().kill();
+        self.go(ctx);
+    }
+
+    #[message]
+    fn sent(&self) -> u64 {
+        self.next
+    }
+}

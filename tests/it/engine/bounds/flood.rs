@@ -1,0 +1,146 @@
+//! Everyone at once, against one slow receiver: memory stays flat, and nothing is lost or reordered.
+
+use postroom::prelude::*;
+use postroom::testing::Clock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const SOURCES: usize = 16;
+/// Who else sends: a process that sends a million in one step, a thread, and a task.
+const MILLION: usize = SOURCES;
+const THREAD: usize = SOURCES + 1;
+const TASK: usize = SOURCES + 2;
+const ALL: usize = SOURCES + 3;
+
+/// Takes a tenth of a microsecond to a microsecond for each message, and checks their order.
+#[process]
+struct Slow {
+    next: Vec<u64>,
+    taken: Arc<Mutex<Vec<u64>>>,
+    count: Arc<AtomicU64>,
+}
+
+#[process]
+impl Slow {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self, from: usize, number: u64) {
+        assert_eq!(self.next[from], number, "in order, from {from}");
+        self.next[from] += 1;
+        self.count.fetch_add(1, SeqCst);
+        std::hint::black_box((0..200).fold(number, |sum, next: u64| std::hint::black_box(sum ^ next)));
+    }
+
+    #[message]
+    fn publish(&mut self) {
+        *self.taken.lock().unwrap() = self.next.clone();
+    }
+}
+
+/// Floods for as long as it may.
+#[process]
+struct Source {
+    index: usize,
+    to: Address<Slow>,
+    next: u64,
+    a_step: u64,
+    over: Arc<AtomicBool>,
+    sent: Arc<[AtomicU64; ALL]>,
+}
+
+#[process]
+impl Source {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn go(&mut self, ctx: &mut Context<Self>) {
+        for _ in 0..self.a_step {
+            self.to.take(self.index, self.next).send().unwrap();
+            self.next += 1;
+            self.sent[self.index].store(self.next, SeqCst);
+            if self.over.load(SeqCst) {
+                break;
+            }
+        }
+        if !self.over.load(SeqCst) {
+            ctx.address().go().send().unwrap();
+        }
+    }
+}
+
+/// How long: ten seconds as they should be once, two in an ordinary run.
+fn duration() -> Duration {
+    let seconds = std::env::var("POSTROOM_FLOOD_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(2))
+}
+
+#[test]
+fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
+    // By this clock no hold ends because it has lasted long.
+    let builder = Runtime::builder().workers(2).clock(Clock::manual());
+    let runtime = builder.shutdown_deadline(Duration::from_secs(30)).build().unwrap();
+    let taken: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let count = Arc::new(AtomicU64::new(0));
+    let slow = Slow { next: vec![0; ALL], taken: taken.clone(), count: count.clone() };
+    let slow = runtime.spawn(slow).serve().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let sent: Arc<[AtomicU64; ALL]> = Arc::new([const { AtomicU64::new(0) }; ALL]);
+    for index in 0..=MILLION {
+        let a_step = if index == MILLION { 1_000_000 } else { 1_000 };
+        let source = Source { index, to: slow, next: 0, a_step, over: over.clone(), sent: sent.clone() };
+        runtime.spawn(source).serve().unwrap().go().send().unwrap();
+    }
+    let (until, counts) = (over.clone(), sent.clone());
+    let thread = std::thread::spawn(move || {
+        while !until.load(SeqCst) {
+            let next = counts[THREAD].load(SeqCst);
+            slow.take(THREAD, next).send_wait().unwrap();
+            counts[THREAD].store(next + 1, SeqCst);
+        }
+    });
+    let (until, counts) = (over.clone(), sent.clone());
+    let task = std::thread::spawn(move || {
+        let other = Runtime::builder().workers(1).build().unwrap();
+        other.block_on(async {
+            while !until.load(SeqCst) {
+                let next = counts[TASK].load(SeqCst);
+                slow.take(TASK, next).send_async().await.unwrap();
+                counts[TASK].store(next + 1, SeqCst);
+            }
+        });
+    });
+    let began = Instant::now();
+    let (mut longest, mut looks) = (0, 0_u64);
+    // At least so long, and until everyone has come to send: on a slow machine that takes longer.
+    while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
+        // What has been sent and not taken, and not what the mailbox says of itself. In this order, or what came
+        // and went between the two looks would be counted.
+        let sent: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
+        longest = longest.max(sent.saturating_sub(count.load(SeqCst)));
+        looks += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    over.store(true, SeqCst);
+    thread.join().unwrap();
+    task.join().unwrap();
+    postroom_tests::eventually(|| {
+        slow.publish().send_wait().unwrap();
+        let taken = taken.lock().unwrap().clone();
+        !taken.is_empty() && (0..ALL).all(|index| taken[index] == sent[index].load(SeqCst))
+    });
+    let statistics = runtime.statistics();
+    let total: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
+    println!(
+        "{total} messages, longest mailbox {longest} in {looks} looks, {} holds",
+        statistics.backpressure.suspensions
+    );
+    // The bound, a step of each of the sixteen, two bounds of the one that does not stop, what is under way; and the
+    // bound once more, for a length that is forgiven where the machine puts a sender aside before the mailbox is seen
+    // to be full.
+    assert!(longest <= 1_024 + 16 * 1_000 + 2 * 1_024 + 512 + 1_024, "{longest}");
+    assert_eq!((statistics.dead_letters.total(), statistics.backpressure.forced_releases), (0, 0));
+}

@@ -1,0 +1,215 @@
+//! Hard bounds: what becomes of a message that there is no room for.
+
+use postroom::error::SendFailure;
+use postroom::prelude::*;
+use postroom::{Bound, Overflow};
+use postroom_tests::{Latch, eventually, soon};
+use std::sync::{Arc, Mutex};
+
+#[process]
+struct Keeper {
+    kept: Arc<Mutex<Vec<u64>>>,
+    /// Opened by the first message, and what it waits for.
+    inside: Latch,
+    gate: Option<Latch>,
+}
+
+#[process]
+impl Keeper {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    #[derive(Clone)]
+    fn keep(&mut self, number: u64) -> u64 {
+        if let Some(gate) = self.gate.take() {
+            self.inside.open();
+            gate.wait();
+        }
+        self.kept.lock().unwrap().push(number);
+        number
+    }
+}
+
+/// Keeps what it gets, and what is no room for, while the first message is being handled.
+struct Full {
+    runtime: Runtime,
+    keeper: Address<Keeper>,
+    kept: Arc<Mutex<Vec<u64>>>,
+    dead: Arc<Mutex<Vec<u64>>>,
+    gate: Latch,
+}
+
+impl Full {
+    fn new(overflow: Overflow) -> Self {
+        let dead: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let dies = dead.clone();
+        let builder = Runtime::builder().workers(2).on_dead_letter(move |letter| {
+            if let Ok(letter) = letter.message.take::<KeeperKeep>() {
+                dies.lock().unwrap().push(letter.number);
+            }
+        });
+        let runtime = builder.build().unwrap();
+        let (kept, gate): (Arc<Mutex<Vec<u64>>>, _) = (Arc::default(), Latch::new());
+        let inside = Latch::new();
+        let keeper = Keeper { kept: kept.clone(), inside: inside.clone(), gate: Some(gate.clone()) };
+        let keeper = runtime.spawn(keeper).mailbox(Bound::Hard(4, overflow)).serve().unwrap();
+        keeper.keep(0).send().unwrap();
+        // In the method, and not in the ring.
+        inside.wait();
+        Self { runtime, keeper, kept, dead, gate }
+    }
+
+    /// What was kept when all is over, and what is dead.
+    fn ends(self, kept: usize) -> (Vec<u64>, Vec<u64>) {
+        self.gate.open();
+        eventually(|| self.kept.lock().unwrap().len() == kept);
+        assert_eq!(self.runtime.statistics().dead_letters.overflow, self.dead.lock().unwrap().len() as u64);
+        let (kept, dead) = (self.kept.lock().unwrap().clone(), self.dead.lock().unwrap().clone());
+        (kept, dead)
+    }
+}
+
+#[test]
+fn refuse_gives_the_message_back_and_never_holds_more() {
+    soon(|| {
+        let full = Full::new(Overflow::Refuse);
+        (1..=4).for_each(|number| full.keeper.keep(number).send().unwrap());
+        for number in 5..100 {
+            let refused = full.keeper.keep(number).send().unwrap_err();
+            assert_eq!((refused.message.number, refused.reason), (number, SendFailure::Full(full.keeper.pid())));
+            assert_eq!(full.keeper.keep(number).wait(), Err(CallError::Full));
+        }
+        assert_eq!(full.keeper.pid().info().unwrap().mailbox, 4);
+        assert_eq!(full.ends(5), (vec![0, 1, 2, 3, 4], vec![]));
+    });
+}
+
+#[test]
+fn drop_oldest_keeps_the_latest_and_tells_the_callers_of_the_dropped() {
+    soon(|| {
+        let full = Full::new(Overflow::DropOldest);
+        let keeper = full.keeper;
+        let caller = std::thread::spawn(move || keeper.keep(1).wait());
+        eventually(|| keeper.pid().info().unwrap().mailbox == 1);
+        (2..=20).for_each(|number| keeper.keep(number).send().unwrap());
+        assert_eq!(caller.join().unwrap(), Err(CallError::Full));
+        assert_eq!(full.ends(5), (vec![0, 17, 18, 19, 20], (1..=16).collect()));
+    });
+}
+
+/// What is dropped is the receiver's affair, and nobody waits for it.
+#[test]
+fn a_broadcast_and_a_try_send_make_room_as_the_mailbox_says() {
+    soon(|| {
+        let full = Full::new(Overflow::DropOldest);
+        (1..=10).for_each(|number| full.keeper.keep(number).try_send().unwrap());
+        let room = full.runtime.group("room");
+        room.join(full.keeper).unwrap();
+        (11..=20).for_each(|number| assert_eq!(room.broadcast(KeeperKeep { number }), 1));
+        assert_eq!(full.ends(5), (vec![0, 17, 18, 19, 20], (1..=16).collect()));
+    });
+}
+
+#[test]
+fn drop_newest_keeps_the_first() {
+    soon(|| {
+        let full = Full::new(Overflow::DropNewest);
+        (1..=20).for_each(|number| full.keeper.keep(number).send().unwrap());
+        assert_eq!(full.ends(5), (vec![0, 1, 2, 3, 4], (5..=20).collect()));
+    });
+}
+
+#[test]
+fn wait_has_threads_wait_and_loses_nothing() {
+    soon(|| {
+        let full = Full::new(Overflow::Wait);
+        let keeper = full.keeper;
+        let sender = std::thread::spawn(move || (1..=1_000).for_each(|number| keeper.keep(number).send().unwrap()));
+        eventually(|| keeper.pid().info().unwrap().mailbox == 4);
+        assert_eq!(keeper.keep(0).try_send().unwrap_err().reason, SendFailure::Full(keeper.pid()));
+        let (kept, dead) = full.ends(1_001);
+        sender.join().unwrap();
+        assert_eq!((kept, dead), ((0..=1_000).collect(), vec![]));
+    });
+}
+
+#[test]
+fn wait_has_processes_wait_in_their_step_and_never_for_themselves() {
+    #[process]
+    struct Sends {
+        received: u64,
+        refused: u64,
+    }
+
+    #[process]
+    impl Sends {
+        #[entry]
+        fn serve(&mut self) {}
+
+        #[message]
+        fn send(&mut self, to: Address<Sends>, count: u64) {
+            for _ in 0..count {
+                if to.hit().send().is_err() {
+                    self.refused += 1;
+                }
+            }
+        }
+
+        #[message]
+        fn hit(&mut self) {
+            self.received += 1;
+        }
+
+        #[message]
+        fn counts(&self) -> (u64, u64) {
+            (self.received, self.refused)
+        }
+    }
+
+    for workers in [1, 2] {
+        soon(move || {
+            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            let spawn = || {
+                let sends = Sends { received: 0, refused: 0 };
+                runtime.spawn(sends).mailbox(Bound::Hard(8, Overflow::Wait)).serve().unwrap()
+            };
+            let (one, other, third) = (spawn(), spawn(), spawn());
+            one.send(third, 5_000).send().unwrap();
+            eventually(|| third.counts().wait().is_ok_and(|(received, _)| received == 5_000));
+            assert_eq!(one.counts().wait().unwrap().1, 0);
+            // In a ring some come back, and all are counted.
+            one.send(other, 1_000).send().unwrap();
+            other.send(one, 1_000).send().unwrap();
+            let all = |address: Address<Sends>| {
+                eventually(|| address.counts().wait().is_ok());
+                address.counts().wait().unwrap()
+            };
+            eventually(|| all(other).0 + all(one).1 == 1_000 && all(one).0 + all(other).1 == 1_000);
+            one.send(one, 100).send_wait().unwrap();
+            eventually(|| all(one).1 >= 92);
+        });
+    }
+}
+
+#[test]
+fn stop_and_kill_get_through_a_full_mailbox_and_what_is_left_is_dead() {
+    for kill in [true, false] {
+        soon(move || {
+            let full = Full::new(Overflow::Refuse);
+            (1..=4).for_each(|number| full.keeper.keep(number).send().unwrap());
+            let end = full.keeper.pid().join();
+            let expected = if kill {
+                assert!(full.keeper.pid().kill());
+                (ExitReason::Killed, vec![0], vec![1, 2, 3, 4])
+            } else {
+                assert!(full.keeper.pid().stop());
+                (ExitReason::Normal, vec![0, 1, 2, 3, 4], vec![])
+            };
+            full.gate.open();
+            assert_eq!(end.wait(), expected.0);
+            assert_eq!(*full.kept.lock().unwrap(), expected.1);
+            assert_eq!(*full.dead.lock().unwrap(), expected.2);
+        });
+    }
+}

@@ -1,0 +1,235 @@
+//! How long a turn is: what a process can have done while another one waits for the same worker.
+//!
+//! Time is not measured: a handler that is to take long waits until the host's thread that counts ticks has counted one
+//! more. What these tests cannot see is how long a tick is; `engine/watchdog/detector.rs` has the tests of that, on a
+//! clock that is moved by hand.
+
+use postroom::prelude::*;
+use postroom_tests::{Latch, eventually, soon};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// One worker, which nobody takes from a step that lasts.
+fn one_worker() -> Runtime {
+    Runtime::builder().workers(1).stall_limit(Duration::MAX).build().unwrap()
+}
+
+fn wait_for_a_tick(host: Host) {
+    let before = host.statistics().watchdog.ticks;
+    eventually(|| host.statistics().watchdog.ticks > before);
+}
+
+/// Notes how far another process has come when it runs first.
+#[process]
+struct Witness {
+    handled: Arc<AtomicU64>,
+    seen: Arc<AtomicU64>,
+}
+
+#[process]
+impl Witness {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn look(&mut self) {
+        self.seen.store(self.handled.load(SeqCst), SeqCst);
+    }
+}
+
+struct Slow;
+struct Quick;
+struct Last;
+
+/// Takes a tick for each slow message.
+#[process]
+struct Busy {
+    handled: Arc<AtomicU64>,
+    witness: Address<Witness>,
+    gate: Latch,
+}
+
+impl Busy {
+    fn count(&mut self) {
+        if self.handled.fetch_add(1, SeqCst) == 0 {
+            self.witness.look().send().unwrap();
+        }
+    }
+}
+
+#[process]
+impl Busy {
+    #[entry]
+    fn serve(&mut self) {
+        self.gate.wait();
+    }
+
+    #[entry]
+    async fn receive(&mut self, ctx: &mut Context<Self>, count: u64) {
+        self.gate.wait();
+        for _ in 0..count {
+            ctx.receive::<Slow>().await;
+            self.slow(Slow);
+        }
+    }
+
+    #[entry]
+    async fn serve_async(&mut self, ctx: &mut Context<Self>) {
+        self.gate.wait();
+        ctx.serve(self).await;
+    }
+
+    /// Sets aside what has come, and serves it then.
+    #[entry]
+    async fn set_aside(&mut self, ctx: &mut Context<Self>) {
+        self.gate.wait();
+        ctx.receive::<Last>().await;
+        ctx.serve(self).await;
+    }
+
+    /// The same, and goes on as a sync process would.
+    #[message(Last)]
+    async fn set_aside_here(&mut self, ctx: &mut Context<Self>, _begin: Last) {
+        ctx.receive::<Last>().await;
+    }
+
+    /// The same with messages of the type that it waits for.
+    #[entry]
+    async fn receive_set_aside(&mut self, ctx: &mut Context<Self>, count: u64) {
+        self.gate.wait();
+        ctx.receive::<Last>().await;
+        for _ in 0..count {
+            ctx.receive::<Quick>().await;
+            self.count();
+        }
+    }
+
+    #[message(Slow)]
+    fn slow(&mut self, _slow: Slow) {
+        self.count();
+        wait_for_a_tick(Host::current().unwrap());
+    }
+
+    #[message(Quick)]
+    fn quick(&mut self, _quick: Quick) {
+        self.count();
+    }
+}
+
+/// Sends `count` messages to a process that is not serving yet, lets it serve, and gives how many it had handled when
+/// the witness ran, which it wakes with the first.
+fn handled_before_another_runs<M: Send + 'static>(
+    begin: impl FnOnce(&Runtime, Busy) -> Address<Busy>,
+    messages: impl Iterator<Item = M>,
+    and_then: impl FnOnce(&Runtime, Address<Busy>),
+) -> u64
+where
+    Busy: postroom::generic::Handles<M>,
+{
+    let runtime = one_worker();
+    let (handled, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let witness = runtime.spawn(Witness { handled: handled.clone(), seen: seen.clone() }).serve().unwrap();
+    let gate = Latch::new();
+    let busy = begin(&runtime, Busy { handled, witness, gate: gate.clone() });
+    messages.for_each(|message| drop(runtime.send(busy.pid(), message)));
+    and_then(&runtime, busy);
+    gate.open();
+    eventually(|| seen.load(SeqCst) > 0);
+    let seen = seen.load(SeqCst);
+    runtime.shutdown().unwrap();
+    seen
+}
+
+const MANY: u64 = 1_000;
+
+/// A turn is 128 events and a little more. The one that is queued last may have another turn before the other's first,
+/// since a far end of the queues comes first now and then.
+const TWO_TURNS: u64 = 260;
+
+/// A long turn is two ticks, and what was at work then; a tick may fall between two messages.
+const TWO_LONG_TURNS: u64 = 6;
+
+/// Mutation: in `process/slice.rs`, `tick`, do nothing.
+#[test]
+fn a_turn_ends_with_the_message_that_is_at_work_at_its_second_tick() {
+    soon(|| {
+        let runtime = one_worker();
+        let (handled, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let witness = runtime.spawn(Witness { handled: handled.clone(), seen: seen.clone() }).serve().unwrap();
+        let busy = runtime.spawn(Busy { handled, witness, gate: opened() }).serve().unwrap();
+        // Holds the worker while the messages are sent.
+        let gate = Latch::new();
+        let holder = Busy { handled: Arc::default(), witness, gate: gate.clone() };
+        let _holds = runtime.spawn(holder).receive(0).unwrap();
+        (0..50).for_each(|_| runtime.send(busy.pid(), Slow).unwrap());
+        gate.open();
+        eventually(|| seen.load(SeqCst) > 0);
+        assert!(seen.load(SeqCst) <= TWO_LONG_TURNS, "{} messages", seen.load(SeqCst));
+    });
+}
+
+fn opened() -> Latch {
+    let latch = Latch::new();
+    latch.open();
+    latch
+}
+
+/// Mutation: as above.
+#[test]
+fn so_does_that_of_an_async_process_that_finds_message_after_message() {
+    soon(|| {
+        let nothing = |_: &Runtime, _| {};
+        let slow = || (0..50).map(|_| Slow);
+        let received = handled_before_another_runs(
+            |runtime, busy| runtime.spawn(busy).receive(MANY).unwrap().address(),
+            slow(),
+            nothing,
+        );
+        assert!(received <= TWO_LONG_TURNS, "{received} messages");
+        let served = handled_before_another_runs(
+            |runtime, busy| runtime.spawn(busy).serve_async().unwrap().address(),
+            slow(),
+            nothing,
+        );
+        assert!(served <= TWO_LONG_TURNS, "{served} messages");
+    });
+}
+
+/// Mutation: in `actor/tasks/current.rs`, `is_to_pause`, give false.
+#[test]
+fn messages_that_were_set_aside_count_when_they_are_handled() {
+    soon(|| {
+        let quick = || (0..MANY).map(|_| Quick);
+        let never = |runtime: &Runtime, busy: Address<Busy>| runtime.send(busy.pid(), Last).unwrap();
+        let served = handled_before_another_runs(
+            |runtime, busy| runtime.spawn(busy).set_aside().unwrap().address(),
+            quick(),
+            never,
+        );
+        assert!(served <= TWO_TURNS, "{served} messages");
+        let received = handled_before_another_runs(
+            |runtime, busy| runtime.spawn(busy).receive_set_aside(MANY).unwrap().address(),
+            quick(),
+            never,
+        );
+        assert!(received <= TWO_TURNS, "{received} messages");
+    });
+}
+
+/// Mutation: in `actor/machine/serving.rs`, `serve_first`, do not ask whether to pause.
+#[test]
+fn so_they_do_in_a_process_that_serves_from_its_mailbox() {
+    soon(|| {
+        let served = handled_before_another_runs(
+            |runtime, busy| {
+                let address = runtime.spawn(Busy { gate: opened(), ..busy }).serve().unwrap();
+                runtime.send(address.pid(), Last).unwrap();
+                address
+            },
+            (0..MANY).map(|_| Quick),
+            |runtime, busy| runtime.send(busy.pid(), Last).unwrap(),
+        );
+        assert!(served <= TWO_TURNS, "{served} messages");
+    });
+}

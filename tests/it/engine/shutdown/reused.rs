@@ -1,0 +1,110 @@
+//! The record of a host that has ended is that of the next one that is built alike: nothing of the first reaches it.
+
+use super::*;
+use postroom::Spawn;
+use postroom::inspect::Statistics;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+#[derive(Default)]
+#[process]
+struct Guest;
+
+#[process]
+impl Guest {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn greet(&mut self) {}
+}
+
+/// A runtime that no other test builds alike, so that one that ends here is the next one here.
+fn build(name: &str) -> Runtime {
+    Runtime::builder().name(name).workers(1).process_limit(1_000).build().expect("it starts")
+}
+
+fn figures(statistics: &Statistics) -> (u64, u64, u64, usize) {
+    let steps = statistics.threads.iter().map(|thread| thread.steps).sum();
+    (statistics.processes.spawned, statistics.dead_letters.ended, steps, statistics.threads.len())
+}
+
+/// Mutation: in `reuse.rs`, leave out a reset; in `runtime.rs`, give the handle of an ended host its record.
+#[test]
+fn a_host_that_has_ended_is_not_the_next_one() {
+    soon(|| {
+        let first = build("reused");
+        let (host, guest) = (first.host(), first.spawn(Guest).serve().expect("it takes spawns"));
+        first.register::<Guest>();
+        (0..100).for_each(|_| guest.greet().send().expect("it serves"));
+        guest.greet().wait().expect("it serves");
+        let (later, join) =
+            (guest.greet().send_after(Duration::from_secs(3_600)).expect("it serves"), guest.pid().join());
+        let early: Spawn<Guest> = host.spawn(Guest).named("early");
+        assert!(first.shutdown().expect("asked from outside").is_clean());
+
+        let second = build("reused");
+        let next = second.host();
+        assert_ne!(host, next);
+        assert_ne!(host.number(), next.number());
+        assert_eq!(figures(&second.statistics()).0, 0, "spawned by the one before");
+        assert!(figures(&second.statistics()).2 <= 2, "steps of the one before");
+        let other = second.spawn(Guest).named("other").serve().expect("it takes spawns");
+        // What was there before refuses, and nothing of it is there now.
+        assert!(matches!(early.serve(), Err(SpawnError::Shutdown)));
+        spawns_nothing(host);
+        assert!(second.start("Guest", "serve", payloads![]).is_err(), "a type of the one before");
+        assert_eq!((host.whereis("other"), second.whereis("early")), (None, None));
+        assert_eq!(figures(&host.statistics()), (0, 0, 0, 0));
+        assert!(guest.greet().send().is_err());
+        assert_eq!((Host::of(guest.pid()), Host::of(other.pid())), (None, Some(next)));
+        assert!(host.until_idle().is_err());
+        drop(later);
+        assert_eq!(join.wait(), ExitReason::Shutdown);
+        assert_eq!(second.statistics().processes.live, 1);
+        other.greet().wait().expect("it serves");
+    });
+}
+
+/// Threads that have a runtime's handle spawn and send while it ends and others take its record: each process runs on
+/// the runtime that it was asked of.
+///
+/// Mutation: in `reuse.rs`, `enter`, do not compare the lives.
+#[test]
+fn late_spawns_never_reach_the_next_host() {
+    soon(|| {
+        let (stop, strays) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let latest = Arc::new(Mutex::new(None::<Host>));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (stop, strays, latest) = (stop.clone(), strays.clone(), latest.clone());
+                thread::spawn(move || {
+                    let mut spawned = 0_u64;
+                    while !stop.load(SeqCst) {
+                        let Some(host) = *latest.lock().expect("no panic") else { continue };
+                        let spawn = host.spawn(Guest);
+                        thread::yield_now();
+                        if let Ok(guest) = spawn.serve() {
+                            spawned += 1;
+                            strays.fetch_add(u64::from(guest.pid().host() != host.number()), SeqCst);
+                            let _gone = guest.greet().send();
+                        }
+                    }
+                    spawned
+                })
+            })
+            .collect();
+        for _ in 0..300 {
+            let runtime = build("late");
+            *latest.lock().expect("no panic") = Some(runtime.host());
+            let guest = runtime.spawn(Guest).serve();
+            drop(guest.map(|guest| guest.greet().wait()));
+            let spawned = runtime.statistics();
+            assert!(spawned.processes.live <= spawned.processes.spawned);
+            drop(runtime);
+        }
+        stop.store(true, SeqCst);
+        let spawned: u64 = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+        assert!(spawned > 0, "nothing was tried");
+        assert_eq!(strays.load(SeqCst), 0, "spawned on a runtime that it was not asked of");
+    });
+}

@@ -1,0 +1,113 @@
+//! A shutdown, and a drain that does not come to its end, say what they throw away: in the report and in a line of the
+//! log.
+
+use super::drain::{AGES, SHORT, Worker, build, spawn, waits_for};
+use super::*;
+use postroom::Mailbox;
+use postroom_tests::logged;
+use std::process::Command as Program;
+use std::thread;
+
+/// Catches: a report without the messages behind the one that was in hand, or without the type of its process.
+#[test]
+fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
+    soon(|| {
+        let (runtime, state) = (build(), Worker::default());
+        let worker = spawn(&runtime, &state);
+        let call = thread::spawn(move || worker.pass(1).timeout(AGES).wait());
+        state.gate.wait_for_arrival();
+        worker.note(2).send().unwrap();
+        let report = waits_for(runtime, worker.pid());
+        assert!(report.unfinished[0].1.contains("Worker") && report.to_string().contains("Worker"), "{report}");
+        assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
+        // Told to end, or killed: a tenth of the deadline decides.
+        assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
+        assert!(state.done.is_empty());
+    });
+}
+
+/// Mutation: in `shutdown.rs`, `end_all`, count only what has been thrown away by its end.
+#[test]
+fn what_lies_behind_a_step_that_does_not_return_is_counted() {
+    soon(|| {
+        let (runtime, mut other) = (build(), Mailbox::new().unwrap());
+        let worker = spawn(&runtime, &Worker::default());
+        worker.ask(Recipient::of(other.pid()), 1).send().unwrap();
+        let _asked = other.receive();
+        (0..3).for_each(|number| worker.note(number).send().unwrap());
+        let report = runtime.shutdown_within(SHORT).unwrap();
+        assert_eq!((report.stuck.len(), report.thrown_away), (1, 3), "{report}");
+    });
+}
+
+/// A message that lay in the mailbox of a process which failed while the runtime drained was not finished either.
+///
+/// Mutation: in `shutdown.rs`, `drain`, count only what the shutdown has thrown away.
+#[test]
+fn what_processes_throw_away_that_fail_while_a_runtime_drains_is_counted() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let worker = spawn(&runtime, &Worker::default());
+        worker.crash().send().unwrap();
+        (0..3).for_each(|number| worker.note(number).send().unwrap());
+        let report = runtime.drain(AGES).unwrap();
+        assert_eq!((report.drained, report.thrown_away, report.is_clean()), (Some(true), 3, false), "{report}");
+    });
+}
+
+/// Catches: no line, none with the number, or one for a drain that has finished all.
+#[test]
+fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
+    soon(|| {
+        logged("");
+        let said = |name: &str, end: fn(Runtime)| {
+            let runtime = Runtime::builder().name(name).workers(1).paused().build().unwrap();
+            let worker = spawn(&runtime, &Worker::default());
+            (0..5).for_each(|number| worker.note(number).send().unwrap());
+            end(runtime);
+            logged(&format!("runtime={name:?}"))
+        };
+        let said_at_ends = [
+            said("lost-drop", drop),
+            said("lost-shutdown", |runtime| drop(runtime.shutdown())),
+            said("lost-within", |runtime| drop(runtime.shutdown_within(AGES))),
+            said("lost-async", |runtime| drop(pollster::block_on(runtime.shutdown_async()))),
+        ];
+        for lines in said_at_ends {
+            let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
+            let parts = ["WARN", "thrown_away=5", "5 messages were thrown away", "`Runtime::drain`"];
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        }
+        assert_eq!(said("lost-none", |runtime| drop(runtime.drain(AGES))), Vec::<String>::new());
+    });
+}
+
+/// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room
+/// for.
+///
+/// Catches: a line that only the thread writes which could not be started.
+#[test]
+fn what_was_lost_is_logged_where_no_thread_can_be_started() {
+    const CHILD: &str = "POSTROOM_TEST_WITHOUT_THREADS";
+    if std::env::var_os(CHILD).is_some() {
+        logged("");
+        let runtime = Runtime::builder().name("lost-threadless").workers(1).paused().build().unwrap();
+        let worker = spawn(&runtime, &Worker::default());
+        (0..5).for_each(|number| worker.note(number).send().unwrap());
+        let report = pollster::block_on(runtime.drain_async(SHORT)).unwrap();
+        println!("answer: {} {:?}", report.thrown_away, logged("runtime=\"lost-threadless\""));
+        return;
+    }
+    within(Duration::from_secs(60), || {
+        let mut program = Program::new(std::env::current_exe().unwrap());
+        program.args([
+            "--exact",
+            "engine::shutdown::thrown_away::what_was_lost_is_logged_where_no_thread_can_be_started",
+            "--nocapture",
+        ]);
+        program.args(["--test-threads", "1"]).env(CHILD, "1").env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        let output = program.output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        assert!(output.contains("answer: 5 [\"WARN") && output.contains("thrown_away=5"), "{output}");
+    });
+}

@@ -1,0 +1,404 @@
+//! Steps that do not end: what waits behind them runs elsewhere, and they are told of once.
+//!
+//! Nothing here decides by the clock, but that some tests take as long as a stall takes to be one: they wait for what
+//! follows from it. What these tests cannot see: how soon a stall is noticed (`engine/watchdog/detector.rs` has the
+//! tests of that, on a clock that is moved by hand), and what becomes of latencies (`benches/compare` has the probe).
+
+mod log;
+mod rest;
+mod stress;
+
+use postroom::Builder;
+use postroom::error::BuildError;
+use postroom::inspect::{ProcessState, Stall, ThreadState};
+use postroom::prelude::*;
+use postroom_tests::{Latch, act, eventually, idle_for_ever, listeners, soon, within};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What a hook was told.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<Stall>>>);
+
+impl Told {
+    fn by(&self, builder: Builder) -> Builder {
+        let told = self.0.clone();
+        builder.on_stall(move |stall| told.lock().unwrap().push(stall.clone()))
+    }
+
+    fn all(&self) -> Vec<Stall> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Waits until it was told so often.
+    fn times(&self, count: usize) -> Vec<Stall> {
+        eventually(|| self.all().len() >= count);
+        self.all()
+    }
+}
+
+/// Each with what it opens when it has begun, and what it waits for.
+struct Loop(Latch, Latch);
+struct Wait(Latch, Latch);
+
+/// Does not return before it is let.
+#[process]
+struct Stuck;
+
+#[process]
+impl Stuck {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[entry]
+    async fn hang(&mut self, ctx: &mut Context<Self>, until: Latch) {
+        ctx.sleep(Duration::from_millis(1)).await;
+        until.wait();
+    }
+
+    /// As a computation without end.
+    #[message(Loop)]
+    fn spin(&mut self, until: Loop) {
+        until.0.open();
+        while !until.1.is_open() {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// As a system call that blocks.
+    #[message(Wait)]
+    fn block(&mut self, until: Wait) {
+        until.0.open();
+        until.1.wait();
+    }
+}
+
+/// Answers.
+#[process]
+struct Other;
+
+#[process]
+impl Other {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn ask(&mut self) -> u64 {
+        7
+    }
+
+    #[entry]
+    async fn tick(&mut self, ctx: &mut Context<Self>) -> u64 {
+        ctx.sleep(Duration::from_millis(1)).await;
+        7
+    }
+}
+
+/// Has the process run something that does not end before the latch is opened; it has begun when this returns.
+fn stick<M: Send + 'static>(stuck: Address<Stuck>, message: fn(Latch, Latch) -> M) -> Latch
+where
+    Stuck: postroom::generic::Handles<M>,
+{
+    let (begun, until) = (Latch::new(), Latch::new());
+    postroom::Host::of(stuck.pid()).unwrap().send(stuck.pid(), message(begun.clone(), until.clone())).unwrap();
+    begun.wait();
+    until
+}
+
+fn one_worker() -> Builder {
+    Runtime::builder().workers(1)
+}
+
+#[test]
+fn others_run_although_the_only_worker_is_in_a_loop_without_end() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Loop);
+        for _ in 0..100 {
+            assert_eq!(other.ask().wait().unwrap(), 7);
+        }
+        let first = told.times(1)[0].clone();
+        assert_eq!((first.pid, first.process, first.entry), (stuck.pid(), "Stuck", "serve"));
+        assert_eq!(first.message, Some(std::any::type_name::<Loop>()));
+        assert!(first.taken_over && !first.is_over && first.lasted >= Duration::from_millis(10));
+        until.open();
+        let last = told.times(2)[1].clone();
+        assert!(last.is_over && last.lasted >= first.lasted && last.pid == first.pid && last.message == first.message);
+        let statistics = runtime.statistics();
+        assert_eq!((statistics.watchdog.stalls, statistics.watchdog.taken_over), (1, 1));
+        assert!(!runtime.shutdown().unwrap().was_forced());
+        assert_eq!(told.all().len(), 2);
+    });
+}
+
+#[test]
+fn a_shutdown_returns_at_its_deadline_and_names_whoever_does_not_return() {
+    soon(|| {
+        let builder = one_worker().shutdown_deadline(Duration::from_millis(100));
+        let runtime = builder.build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Loop);
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        let report = runtime.shutdown().unwrap();
+        assert_eq!(report.stuck, [(stuck.pid(), "Stuck")]);
+        // The other one was told to end, and did, though the only worker had been stuck.
+        assert_eq!((report.alive, report.ended, report.killed), (2, 1, 0));
+        until.open();
+    });
+}
+
+#[test]
+fn timers_fire_although_all_workers_are_stuck() {
+    soon(|| {
+        let runtime = one_worker().build().unwrap();
+        let stuck = runtime.spawn(Stuck).serve().unwrap();
+        let ticking = runtime.spawn(Other).tick().unwrap();
+        let until = stick(stuck, Wait);
+        assert_eq!(ticking.wait().unwrap(), 7);
+        until.open();
+    });
+}
+
+/// The step wakes another process on its own worker, which waits in the run-next slot, and returns when that has run.
+#[test]
+fn what_waits_behind_a_blocker_is_moved_to_another_worker() {
+    for workers in [1, 2, 3] {
+        soon(move || while !is_moved_in_time(workers) {});
+    }
+}
+
+/// Gives whether it was moved sooner than a stall is one, if somebody was there to run it: not where the machine had
+/// put that one aside.
+fn is_moved_in_time(workers: usize) -> bool {
+    let runtime = Runtime::builder().workers(workers).build().unwrap();
+    let ran = Latch::new();
+    let runs = ran.clone();
+    let other = act(move |events, _| {
+        if events.next().is_some() {
+            runs.open();
+        }
+        Ok(())
+    });
+    let other = runtime.spawn_process(other).start().unwrap();
+    eventually(|| other.info().is_some_and(|info| info.state == postroom::inspect::ProcessState::Idle));
+    let host = runtime.host();
+    let blocker = act(move |_, out| {
+        host.send(other, ()).unwrap();
+        ran.wait();
+        out.done();
+        Ok(())
+    });
+    let end = runtime.spawn_process(blocker).start().unwrap().join();
+    assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::Gone));
+    // The monitor counts what it has moved after it has.
+    eventually(|| runtime.statistics().watchdog.moved > 0);
+    let statistics = runtime.statistics();
+    assert_eq!(statistics.watchdog.moved, 1, "{statistics:?}");
+    workers == 1 || statistics.watchdog.taken_over == 0
+}
+
+/// A step that does not end and goes on sending: what it wakes runs elsewhere all the time.
+#[test]
+fn those_that_a_stuck_step_floods_run_elsewhere() {
+    soon(|| {
+        let runtime = one_worker().build().unwrap();
+        let (others, heard) = listeners(&runtime, 100);
+        let (host, hears) = (runtime.host(), heard.clone());
+        let flooding = act(move |_, out| {
+            // Each round goes on when all have run once more than the rounds before.
+            for round in 1..=20 {
+                others.iter().for_each(|&pid| host.send(pid, ()).unwrap());
+                eventually(|| hears.load(SeqCst) == 100 * round);
+            }
+            out.done();
+            Ok(())
+        });
+        let end = runtime.spawn_process(flooding).start().unwrap().join();
+        assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::Gone));
+        assert_eq!(heard.load(SeqCst), 2_000);
+        // It has been; so have others, if the machine has put their thread aside in a step.
+        assert!(runtime.statistics().watchdog.taken_over >= 1);
+    });
+}
+
+/// Many are stuck at a time: each gives way to the next.
+#[test]
+fn each_of_many_stuck_ones_gives_way() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(Runtime::builder().workers(2)).build().unwrap();
+        let other = runtime.spawn(Other).serve().unwrap();
+        // Each begins because one before it has given way, but for the first two.
+        let stuck: Vec<_> = (0..8).map(|_| runtime.spawn(Stuck).serve().unwrap()).collect();
+        let latches: Vec<Latch> = stuck.iter().map(|&stuck| stick(stuck, Wait)).collect();
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        latches.iter().for_each(Latch::open);
+        let is_over = |stall: &Stall| stall.is_over;
+        eventually(|| told.all().iter().filter(|stall| is_over(stall)).count() * 2 == told.all().len());
+        let mut pids: Vec<Pid> = told.all().iter().filter(|stall| !is_over(stall)).map(|stall| stall.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        assert_eq!(pids.len() as u64, runtime.statistics().watchdog.stalls, "none twice");
+        assert!(pids.len() >= 7 && runtime.statistics().watchdog.taken_over >= 7, "{:?}", runtime.statistics());
+        assert!(!runtime.shutdown().unwrap().was_forced());
+    });
+}
+
+#[test]
+fn an_async_step_is_told_of_without_a_message() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (until, other) = (Latch::new(), runtime.spawn(Other).serve().unwrap());
+        let hanging = runtime.spawn(Stuck).hang(until.clone()).unwrap();
+        eventually(|| {
+            assert_eq!(other.ask().wait().unwrap(), 7);
+            !told.all().is_empty()
+        });
+        until.open();
+        let stalls = told.times(2);
+        assert_eq!((stalls[0].entry, stalls[0].message), ("hang", None));
+        assert_eq!(stalls[0].pid, hanging.address().pid());
+        hanging.wait().unwrap();
+    });
+}
+
+/// The drop of a process's state, and its `close`, are the end of its last step.
+#[test]
+fn a_close_that_takes_long_is_a_stall_too() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        let (closing, until) = (Latch::new(), Latch::new());
+        let (closes, may) = (closing.clone(), until.clone());
+        let process = idle_for_ever().close(move || {
+            closes.open();
+            may.wait();
+        });
+        let pid = runtime.spawn_process(process).start().unwrap();
+        let other = runtime.spawn(Other).serve().unwrap();
+        assert!(pid.stop());
+        closing.wait();
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        assert_eq!(told.times(1)[0].pid, pid);
+        until.open();
+        eventually(|| told.all().len() == 2);
+    });
+}
+
+#[test]
+fn a_hook_that_panics_is_told_of_the_next_all_the_same() {
+    soon(|| {
+        let count = Arc::new(AtomicU64::new(0));
+        let counts = count.clone();
+        let builder = one_worker().on_stall(move |_| {
+            counts.fetch_add(1, SeqCst);
+            panic!("a hook of a test")
+        });
+        let runtime = builder.build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        for round in 1..=3 {
+            let until = stick(stuck, Wait);
+            assert_eq!(other.ask().wait().unwrap(), 7);
+            until.open();
+            eventually(|| count.load(SeqCst) == 2 * round);
+        }
+    });
+}
+
+#[test]
+fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
+    soon(|| {
+        assert!(matches!(one_worker().stall_limit(Duration::ZERO).build(), Err(BuildError::StallLimit)));
+        let runtime = Runtime::builder().workers(1).stall_limit(Duration::MAX).build().unwrap();
+        let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+        let until = stick(stuck, Wait);
+        let call = std::thread::spawn(move || other.ask().wait());
+        let looked = runtime.statistics().watchdog.ticks;
+        eventually(|| runtime.statistics().watchdog.ticks >= looked + 20);
+        assert_eq!((runtime.statistics().watchdog.stalls, runtime.statistics().watchdog.taken_over), (0, 0));
+        until.open();
+        assert_eq!(call.join().unwrap().unwrap(), 7);
+    });
+}
+
+/// A step may compute for as long as it likes while nobody waits.
+#[test]
+fn a_long_step_that_nobody_waits_for_is_no_stall() {
+    within(Duration::from_secs(60), || while !is_no_stall() {});
+}
+
+/// Gives whether nobody had to wait, as all do whose thread the machine puts aside for a tick.
+fn is_no_stall() -> bool {
+    const LIMIT: Duration = Duration::from_millis(100);
+    let told = Told::default();
+    let runtime = told.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
+    let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
+    // Where steps wake processes, the monitor looks on.
+    let (host, (listener, heard)) = (runtime.host(), listeners(&runtime, 1));
+    let busy = act(move |events, _| {
+        if events.next().is_some() {
+            host.send(listener[0], ()).unwrap();
+        }
+        Ok(())
+    });
+    let busy = runtime.spawn_process(busy).start().unwrap();
+    let until = stick(stuck, Loop);
+    let (looked, mut rounds, mut longest) = (runtime.statistics().watchdog.ticks, 0, Duration::ZERO);
+    eventually(|| {
+        // The other worker is there for them.
+        let began = Instant::now();
+        runtime.send(busy, ()).unwrap();
+        assert_eq!(other.ask().wait().unwrap(), 7);
+        rounds += 1;
+        eventually(|| heard.load(SeqCst) == rounds);
+        longest = longest.max(began.elapsed());
+        runtime.statistics().watchdog.ticks >= looked + 12
+    });
+    until.open();
+    runtime.shutdown().unwrap();
+    if longest >= LIMIT / 5 {
+        return false;
+    }
+    assert_eq!(told.all(), []);
+    true
+}
+
+/// A pinned process has no worker that others could wait for: its own messages wait, which can be seen.
+/// Mutation: have the monitor look at the threads of pinned processes, too.
+#[test]
+fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
+    soon(|| {
+        let told = Told::default();
+        let runtime = told.by(one_worker()).build().unwrap();
+        // One of them always waits for the worker.
+        for _ in 0..2 {
+            let restless = act(|_, out| {
+                out.go_on();
+                Ok(())
+            });
+            runtime.spawn_process(restless).start().unwrap();
+        }
+        let pinned = runtime.spawn_pinned(|| Stuck).serve().unwrap();
+        let (pid, until, open) = (pinned.pid(), stick(pinned, Loop), Latch::new());
+        open.open();
+        for _ in 0..3 {
+            runtime.send(pid, Wait(Latch::new(), open.clone())).unwrap();
+        }
+        let (before, looked) = (pid.info().unwrap(), runtime.statistics().watchdog.ticks);
+        eventually(|| runtime.statistics().watchdog.ticks >= looked + 40);
+        let info = pid.info().unwrap();
+        assert_eq!((info.state, info.mailbox, info.steps), (ProcessState::Running, 3, before.steps));
+        let threads = runtime.statistics().threads;
+        let own = threads.iter().find(|thread| thread.state == ThreadState::Pinned).unwrap();
+        assert_eq!((own.process, own.worker), (Some(pid), None));
+        until.open();
+        eventually(|| pid.info().unwrap().messages == 4);
+        runtime.shutdown().unwrap();
+        // On a machine that does much else, one of the others may have been late.
+        assert!(told.all().iter().all(|stall| stall.pid != pid), "{:?}", told.all());
+    });
+}

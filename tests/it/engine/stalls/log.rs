@@ -1,0 +1,32 @@
+//! What the log says of a stall.
+
+use super::{Stuck, Told, Wait, one_worker, stick};
+use postroom_tests::{eventually, logged, soon};
+
+#[test]
+fn each_stall_is_logged_once_when_it_is_noticed_and_once_when_it_is_over() {
+    soon(|| {
+        let told = Told::default();
+        logged("");
+        let runtime = told.by(one_worker()).build().unwrap();
+        let stuck = runtime.spawn(Stuck).serve().unwrap();
+        let pid = stuck.pid().to_string();
+        let mine = || logged(&pid).into_iter().filter(|line| line.contains("stall")).collect::<Vec<_>>();
+        for round in 1..=3 {
+            let until = stick(stuck, Wait);
+            let other = runtime.spawn(super::Other).serve().unwrap();
+            assert_eq!(other.ask().wait().unwrap(), 7);
+            until.open();
+            eventually(|| mine().len() == 2 * round && told.all().len() == 2 * round);
+        }
+        runtime.shutdown().unwrap();
+        let lines = mine();
+        assert_eq!(lines.len(), 6, "{lines:#?}");
+        for pair in lines.chunks(2) {
+            for word in ["WARN", "process=\"Stuck\"", "entry=\"serve\"", "Wait\"", "lasted=", "taken_over=true"] {
+                assert!(pair.iter().all(|line| line.contains(word)), "{word} in {pair:#?}");
+            }
+            assert!(pair[0].contains("others wait") && pair[1].contains("has ended"), "{pair:#?}");
+        }
+    });
+}

@@ -1,0 +1,4 @@
+mod bound_spawns;
+mod failures;
+mod monitors;
+mod stress;

@@ -1,0 +1,280 @@
+//! Processes that are bound to the one that spawns them before they run.
+
+use postroom::manual::Event;
+use postroom::prelude::*;
+use postroom_tests::act;
+use postroom_tests::face::with_runtime;
+use postroom_tests::partner::{self, Begin, Bound, Heard, LONG, Partner, Said, Trapper, fell_with};
+use std::sync::mpsc::channel;
+
+fn parent(runtime: &Runtime) -> (Address<Partner>, Heard) {
+    let (parent, told) = Partner::heard();
+    (runtime.spawn(parent).serve().unwrap(), told)
+}
+
+#[test]
+fn the_end_of_a_monitored_child_is_told_however_soon_it_comes() {
+    with_runtime(|runtime| {
+        let (parent, told) = parent(runtime);
+        for (begin, is_normal) in [(Begin::EndAtOnce, true), (Begin::Run, true), (Begin::RunAndFail, false)] {
+            let children = parent.spawn_many(500, Bound::Monitored, begin).wait().unwrap();
+            let mut downs: Vec<_> = children.iter().map(|_| told.down()).collect();
+            assert!(downs.iter().all(|down| down.reason.is_normal() == is_normal && down.reason != ExitReason::Gone));
+            downs.sort_by_key(|down| down.pid);
+            let mut children = children;
+            children.sort();
+            assert!(downs.iter().map(|down| down.pid).eq(children));
+        }
+        assert_eq!(parent.pid().bindings().wait().unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_linked_child_that_fails_at_once_takes_its_parent_with_it() {
+    with_runtime(|runtime| {
+        for _ in 0..100 {
+            let (parent, _told) = parent(runtime);
+            let end = parent.pid().join();
+            let child = parent.spawn(Bound::Linked, Begin::RunAndFail).wait();
+            let reason = end.wait_timeout(LONG).unwrap();
+            // The answer may have come first, or the end.
+            if let Ok(child) = child {
+                assert!(fell_with(&reason, child), "{reason}");
+            }
+            assert!(matches!(reason, ExitReason::Linked { .. }), "{reason}");
+        }
+    });
+}
+
+#[test]
+fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
+    with_runtime(|runtime| {
+        let (parent, told) = parent(runtime);
+        parent.spawn_many(100, Bound::Linked, Begin::EndAtOnce).wait().unwrap();
+        parent.spawn_many(100, Bound::Linked, Begin::Run).wait().unwrap();
+        // A process is counted out before it tells its partners.
+        postroom_tests::face::until(|| parent.pid().bindings().wait().unwrap().count() == 0);
+        assert_eq!(runtime.statistics().processes.live, 1);
+        parent.say("all").wait().unwrap();
+        assert_eq!(told.until_word(), []);
+    });
+}
+
+/// Whoever spawns has the error; a notice besides would be the same told twice.
+#[test]
+fn a_child_that_does_not_start_is_told_by_the_error_alone() {
+    with_runtime(|runtime| {
+        let (trapper, told) = Trapper::heard();
+        let trapper = runtime.spawn(trapper).serve().unwrap();
+        for bound in [Bound::Linked, Bound::Monitored, Bound::Owned, Bound::All] {
+            let refused = trapper.spawn(bound, Begin::Refuse).wait();
+            assert!(matches!(refused, Err(CallError::Failed(SpawnError::Init(_)))), "{refused:?}");
+        }
+        trapper.say("all").wait().unwrap();
+        assert_eq!(told.until_word(), []);
+        assert_eq!(trapper.pid().bindings().wait().unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn what_binds_itself_and_then_does_not_start_leaves_nothing_and_its_links_fail() {
+    with_runtime(|runtime| {
+        let (linked, told) = Trapper::heard();
+        let linked = runtime.spawn(linked).serve().unwrap();
+        let monitored = runtime.spawn(Partner::default()).serve().unwrap();
+        let refused = runtime.spawn(Partner::default()).bind_and_refuse(linked.pid(), monitored.pid());
+        assert!(refused.is_err());
+        assert!(told.exit().reason.to_string().contains("it does not start"));
+        assert_eq!(linked.pid().bindings().wait().unwrap().count(), 0);
+        assert_eq!(monitored.pid().bindings().wait().unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn outside_of_processes_nobody_can_be_bound_to_and_the_option_is_named() {
+    with_runtime(|runtime| {
+        let spawn = || runtime.spawn(Partner::default());
+        let refused = [spawn().linked().serve(), spawn().monitored().serve(), spawn().owned().serve()];
+        for (refused, asked) in refused.into_iter().zip(["linked", "monitored", "owned"]) {
+            assert!(matches!(refused, Err(SpawnError::NoProcess { option }) if option == asked));
+        }
+        let by_hand = runtime.spawn_process(postroom_tests::idle_for_ever()).linked().start();
+        assert!(matches!(by_hand, Err(SpawnError::NoProcess { option: "linked" })));
+        assert_eq!(runtime.statistics().processes.spawned, 0);
+    });
+}
+
+#[test]
+fn all_bindings_of_a_child_are_there_before_it_runs() {
+    with_runtime(|runtime| {
+        let (parent, _told) = parent(runtime);
+        let child = parent.spawn(Bound::All, Begin::Serve).wait().unwrap();
+        let theirs = child.bindings().wait().unwrap();
+        assert_eq!((theirs.links, theirs.monitored_by), (vec![parent.pid()], vec![parent.pid()]));
+        let mine = parent.pid().bindings().wait().unwrap();
+        assert_eq!((mine.links, mine.monitors, mine.owned), (vec![child], vec![child], vec![child]));
+    });
+}
+
+#[test]
+fn whatever_ends_an_owner_ends_those_it_owns_and_those_that_they_own() {
+    /// Owns a partner, and ends as it is told.
+    #[process]
+    struct Owner;
+
+    #[process]
+    impl Owner {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn own(&mut self) -> Pid {
+            partner::spawn(Bound::Owned, Begin::Serve).unwrap()
+        }
+        #[message]
+        fn own_an_owner(&mut self) -> Address<Owner> {
+            Host::current().unwrap().spawn(Owner).owned().serve().unwrap()
+        }
+        #[message]
+        fn fail(&mut self) {
+            panic!("failed as it was told");
+        }
+    }
+
+    with_runtime(|runtime| {
+        let ends: [fn(Address<Owner>); 4] = [
+            |owner| assert!(owner.pid().stop()),
+            |owner| owner.fail().send().unwrap(),
+            |owner| assert!(owner.pid().kill()),
+            |owner| assert!(owner.pid().cancel("enough")),
+        ];
+        for end in ends {
+            let owner = runtime.spawn(Owner).serve().unwrap();
+            let owned = owner.own_an_owner().wait().unwrap();
+            let theirs = owned.own().wait().unwrap();
+            let joins = [owned.pid().join(), theirs.join()];
+            end(owner);
+            for join in joins {
+                assert_eq!(join.wait_timeout(LONG), Some(ExitReason::Shutdown));
+            }
+        }
+        assert_eq!(runtime.statistics().processes.live, 0);
+    });
+}
+
+#[test]
+fn the_end_of_what_is_owned_is_nothing_to_its_owner_and_leaves_nothing_there() {
+    with_runtime(|runtime| {
+        let (parent, told) = parent(runtime);
+        let owned = parent.spawn(Bound::Owned, Begin::Serve).wait().unwrap();
+        assert_eq!(parent.pid().bindings().wait().unwrap().owned, [owned]);
+        let end = owned.join();
+        owned.kill();
+        end.wait_timeout(LONG).unwrap();
+        parent.say("all").wait().unwrap();
+        assert_eq!(told.until_word(), []);
+        assert_eq!(parent.pid().bindings().wait().unwrap().count(), 0);
+    });
+}
+
+/// One that has a method for it decides itself, as with any cancel.
+#[test]
+fn what_is_owned_may_clean_up_before_it_follows_its_owner() {
+    #[process]
+    struct Tidy(std::sync::mpsc::Sender<ExitReason>);
+
+    #[process]
+    impl Tidy {
+        #[entry]
+        fn serve(&mut self) {}
+        #[signal]
+        fn cancel(&mut self, ctx: &mut Context<Self>, cancel: Cancel) {
+            let _over = self.0.send(cancel.reason);
+            ctx.stop();
+        }
+    }
+
+    #[process]
+    struct Owner(std::sync::mpsc::Sender<ExitReason>);
+
+    #[process]
+    impl Owner {
+        #[entry]
+        fn serve(&mut self) -> Result<(), SpawnError> {
+            Host::current().expect("a process").spawn(Tidy(self.0.clone())).owned().serve().map(drop)
+        }
+    }
+
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let owner = runtime.spawn(Owner(told)).serve().unwrap();
+        owner.pid().kill();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), ExitReason::Shutdown);
+        postroom_tests::face::until(|| runtime.statistics().processes.live == 0);
+    });
+}
+
+/// A parent that spawns while it starts, and then does not start: it counts as one that has failed.
+#[test]
+fn the_children_of_a_parent_that_does_not_start_learn_of_it() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let refuses = act(|_, _| Ok(())).init(move |_| {
+            let children = [Bound::Owned, Bound::Linked].map(|bound| partner::spawn(bound, Begin::Serve).unwrap());
+            let _over = told.send(children.map(|child| (child, child.join())));
+            Err(InitError::Failed("no".into()))
+        });
+        assert!(runtime.spawn_process(refuses).start().is_err());
+        let [(_, owned), (_, linked)] = heard.recv_timeout(LONG).unwrap();
+        assert_eq!(owned.wait_timeout(LONG), Some(ExitReason::Shutdown));
+        assert!(matches!(linked.wait_timeout(LONG), Some(ExitReason::Linked { .. })));
+        assert_eq!(runtime.statistics().processes.live, 0);
+    });
+}
+
+#[test]
+fn a_hand_written_parent_can_bind_while_it_starts_and_is_told_in_its_steps() {
+    with_runtime(|runtime| {
+        let (told, heard) = channel();
+        let parent = act(move |events, out| {
+            while let Some(event) = events.next() {
+                if let Event::Signal(Signal::Down(down)) = event {
+                    let _over = told.send(down.reason);
+                }
+            }
+            out.idle();
+            Ok(())
+        })
+        .init(|_| {
+            partner::spawn(Bound::Monitored, Begin::Run).map(drop).map_err(|error| InitError::Failed(error.into()))
+        });
+        let pid = runtime.spawn_process(parent).start().unwrap();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), ExitReason::Normal);
+        assert_eq!(pid.bindings().wait().unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_word_and_a_failure_of_a_child_come_in_that_order() {
+    #[process]
+    struct Child(Address<Partner>);
+
+    #[process]
+    impl Child {
+        #[entry]
+        async fn run(&mut self) -> Result<(), String> {
+            self.0.say("last words").send().map_err(|error| error.to_string())?;
+            Err("and over".to_string())
+        }
+    }
+
+    with_runtime(|runtime| {
+        let (parent, told) = parent(runtime);
+        for _ in 0..100 {
+            let child = runtime.spawn(Child(parent));
+            let child = child.run().unwrap().pid();
+            parent.watch(child).wait().unwrap();
+            assert_eq!(told.next(), Said::Word("last words"));
+            assert_eq!(told.down().pid, child);
+        }
+    });
+}

@@ -1,0 +1,233 @@
+//! Processes bind themselves to each other and end at random, all at once; at the end nothing is left of the dead, and
+//! nothing was told twice or not at all.
+//!
+//! Blind spots: it takes the order of things as it comes, with other threads let in between the acts of a step; all
+//! orders among three processes are searched in `tests/exhaustive`.
+
+use postroom::Monitor;
+use postroom::inspect::Bindings;
+use postroom::prelude::*;
+use postroom_tests::face::{builder, until, watched};
+use postroom_tests::partner::LONG;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// How many processes live at once, about.
+const PLACES: usize = 24;
+/// How many are left to be looked at in the end.
+const SURVIVORS: usize = 10;
+/// How many threads tell them to act, and how often each does.
+const DRIVERS: u64 = 4;
+const ROUNDS: u64 = 5_000;
+/// How often a process acts when it is told to.
+const ACTS: usize = 6;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+/// Where the processes find each other; some of them are dead.
+type Places = Arc<Mutex<Vec<Pid>>>;
+
+#[process]
+struct Wild {
+    places: Places,
+    /// The monitors that have neither been told nor taken back.
+    open: HashSet<Monitor>,
+    /// What was told that nobody waited for.
+    unasked: Vec<String>,
+}
+
+impl Wild {
+    fn new(places: &Places) -> Self {
+        Self { places: places.clone(), open: HashSet::new(), unasked: Vec::new() }
+    }
+
+    fn someone(&self, random: &mut Random) -> Pid {
+        self.places.lock().unwrap()[random.below(PLACES)]
+    }
+
+    fn spawn(&mut self, random: &mut Random) {
+        let spawn = Host::current().expect("a process").spawn(Wild::new(&self.places));
+        let child = match random.below(3) {
+            0 => spawn.linked().serve(),
+            1 => spawn.owned().serve(),
+            _ => spawn.linked().owned().serve(),
+        };
+        let child = child.expect("it starts").pid();
+        let before = std::mem::replace(&mut self.places.lock().unwrap()[random.below(PLACES)], child);
+        // So that their number stays.
+        before.kill();
+    }
+}
+
+#[process]
+impl Wild {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn act(&mut self, ctx: &mut Context<Self>, seed: u64, may_end: bool) {
+        let mut random = Random(seed);
+        for _ in 0..ACTS {
+            thread::yield_now();
+            let other = self.someone(&mut random);
+            if other == ctx.pid() {
+                continue;
+            }
+            match random.below(if may_end { 64 } else { 54 }) {
+                0..16 => other.link().expect("a process"),
+                16..28 => other.unlink().expect("a process"),
+                28..44 => {
+                    self.open.insert(other.monitor().expect("a process"));
+                }
+                44..54 => {
+                    if let Some(monitor) = self.open.iter().next().copied() {
+                        self.open.remove(&monitor);
+                        assert!(monitor.demonitor(), "it was neither told nor taken back");
+                    }
+                }
+                54..56 => ctx.trap_exits(random.below(2) == 0),
+                56..60 => self.spawn(&mut random),
+                60 => _ = other.kill(),
+                61 => _ = other.stop(),
+                62 => return ctx.stop(),
+                // A panic that nobody prints.
+                _ => std::panic::resume_unwind(Box::new("as the dice fell")),
+            }
+        }
+    }
+
+    /// What must not have been, and how many monitors are open.
+    #[message]
+    fn account(&mut self) -> (Vec<String>, usize) {
+        (self.unasked.clone(), self.open.len())
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        if !self.open.remove(&down.monitor) {
+            self.unasked.push(format!("{down:?}"));
+        }
+    }
+
+    /// It traps exits, until it does not by what it does.
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        if exit.reason == ExitReason::Normal {
+            self.unasked.push(format!("{exit:?}"));
+        }
+    }
+}
+
+fn bindings(of: &[Address<Wild>]) -> BTreeMap<Pid, Bindings> {
+    of.iter().map(|wild| (wild.pid(), wild.pid().bindings().wait().expect("it lives"))).collect()
+}
+
+fn count(pids: &[Pid], pid: Pid) -> usize {
+    pids.iter().filter(|other| **other == pid).count()
+}
+
+#[test]
+fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all() {
+    watched(|| {
+        let runtime = builder().build().unwrap();
+        let places: Places = Arc::default();
+        let spawn = || runtime.spawn(Wild::new(&places)).serve().unwrap();
+        let fill = |count: usize| {
+            let all: Vec<_> = (0..count).map(|_| spawn().pid()).collect();
+            places.lock().unwrap().extend(all);
+        };
+        fill(PLACES);
+        thread::scope(|scope| {
+            for driver in 0..DRIVERS {
+                let (places, runtime) = (&places, &runtime);
+                scope.spawn(move || {
+                    let mut random = Random(driver);
+                    for _ in 0..ROUNDS {
+                        let place = random.below(PLACES);
+                        let pid = places.lock().unwrap()[place];
+                        let acted = match runtime.host().address::<Wild>(pid) {
+                            Ok(wild) => wild.act(random.next(), true).wait().is_ok(),
+                            Err(_gone) => false,
+                        };
+                        if !acted {
+                            let new = runtime.spawn(Wild::new(places)).serve().unwrap().pid();
+                            let before = std::mem::replace(&mut places.lock().unwrap()[place], new);
+                            before.kill();
+                        }
+                    }
+                });
+            }
+        });
+
+        // Some that live, bound to those that are about to die and to each other.
+        let survivors: Vec<_> = (0..SURVIVORS).map(|_| spawn()).collect();
+        {
+            let mut places = places.lock().unwrap();
+            places.iter_mut().zip(&survivors).for_each(|(place, survivor)| {
+                std::mem::replace(place, survivor.pid()).kill();
+            });
+        }
+        for round in 0..200 {
+            for survivor in &survivors {
+                let _refused =
+                    survivor.act(u64::from(round as u32) << 32 | u64::from(survivor.pid().slot()), false).send();
+            }
+        }
+        let lives: BTreeSet<_> = survivors.iter().map(|survivor| survivor.pid()).collect();
+        let ends: Vec<_> =
+            places.lock().unwrap().iter().filter(|pid| !lives.contains(pid)).map(|pid| pid.join()).collect();
+        places.lock().unwrap().iter().filter(|pid| !lives.contains(pid)).for_each(|pid| {
+            pid.kill();
+        });
+        ends.into_iter().for_each(|end| assert!(end.wait_timeout(LONG).is_some()));
+
+        // They have nothing more to hear when nobody else lives and all have told twice.
+        until(|| runtime.statistics().processes.live == SURVIVORS as u64);
+        for _ in 0..3 {
+            bindings(&survivors);
+            survivors.iter().for_each(|survivor| drop(survivor.account().wait().unwrap()));
+        }
+        let all = bindings(&survivors);
+        let statistics = runtime.statistics();
+        let (links, monitors) = all
+            .values()
+            .fold((0, 0), |(links, monitors), bound| (links + bound.links.len(), monitors + bound.monitors.len()));
+        println!(
+            "{} processes came, {} went; {links} halves of links and {monitors} monitors are left",
+            statistics.processes.spawned, statistics.processes.ended
+        );
+        assert!(statistics.processes.spawned > 1_000, "few came: {}", statistics.processes.spawned);
+
+        for (pid, bound) in &all {
+            let everyone = [&bound.links, &bound.monitors, &bound.monitored_by, &bound.owned];
+            for other in everyone.into_iter().flatten() {
+                assert!(all.contains_key(other), "{pid} is bound to {other}, which is dead: {bound:?}");
+            }
+            for (other, theirs) in &all {
+                assert_eq!(bound.links.contains(other), theirs.links.contains(pid), "a link of {pid} and {other}");
+                assert_eq!(count(&bound.monitors, *other), count(&theirs.monitored_by, *pid), "{pid} monitors {other}");
+            }
+        }
+        for survivor in survivors {
+            let (unasked, open) = survivor.account().wait().unwrap();
+            assert_eq!(unasked, [] as [String; 0]);
+            assert_eq!(open, all[&survivor.pid()].monitors.len(), "each monitor was told, or taken back, or is there");
+        }
+        runtime.shutdown().unwrap();
+    });
+}

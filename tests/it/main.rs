@@ -1,0 +1,19 @@
+//! Tests of the runtime through its public face, one folder or file for each room of the runtime; what several rooms do
+//! together is in `whole`.
+//!
+//! All share one program. What counts something of the program's own (its memory, threads, descriptors, subscriber or
+//! panic hook) is a program of its own, beside this folder.
+
+mod actor;
+mod call;
+mod deadlock;
+mod engine;
+mod links;
+mod names;
+mod pool;
+mod process;
+mod registry;
+mod routing;
+mod supervision;
+mod time;
+mod whole;

@@ -1,0 +1,275 @@
+//! Pools: several processes behind one address, who gets what, who comes and goes, and what becomes of messages when
+//! members die, lines are full, time passes or the pool stops.
+
+use postroom::error::{PoolGaveUp, SendFailure};
+use postroom::inspect::{DeadLetterReason, PoolStatistics};
+use postroom::prelude::*;
+use postroom::testing::Clock;
+use postroom::{Bound, Builder, Overflow, Pool, RunningPool};
+use postroom_tests::face::{Gate, Log, builder, until, watched, with_dead_letters, with_runtime};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+mod coming_and_going;
+mod failures;
+mod keys;
+mod lines;
+mod stress;
+
+const LONG: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A runtime whose time a test moves.
+fn still(builder: Builder) -> (Clock, Runtime) {
+    let clock = Clock::manual();
+    let runtime = builder.clock(clock.clone()).build().unwrap();
+    (clock, runtime)
+}
+
+/// Answers at once, when it is let, or dies trying.
+#[process]
+#[derive(Default)]
+struct Worker {
+    seen: Log<u32>,
+    kept: Vec<Reply<u32>>,
+}
+
+#[process]
+impl Worker {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// It is over as soon as it begins.
+    #[entry]
+    async fn flee(&mut self) -> Result<(), String> {
+        Err("no work today".to_string())
+    }
+
+    #[message]
+    fn echo(&mut self, value: u32) -> u32 {
+        self.seen.add(value);
+        value
+    }
+
+    #[message]
+    fn who(&mut self, ctx: &mut Context<Self>) -> Pid {
+        ctx.pid()
+    }
+
+    #[message]
+    async fn work(&mut self, gate: Gate, value: u32) -> u32 {
+        gate.passed().await;
+        self.seen.add(value);
+        value
+    }
+
+    #[message]
+    fn keep(&mut self, reply: Reply<u32>) {
+        self.kept.push(reply);
+    }
+
+    #[message]
+    fn answer_all(&mut self, value: u32) {
+        self.kept.drain(..).for_each(|reply| reply.send(value));
+    }
+
+    #[message]
+    fn crash(&mut self) -> u32 {
+        panic!("over the edge")
+    }
+
+    /// What is to be seen by all.
+    #[message]
+    #[derive(Clone)]
+    fn note(&mut self, value: u32) -> u32 {
+        self.seen.add(value);
+        value
+    }
+}
+
+fn pool(runtime: &Runtime, pool: Pool) -> RunningPool<Worker> {
+    pool.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap()
+}
+
+/// Waits until a pool stands so.
+fn when<P>(pool: &RunningPool<P>, mut stands: impl FnMut(PoolStatistics) -> bool) {
+    until(|| stands(pool.statistics()));
+}
+
+/// Stops a pool, and waits until its last member has ended.
+fn stopped(pool: &RunningPool<Worker>) -> ExitReason {
+    let end = pool.pid().join();
+    pool.stop();
+    end.wait()
+}
+
+/// Calls a pool, and is done with the answer.
+#[process]
+struct Asks;
+
+#[process]
+impl Asks {
+    #[entry]
+    async fn ask(&mut self, pool: Address<Worker>) -> Result<u32, CallError> {
+        pool.echo(3).await
+    }
+}
+
+#[test]
+fn a_pool_is_addressed_like_one_process_from_threads_tasks_and_processes() {
+    with_runtime(|runtime| {
+        let workers = pool(runtime, Pool::fixed(2));
+        let address: Address<Worker> = workers.address();
+        assert_eq!(size_of_val(&address), 16);
+        assert_eq!(address.echo(1).wait(), Ok(1));
+        assert_eq!(runtime.block_on(async { address.echo(2).await }), Ok(2));
+        assert_eq!(runtime.spawn(Asks).ask(address).unwrap().wait().unwrap(), 3);
+        let recipient: Recipient<WorkerEcho, u32> = address.narrow();
+        assert_eq!(recipient.call(WorkerEcho { value: 4 }).wait(), Ok(4));
+        runtime.send(workers.pid(), WorkerEcho { value: 5 }).unwrap();
+        assert_eq!(runtime.address::<Worker>(workers.pid()).unwrap(), address);
+        assert!(runtime.address::<Asks>(workers.pid()).is_err());
+        assert!(workers.pid().is_alive() && workers.pid().is_alias());
+        assert_eq!(Host::of(workers.pid()), Some(runtime.host()));
+    });
+}
+
+#[test]
+fn round_robin_takes_the_members_in_turn() {
+    with_runtime(|runtime| {
+        let workers = pool(runtime, Pool::fixed(3).round_robin());
+        let turns: Vec<Pid> = (0..9).map(|_| workers.address().who().wait().unwrap()).collect();
+        assert_eq!(turns[..3], workers.members()[..]);
+        assert_eq!((&turns[..3], &turns[3..6]), (&turns[3..6], &turns[6..]));
+    });
+}
+
+#[test]
+fn the_least_loaded_member_gets_the_next_message() {
+    with_runtime(|runtime| {
+        let workers = pool(runtime, Pool::fixed(3).least_loaded().concurrency(100));
+        let members = workers.members();
+        // Four for each member, whose answers are kept.
+        let calls: Vec<_> = (0..12)
+            .map(|_| {
+                let address = workers.address();
+                thread::spawn(move || address.keep().timeout(LONG).wait())
+            })
+            .collect();
+        when(&workers, |now| now.in_hand == 12);
+        // The first answers: it has the fewest, and gets the next ones.
+        // Past the pool, and so perhaps before what the pool gives it.
+        when(&workers, |now| {
+            runtime.send(members[0], WorkerAnswerAll { value: 7 }).unwrap();
+            now.in_hand == 8
+        });
+        assert_eq!(workers.address().who().wait(), Ok(members[0]));
+        when(&workers, |now| {
+            members.iter().for_each(|member| runtime.send(*member, WorkerAnswerAll { value: 7 }).unwrap());
+            now.in_hand == 0
+        });
+        assert!(calls.into_iter().all(|call| call.join().unwrap() == Ok(7)));
+    });
+}
+
+#[test]
+fn what_is_broadcast_goes_to_each_member_once_and_past_those_that_wait() {
+    with_runtime(|runtime| {
+        let log = Log::new();
+        let seen = log.clone();
+        let workers = Pool::fixed(3)
+            .broadcast::<WorkerNote>()
+            .spawn(runtime, move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
+            .unwrap();
+        workers.address().note(1).send().unwrap();
+        until(|| log.len() == 3);
+        assert_eq!(workers.address().note(2).wait(), Ok(2));
+        until(|| log.len() == 6);
+        assert_eq!(log.all(), [1, 1, 1, 2, 2, 2]);
+        let gate = Gate::new();
+        (0..5).for_each(|value| workers.address().work(gate.clone(), value).send().unwrap());
+        when(&workers, |now| now.waiting == 2);
+        workers.address().note(9).send().unwrap();
+        gate.open();
+        assert_eq!(stopped(&workers), ExitReason::Normal);
+        let seen = log.all();
+        assert_eq!(seen.iter().filter(|value| **value == 9).count(), 3);
+    });
+}
+
+#[test]
+fn a_pool_without_members_to_be_is_refused() {
+    with_runtime(|runtime| {
+        #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+        for bad in [Pool::fixed(0), Pool::elastic(0..=0), Pool::elastic(3..=1)] {
+            let error = bad.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap_err();
+            assert!(matches!(error, SpawnError::NoMembers { .. }), "{error}");
+        }
+        // What is odd and harmless.
+        let odd = Pool::fixed(1).concurrency(0).queue(usize::MAX).deadline(Duration::MAX).idle_after(Duration::MAX);
+        assert_eq!(pool(runtime, odd).address().echo(1).wait(), Ok(1));
+    });
+}
+
+#[test]
+fn an_error_of_a_message_that_was_sent_ends_a_member_that_said_so() {
+    #[process(on_error = "end")]
+    struct Strict;
+    #[process]
+    impl Strict {
+        #[entry]
+        fn serve(&mut self) {}
+        #[message]
+        fn check(&mut self, value: u32) -> Result<u32, String> {
+            if value == 0 { Err("nothing".to_string()) } else { Ok(value) }
+        }
+    }
+    with_runtime(|runtime| {
+        let strict = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Strict).serve()).unwrap();
+        let first = strict.members();
+        // Called: the error goes to the caller.
+        assert_eq!(strict.address().check(0).wait(), Err(CallError::Failed("nothing".to_string())));
+        assert_eq!(strict.members(), first);
+        // Sent: it ends the member, which is replaced.
+        strict.address().check(0).send().unwrap();
+        until(|| strict.members().first().is_some_and(|member| *member != first[0]));
+        assert_eq!(strict.address().check(5).wait(), Ok(5));
+    });
+}
+
+#[test]
+fn a_pool_in_a_pool_and_what_is_sent_later_find_their_members() {
+    with_runtime(|runtime| {
+        let (host, log) = (runtime.host(), Log::new());
+        let seen = log.clone();
+        let outer = Pool::fixed(2)
+            .spawn(runtime, move |_| {
+                let seen = seen.clone();
+                Pool::fixed(2)
+                    .spawn(host, move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
+            })
+            .unwrap();
+        assert_eq!(outer.address().echo(1).wait(), Ok(1));
+        outer.address().echo(2).send_after(Duration::from_millis(1)).unwrap();
+        until(|| log.all() == [1, 2]);
+    });
+}
+
+#[test]
+fn a_pool_is_a_child_of_a_supervisor_and_comes_again() {
+    with_runtime(|runtime| {
+        let tree = postroom::supervision::Supervisor::one_for_one()
+            .child("workers", |spawn| Pool::fixed(2).spawn(spawn, |spawn| spawn.of(Worker::default()).serve()))
+            .spawn(runtime)
+            .unwrap();
+        let workers: Address<Worker> = tree.child("workers").unwrap();
+        assert_eq!(workers.echo(1).wait(), Ok(1));
+        let keeper = workers.pid().info().unwrap().pid;
+        assert!(keeper.kill());
+        until(|| workers.pid().info().is_some_and(|info| info.pid != keeper));
+        until(|| workers.echo(2).wait() == Ok(2));
+    });
+}

@@ -1,0 +1,185 @@
+//! Members that fail: the pauses before their successors, what waits meanwhile, and pools that give up.
+
+use super::*;
+use postroom::supervision::Supervisor;
+use std::sync::mpsc::channel;
+
+/// What a pool that gave up ended of.
+fn gave_up(reason: &ExitReason) -> &PoolGaveUp {
+    match reason {
+        ExitReason::Error(error) => error.downcast_ref().unwrap_or_else(|| panic!("{error}")),
+        reason => panic!("{reason}"),
+    }
+}
+
+/// Catches: members that die of their messages are replaced at once, thousands a second, and count as no failure.
+#[test]
+fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let (began, starts) = (clock.now(), Log::new());
+        let (counts, watch) = (starts.clone(), clock.clone());
+        let workers = Pool::fixed(1)
+            .backoff(Backoff::exponential(Duration::from_millis(20), LONG).jitter(0.0))
+            .spawn(&runtime, move |spawn| {
+                counts.add(watch.now() - began);
+                spawn.of(Worker::default()).serve()
+            })
+            .unwrap();
+        (0..4).for_each(|_| workers.address().crash().send().unwrap());
+        clock.advance(SECOND).unwrap();
+        assert_eq!(starts.all(), [0, 20, 60, 140, 300].map(Duration::from_millis));
+        assert_eq!(workers.statistics().failed, 4);
+        assert_eq!(workers.address().echo(1).wait(), Ok(1));
+    });
+}
+
+/// Catches: a pool whose members fail for ever goes on for ever; those that wait, or join, are not told why it ended.
+#[test]
+fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
+    with_runtime(|runtime| {
+        let workers = pool(runtime, Pool::fixed(1).intensity(2, LONG).backoff(Backoff::none()));
+        let (address, gate, end) = (workers.address(), Gate::new(), workers.pid().join());
+        address.work(gate.clone(), 0).send().unwrap();
+        gate.wait_for_arrival();
+        (0..3).for_each(|_| address.crash().send().unwrap());
+        let waits = thread::spawn(move || address.echo(1).timeout(LONG).wait());
+        when(&workers, |now| now.waiting == 4);
+        gate.open();
+        let end = end.wait();
+        let expected = gave_up(&end);
+        assert_eq!((expected.most, expected.within), (2, LONG));
+        assert!(matches!(&expected.reason, ExitReason::Panic(panic) if panic.message == "over the edge"), "{end}");
+        assert!(end.to_string().contains("no more than 2 restarts within 3600s are allowed"), "{end}");
+        assert_eq!(waits.join().unwrap(), Err(CallError::Gone(end)));
+        assert_eq!((workers.statistics().started, workers.statistics().failed), (3, 3));
+        // It is over.
+        assert!(!workers.pid().is_alive());
+        assert_eq!(address.echo(2).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
+        until(|| runtime.statistics().processes.live == 0);
+    });
+}
+
+/// Catches: starts that fail count against nothing.
+#[test]
+fn a_pool_whose_members_cannot_be_started_gives_up_too() {
+    with_runtime(|runtime| {
+        let workers = Pool::elastic(0..=1)
+            .intensity(1, LONG)
+            .backoff(Backoff::none())
+            .spawn(runtime, |_| Err::<Address<Worker>, _>(SpawnError::Refused("no paper".to_string())))
+            .unwrap();
+        let end = workers.pid().join();
+        let failed: Vec<_> = (0..2).map(|_| workers.address().echo(1).wait().unwrap_err()).collect();
+        assert!(failed.iter().all(|error| error.to_string().contains("no paper")), "{failed:?}");
+        assert!(gave_up(&end.wait()).reason.to_string().contains("no paper"));
+        assert_eq!(workers.statistics().failed, 2);
+    });
+}
+
+/// Catches: the other members of a pool that gives up outlive it, or it never ends because of one that does not end.
+#[test]
+fn the_members_of_a_pool_that_gives_up_are_told_to_end_and_killed_if_they_do_not() {
+    #[process]
+    struct Deaf {
+        told: std::sync::mpsc::Sender<ExitReason>,
+        kept: Vec<Reply<u32>>,
+    }
+    #[process]
+    impl Deaf {
+        #[entry]
+        fn serve(&mut self) {}
+        #[signal]
+        fn cancelled(&mut self, cancel: Cancel) {
+            self.told.send(cancel.reason).unwrap();
+        }
+        #[message]
+        fn keep(&mut self, reply: Reply<u32>) {
+            self.kept.push(reply);
+        }
+        #[message]
+        fn crash(&mut self) {
+            panic!("over the edge")
+        }
+    }
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let (told, hears) = channel();
+        let workers = Pool::fixed(2)
+            .intensity(0, LONG)
+            .spawn(&runtime, move |spawn| spawn.of(Deaf { told: told.clone(), kept: vec![] }).serve())
+            .unwrap();
+        let address = workers.address();
+        let kept = thread::spawn(move || address.keep().timeout(LONG).wait());
+        when(&workers, |now| now.in_hand == 1);
+        let ends: Vec<_> = workers.members().into_iter().map(Pid::join).collect();
+        let over = workers.pid().join();
+        workers.address().crash().send().unwrap();
+        assert_eq!(hears.recv().unwrap(), ExitReason::Shutdown);
+        assert!(workers.pid().is_alive(), "one of its members lives");
+        clock.advance(Duration::from_secs(5)).unwrap();
+        let ends: Vec<_> = ends.into_iter().map(|end| end.wait()).collect();
+        assert!(ends.contains(&ExitReason::Killed), "{ends:?}");
+        assert_eq!(kept.join().unwrap(), Err(CallError::Died(ExitReason::Killed)));
+        gave_up(&over.wait());
+    });
+}
+
+/// Catches: a pool that gives up is no failure for the supervisor above it.
+#[test]
+fn a_pool_that_gives_up_is_started_again_by_its_supervisor() {
+    with_runtime(|runtime| {
+        let tree = Supervisor::one_for_one()
+            .backoff(Backoff::none())
+            .child("workers", |spawn| {
+                Pool::fixed(1).intensity(0, LONG).spawn(spawn, |spawn| spawn.of(Worker::default()).serve())
+            })
+            .spawn(runtime)
+            .unwrap();
+        let workers: Address<Worker> = tree.child("workers").unwrap();
+        let end = workers.pid().join();
+        workers.crash().send().unwrap();
+        gave_up(&end.wait());
+        until(|| workers.echo(1).wait() == Ok(1));
+        let child = &tree.children()[0];
+        assert_eq!(child.restarts, 1);
+        gave_up(&child.last.as_ref().unwrap().reason);
+    });
+}
+
+#[test]
+fn an_intensity_that_counts_nothing_is_refused() {
+    with_runtime(|runtime| {
+        let none = Pool::fixed(1).intensity(3, Duration::ZERO);
+        let error = none.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap_err();
+        assert!(matches!(error, SpawnError::Window { restarts: 3 }), "{error}");
+        let keyed = Pool::by_key(|echo: &WorkerEcho| echo.value).intensity(3, Duration::ZERO);
+        let error = keyed.spawn(runtime, |spawn, _| spawn.of(Worker::default()).serve()).unwrap_err();
+        assert!(error.to_string().contains("no limit"), "{error}");
+        for fine in [0, u32::MAX] {
+            assert_eq!(pool(runtime, Pool::fixed(1).intensity(fine, Duration::ZERO)).address().echo(1).wait(), Ok(1));
+        }
+    });
+}
+
+/// Catches: a key that fails holds up the others, or comes again at once.
+#[test]
+fn a_key_whose_process_fails_backs_off_by_itself() {
+    watched(|| {
+        let (clock, runtime) = still(builder());
+        let workers = Pool::by_key(|echo: &WorkerEcho| echo.value)
+            .key(|_: &WorkerCrash| 7)
+            .backoff(Backoff::constant(SECOND))
+            .spawn(&runtime, |spawn, _| spawn.of(Worker::default()).serve())
+            .unwrap();
+        let address = workers.address();
+        assert!(address.crash().wait().is_err());
+        when(&workers, |now| now.failed == 1);
+        let waits = thread::spawn(move || address.echo(7).timeout(LONG).wait());
+        when(&workers, |now| now.waiting == 1);
+        assert_eq!(address.echo(8).wait(), Ok(8));
+        assert_eq!(workers.statistics().waiting, 1);
+        clock.advance(SECOND).unwrap();
+        assert_eq!(waits.join().unwrap(), Ok(7));
+    });
+}

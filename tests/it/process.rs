@@ -1,0 +1,4 @@
+mod ends;
+mod steps;
+mod upgrade;
+mod waking;

@@ -1,0 +1,582 @@
+//! How one process ends: by a kill, a stop, a cancel or of itself; and what whoever waits for it can rely on.
+
+use postroom::inspect::ProcessState;
+use postroom::manual::Event;
+use postroom::prelude::*;
+use postroom::{Bound, CallError, ProcessError};
+use postroom_tests::{Ask, Desk, Latch, Witness, act, eventually, idle_for_ever, soon};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn one_worker() -> Runtime {
+    Runtime::builder().workers(1).build().unwrap()
+}
+
+/// Opens a latch when it is dropped.
+struct Tells(Latch);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+fn is_gone(runtime: &Runtime, pid: Pid) {
+    assert!(!pid.is_alive());
+    assert!(pid.info().is_none());
+    let refused = runtime.send(pid, 5_u64).unwrap_err();
+    assert_eq!((refused.message, refused.reason), (5, postroom::error::SendFailure::Gone(pid)));
+    assert!(!pid.kill() && !pid.stop() && !pid.cancel("late"));
+    assert_eq!(pid.join().wait(), ExitReason::Gone);
+}
+
+#[test]
+fn kill_ends_an_idle_process() {
+    soon(|| {
+        let runtime = one_worker();
+        let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
+        eventually(|| pid.info().is_some_and(|info| info.state == ProcessState::Idle));
+        let end = pid.join();
+        assert!(pid.kill());
+        assert_eq!(end.wait(), ExitReason::Killed);
+        is_gone(&runtime, pid);
+    });
+}
+
+/// The timer is an hour off: the watchdog knows whether the kill waited for it.
+#[test]
+fn kill_ends_a_process_that_waits_for_a_yield() {
+    soon(|| {
+        let runtime = one_worker();
+        let mut began = false;
+        let pid = runtime.spawn_process(act(move |_, out| {
+            if !began {
+                began = true;
+                out.after(Duration::from_secs(3_600), 1);
+            }
+            out.wait();
+            Ok(())
+        }));
+        let pid = pid.start().unwrap();
+        eventually(|| pid.info().is_some_and(|info| info.state == ProcessState::Waiting { outstanding: 1 }));
+        let end = pid.join();
+        assert!(pid.kill());
+        assert_eq!(end.wait(), ExitReason::Killed);
+        is_gone(&runtime, pid);
+    });
+}
+
+/// When an answer comes to the process that has asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Comes {
+    InTime,
+    /// It waits in the mailbox when the process ends.
+    AtTheEnd,
+    Afterwards,
+}
+
+/// Catches: an answer to a process that has ended which is not counted, or is counted although it came in time.
+#[test]
+fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
+    soon(|| {
+        let (builder, desk) = Desk::at(Runtime::builder().workers(1));
+        let runtime = builder.build().unwrap();
+        let mut late = 0;
+        let cases = [Comes::InTime, Comes::AtTheEnd, Comes::Afterwards, Comes::InTime];
+        for (comes, pinned) in cases.iter().flat_map(|comes| [(*comes, false), (*comes, true)]) {
+            let (inside, go) = (Latch::new(), Latch::new());
+            let (is_inside, may_go) = (inside.clone(), go.clone());
+            let asks = move || {
+                let mut has_asked = false;
+                act(move |events, out| {
+                    while let Some(event) = events.next() {
+                        match event {
+                            Event::Completed { .. } => {
+                                out.done();
+                                return Ok(());
+                            }
+                            _ => {
+                                is_inside.open();
+                                may_go.wait();
+                            }
+                        }
+                    }
+                    if !std::mem::replace(&mut has_asked, true) {
+                        out.perform(Ask(7), 1);
+                    }
+                    out.idle();
+                    Ok(())
+                })
+            };
+            let pid = match pinned {
+                true => runtime.spawn_process_pinned(asks).start().unwrap(),
+                false => runtime.spawn_process(asks()).start().unwrap(),
+            };
+            let (end, (_, completion)) = (pid.join(), desk.next());
+            match comes {
+                Comes::InTime => completion.complete(1),
+                Comes::AtTheEnd => {
+                    runtime.send(pid, ()).unwrap();
+                    inside.wait();
+                    completion.complete(1);
+                    pid.kill();
+                    go.open();
+                }
+                Comes::Afterwards => {
+                    pid.kill();
+                    // Killed, or gone already.
+                    pid.join().wait();
+                    completion.complete(1);
+                }
+            }
+            let expected = if comes == Comes::InTime { ExitReason::Normal } else { ExitReason::Killed };
+            assert_eq!(end.wait(), expected);
+            late += u64::from(comes != Comes::InTime);
+            assert_eq!(runtime.statistics().late, late);
+        }
+    });
+}
+
+/// The kill comes while the first of 100,000 messages is being handled: no other is.
+///
+/// Mutation: in `event.rs`, `Feed::next`, take data although the end is decided.
+#[test]
+fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
+    soon(|| {
+        const MESSAGES: u64 = 100_000;
+        let runtime = one_worker();
+        let (handled, inside, go) = (Arc::new(AtomicU64::new(0)), Latch::new(), Latch::new());
+        let (handles, is_inside, may_go) = (handled.clone(), inside.clone(), go.clone());
+        let pid = runtime.spawn_process(act(move |events, _| {
+            while let Some(event) = events.next() {
+                if matches!(event, Event::Message(_)) {
+                    handles.fetch_add(1, SeqCst);
+                    is_inside.open();
+                    may_go.wait();
+                }
+            }
+            Ok(())
+        }));
+        let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
+        (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
+        inside.wait();
+        let end = pid.join();
+        assert!(pid.kill());
+        go.open();
+        assert_eq!(end.wait(), ExitReason::Killed);
+        assert_eq!(handled.load(SeqCst), 1);
+        assert_eq!(runtime.statistics().dead_letters.ended, MESSAGES - 1);
+        is_gone(&runtime, pid);
+    });
+}
+
+/// Who asks during the last step, which looks for nothing any more, is told by the end itself.
+///
+/// Catches: a join that has come when the process ends is dropped instead of told the reason.
+#[test]
+fn who_asks_for_the_end_during_the_last_step_is_told_its_reason() {
+    soon(|| {
+        let runtime = one_worker();
+        let (inside, go) = (Latch::new(), Latch::new());
+        let (is_inside, may_go) = (inside.clone(), go.clone());
+        let pid = runtime.spawn_process(act(move |_, out| {
+            is_inside.open();
+            may_go.wait();
+            out.done();
+            Ok(())
+        }));
+        let pid = pid.start().unwrap();
+        inside.wait();
+        let ends = [pid.join(), pid.join()];
+        go.open();
+        ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Normal));
+    });
+}
+
+/// A kill of what is queued and has never run: it is closed without a step.
+#[test]
+fn kill_before_the_first_step_means_no_step() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let (stepped, closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (steps, closes) = (stepped.clone(), closed.clone());
+        let process = act(move |_, _| {
+            steps.store(true, SeqCst);
+            Ok(())
+        });
+        let process = process.close(move || {
+            closes.fetch_add(1, SeqCst);
+        });
+        let pid = runtime.spawn_process(process).start().unwrap();
+        let end = pid.join();
+        assert!(pid.kill() && pid.kill() && pid.cancel("too"));
+        runtime.resume().unwrap();
+        assert_eq!(end.wait(), ExitReason::Killed);
+        assert_eq!((stepped.load(SeqCst), closed.load(SeqCst)), (false, 1));
+    });
+}
+
+/// `init` tells its PID, and waits there until it has been killed.
+#[test]
+fn kill_during_init_ends_it_after_init() {
+    soon(|| {
+        let runtime = one_worker();
+        let (say, said) = std::sync::mpsc::channel();
+        let killed = Latch::new();
+        let (is_killed, closed) = (killed.clone(), Latch::new());
+        let close = closed.clone();
+        let killer = std::thread::spawn(move || {
+            let pid: Pid = said.recv().unwrap();
+            let end = pid.join();
+            assert!(pid.kill());
+            killed.open();
+            end.wait()
+        });
+        let process = act(|_, _| panic!("no step of the killed")).init(move |ctx| {
+            say.send(ctx.pid().unwrap()).unwrap();
+            is_killed.wait();
+            Ok(())
+        });
+        runtime.spawn_process(process.close(move || close.open())).start().unwrap();
+        assert_eq!(killer.join().unwrap(), ExitReason::Killed);
+        assert!(closed.is_open());
+    });
+}
+
+/// Mutation: in `life.rs`, send `Stop` through the control lane.
+#[test]
+fn stop_comes_after_the_backlog_and_what_comes_later_is_dead() {
+    soon(|| {
+        let dead = Arc::new(Mutex::new(vec![]));
+        let buries = dead.clone();
+        let builder = Runtime::builder().workers(1).on_dead_letter(move |letter| {
+            buries.lock().unwrap().push(letter.message.take::<u64>().unwrap());
+        });
+        let runtime = builder.build().unwrap();
+        let (seen, go, inside) = (Arc::new(Mutex::new(vec![])), Latch::new(), Latch::new());
+        let (sees, may_go, is_inside) = (seen.clone(), go.clone(), inside.clone());
+        let pid = runtime.spawn_process(act(move |events, _| {
+            while let Some(event) = events.next() {
+                if let Event::Message(package) = event {
+                    is_inside.open();
+                    may_go.wait();
+                    sees.lock().unwrap().push(package.take::<u64>().unwrap());
+                }
+            }
+            Ok(())
+        }));
+        let pid = pid.start().unwrap();
+        let end = pid.join();
+        (0..1_000_u64).for_each(|number| runtime.send(pid, number).unwrap());
+        assert!(pid.stop());
+        (1_000..1_010_u64).for_each(|number| runtime.send(pid, number).unwrap());
+        assert!(pid.stop());
+        inside.wait();
+        go.open();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert_eq!(*seen.lock().unwrap(), (0..1_000).collect::<Vec<_>>());
+        assert_eq!(*dead.lock().unwrap(), (1_000..1_010).collect::<Vec<_>>());
+        is_gone(&runtime, pid);
+    });
+}
+
+#[test]
+fn cancel_with_a_handler_is_a_signal_and_the_handler_decides() {
+    soon(|| {
+        let runtime = one_worker();
+        let heard = Arc::new(Mutex::new(vec![]));
+        let (hears, mut cancels) = (heard.clone(), 0);
+        let process = act(move |events, out| {
+            while let Some(event) = events.next() {
+                if let Event::Signal(Signal::Cancel(Cancel { reason })) = event {
+                    hears.lock().unwrap().push(reason);
+                    cancels += 1;
+                }
+            }
+            if cancels == 2 {
+                out.done()
+            } else {
+                out.idle()
+            }
+            Ok(())
+        });
+        let pid = runtime.spawn_process(process.handles_cancel()).start().unwrap();
+        let end = pid.join();
+        assert!(pid.cancel("enough"));
+        eventually(|| heard.lock().unwrap().len() == 1);
+        assert!(pid.is_alive());
+        assert!(pid.cancel(ExitReason::Shutdown));
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert_eq!(*heard.lock().unwrap(), [ExitReason::from("enough"), ExitReason::Shutdown]);
+    });
+}
+
+/// Ahead of the backlog, as a kill, but with the reason that was said.
+#[test]
+fn cancel_without_a_handler_ends_with_what_was_said() {
+    soon(|| {
+        let runtime = one_worker();
+        for reason in [ExitReason::Shutdown, ExitReason::from("enough")] {
+            let (go, handled) = (Latch::new(), Arc::new(AtomicU64::new(0)));
+            let (may_go, handles) = (go.clone(), handled.clone());
+            let pid = runtime.spawn_process(act(move |events, _| {
+                may_go.wait();
+                while let Some(event) = events.next() {
+                    handles.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
+                }
+                Ok(())
+            }));
+            let pid = pid.start().unwrap();
+            let end = pid.join();
+            (0..10_u64).for_each(|number| runtime.send(pid, number).unwrap());
+            assert!(pid.cancel(reason.clone()));
+            go.open();
+            assert_eq!(end.wait(), reason);
+            assert_eq!(handled.load(SeqCst), 0);
+        }
+    });
+}
+
+/// Whoever was told before the end began, and whoever asks while `close` is running: both are answered after the state
+/// has been dropped.
+///
+/// Mutation: in `end.rs`, tell before `close`; or in `slot/control.rs`, `post_control`, let in signals for the living
+/// only.
+#[test]
+fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        for _ in 0..50 {
+            let (closing, go, dropped) = (Latch::new(), Latch::new(), Latch::new());
+            let (is_closing, may_go) = (closing.clone(), go.clone());
+            let held = Tells(dropped.clone());
+            let process = act(move |events, _| {
+                let _state = &held;
+                while events.next().is_some() {}
+                Ok(())
+            });
+            let process = process.close(move || {
+                is_closing.open();
+                may_go.wait();
+            });
+            let pid = runtime.spawn_process(process).named("holder").start().unwrap();
+            let early = pid.join();
+            assert!(pid.kill());
+            closing.wait();
+            // Unroutable from here on, and not over.
+            assert!(!pid.is_alive());
+            let late = pid.join();
+            let waits = std::thread::spawn({
+                let (dropped, host) = (dropped.clone(), runtime.host());
+                move || {
+                    let reason = late.wait();
+                    (reason, dropped.is_open(), host.whereis("holder"))
+                }
+            });
+            // Time for a wrong answer to get through.
+            (0..20).for_each(|_| std::thread::yield_now());
+            go.open();
+            assert_eq!(early.wait(), ExitReason::Killed);
+            assert!(dropped.is_open(), "the early one was told before the state was dropped");
+            assert_eq!(runtime.whereis("holder"), None);
+            is_gone(&runtime, pid);
+            let (reason, was_dropped, name) = waits.join().unwrap();
+            assert!(was_dropped, "the late one was told before the state was dropped");
+            assert_eq!(name, None);
+            assert!(matches!(reason, ExitReason::Killed | ExitReason::Gone), "{reason}");
+        }
+    });
+}
+
+/// The name is free the moment that a join is answered: a successor can have it, thousands of times.
+#[test]
+fn a_name_can_be_had_again_as_soon_as_its_holder_was_joined() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        for _ in 0..2_000 {
+            let pid = runtime.spawn_process(idle_for_ever()).named("one").start().unwrap();
+            assert_eq!(runtime.whereis("one"), Some(pid));
+            let taken = runtime.spawn_process(idle_for_ever()).named("one").start();
+            assert!(matches!(&taken, Err(SpawnError::Name { holder, .. }) if *holder == pid), "{taken:?}");
+            let end = pid.join();
+            assert!(pid.stop());
+            assert_eq!(end.wait(), ExitReason::Normal);
+        }
+    });
+}
+
+#[test]
+fn sixty_four_racers_for_a_name_have_one_winner() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        for _ in 0..20 {
+            let (host, start) = (runtime.host(), Arc::new(std::sync::Barrier::new(64)));
+            let racers: Vec<_> = (0..64)
+                .map(|_| {
+                    let start = start.clone();
+                    std::thread::spawn(move || {
+                        start.wait();
+                        host.spawn_process(idle_for_ever()).named("prize").start()
+                    })
+                })
+                .collect();
+            let results: Vec<_> = racers.into_iter().map(|racer| racer.join().unwrap()).collect();
+            let winners: Vec<Pid> = results.iter().filter_map(|result| result.as_ref().ok().copied()).collect();
+            assert_eq!(winners.len(), 1);
+            for lost in results.iter().filter_map(|result| result.as_ref().err()) {
+                assert!(matches!(lost, SpawnError::Name { holder, .. } if *holder == winners[0]), "{lost}");
+            }
+            let end = winners[0].join();
+            assert!(winners[0].kill());
+            drop(end.wait());
+        }
+    });
+}
+
+#[process]
+struct Server {
+    go: Latch,
+    inside: Latch,
+}
+
+#[process]
+impl Server {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn ask(&mut self) -> u64 {
+        self.inside.open();
+        self.go.wait();
+        7
+    }
+}
+
+/// The call that is being served is answered; those behind it learn why there will be no answer.
+#[test]
+fn callers_of_a_process_that_ends_are_told_at_once_with_the_reason() {
+    soon(|| {
+        let runtime = one_worker();
+        let (go, inside) = (Latch::new(), Latch::new());
+        let server = runtime.spawn(Server { go: go.clone(), inside: inside.clone() }).serve().unwrap();
+        let ask = || std::thread::spawn(move || server.ask().timeout(Duration::MAX).wait());
+        let first = ask();
+        inside.wait();
+        let behind = [ask(), ask()];
+        eventually(|| server.pid().info().is_some_and(|info| info.mailbox == 2));
+        assert!(server.pid().kill());
+        go.open();
+        assert_eq!(first.join().unwrap(), Ok(7));
+        for waiting in behind {
+            assert_eq!(waiting.join().unwrap(), Err(CallError::Gone(ExitReason::Killed)));
+        }
+    });
+}
+
+/// However a process ends, `close` is called once, and before the state is dropped.
+#[test]
+fn close_is_called_once_whatever_happened() {
+    soon(|| {
+        let (builder, desk) = Desk::at(Runtime::builder().workers(2));
+        let witness = Witness::new();
+        let runtime = builder.hook(witness.clone()).build().unwrap();
+        for way in 0..8 {
+            let (closes, dropped) = (Arc::new(AtomicU64::new(0)), Latch::new());
+            let (closed, held, early) = (closes.clone(), Tells(dropped.clone()), dropped.clone());
+            let process = act(move |events, out| {
+                let _state = &held;
+                while events.next().is_some() {}
+                match way {
+                    0 => out.done(),
+                    1 => return Err(ProcessError::new("wrong")),
+                    2 => panic!("burst"),
+                    3 => out.wait(),
+                    4 => {
+                        out.perform(Ask(1), 1);
+                        out.wait();
+                    }
+                    _ => out.idle(),
+                }
+                Ok(())
+            });
+            let process = process.close(move || {
+                assert!(!early.is_open(), "closed after the drop");
+                closed.fetch_add(1, SeqCst);
+                if way == 7 {
+                    panic!("close burst")
+                }
+            });
+            let pid = runtime.spawn_process(process).start().unwrap();
+            match way {
+                4 => {
+                    let (_, completion) = desk.next();
+                    assert!(pid.kill());
+                    eventually(|| dropped.is_open());
+                    completion.complete(1);
+                }
+                5 => assert!(pid.kill()),
+                6 | 7 => assert!(pid.stop()),
+                _ => {}
+            }
+            eventually(|| witness.told().completed.contains_key(&pid));
+            assert_eq!((closes.load(SeqCst), dropped.is_open()), (1, true), "way {way}");
+            if way == 7 {
+                let (_, reason) = witness.told().completed[&pid].clone();
+                assert!(matches!(reason, ExitReason::Panic(panic) if panic.message == "close burst"));
+            }
+        }
+    });
+}
+
+/// Killed, stopped, cancelled and done at once, from many threads: one end, one close, everyone is told.
+#[test]
+fn ends_that_race_are_one_end() {
+    soon(|| {
+        let witness = Witness::new();
+        let runtime = Runtime::builder().workers(2).hook(witness.clone()).build().unwrap();
+        for round in 0..500 {
+            let closes = Arc::new(AtomicU64::new(0));
+            let closed = closes.clone();
+            let process = act(move |events, out| {
+                if let Some(Event::Message(_)) = events.next() {
+                    out.done();
+                }
+                Ok(())
+            });
+            let process = process.close(move || {
+                closed.fetch_add(1, SeqCst);
+            });
+            let pid = runtime.spawn_process(process).start().unwrap();
+            let (host, start) = (runtime.host(), Arc::new(std::sync::Barrier::new(4)));
+            let racers: Vec<_> = (0..4)
+                .map(|racer| {
+                    let start = start.clone();
+                    std::thread::spawn(move || {
+                        let end = pid.join();
+                        start.wait();
+                        (0..(round * 37 + racer * 101) % 300).for_each(|_| std::hint::spin_loop());
+                        match racer {
+                            0 => {
+                                pid.kill();
+                            }
+                            1 => {
+                                pid.stop();
+                            }
+                            2 => {
+                                pid.cancel("race");
+                            }
+                            _ => drop(host.send(pid, ())),
+                        }
+                        end.wait()
+                    })
+                })
+                .collect();
+            let reasons: Vec<ExitReason> = racers.into_iter().map(|racer| racer.join().unwrap()).collect();
+            assert!(reasons.iter().all(|reason| *reason == reasons[0]), "{reasons:?}");
+            assert_eq!(closes.load(SeqCst), 1);
+        }
+        eventually(|| runtime.statistics().processes.live == 0);
+        assert!(witness.told().completed.values().all(|(times, _)| *times == 1));
+    });
+}

@@ -1,0 +1,429 @@
+//! Groups: who is a member, who hears of it, and that nothing is left of a group that nobody is in.
+
+use postroom::Mailbox;
+use postroom::error::{BadName, JoinError};
+use postroom::inspect::DeadLetterReason;
+use postroom::prelude::*;
+use postroom_tests::face::{Log, builder, watched, with_dead_letters, with_runtime};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What a member was told.
+#[derive(Clone, Debug, PartialEq)]
+struct Said(u32);
+
+#[process]
+struct Member {
+    heard: Log<u32>,
+}
+
+#[process]
+impl Member {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message(Said)]
+    fn said(&mut self, said: Said) {
+        self.heard.add(said.0);
+    }
+
+    #[message]
+    fn wait_at(&mut self, ctx: &mut Context<Self>, gate: postroom_tests::face::Gate) {
+        let _ = ctx;
+        gate.pass();
+    }
+
+    #[message]
+    fn heard(&mut self) -> Vec<u32> {
+        self.heard.all()
+    }
+
+    #[message]
+    fn enter(&mut self, ctx: &mut Context<Self>, room: String) -> Result<bool, JoinError> {
+        ctx.group(room).join(ctx.pid())
+    }
+}
+
+fn member(runtime: &Runtime) -> Address<Member> {
+    runtime.spawn(Member { heard: Log::new() }).serve().unwrap()
+}
+
+fn end(pid: Pid, how: fn(Pid) -> bool) -> ExitReason {
+    let ended = pid.join();
+    how(pid);
+    ended.wait()
+}
+
+/// The next event, which must be there.
+fn event(mailbox: &mut Mailbox) -> GroupEvent {
+    let package = mailbox.receive_timeout(Duration::from_secs(30)).expect("an event");
+    package.take().unwrap_or_else(|other| panic!("{other:?}"))
+}
+
+fn pids(list: &[Pid]) -> BTreeSet<Pid> {
+    list.iter().copied().collect()
+}
+
+#[test]
+fn who_has_joined_twice_and_left_once_is_a_member_once() {
+    with_runtime(|runtime| {
+        let (room, one) = (runtime.group("room"), member(runtime));
+        assert_eq!((room.join(one), room.join(one.pid())), (Ok(true), Ok(false)));
+        assert_eq!((&*room.members(), room.len(), room.broadcast(Said(1))), (&[one.pid()][..], 1, 1));
+        assert!(room.leave(one));
+        assert!(room.contains(one));
+        assert_eq!(room.broadcast(Said(2)), 1);
+        assert!(room.leave(one));
+        assert!(!room.contains(one) && room.is_empty() && !room.leave(one));
+        assert_eq!((room.broadcast(Said(3)), one.heard().wait()), (0, Ok(vec![1, 2])));
+        assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.memberships), (0, 0));
+    });
+}
+
+#[test]
+fn a_member_that_ends_leaves_however_often_it_has_joined() {
+    with_runtime(|runtime| {
+        let room = runtime.group("room");
+        for how in [Pid::stop as fn(Pid) -> bool, Pid::kill, |pid| pid.cancel("enough")] {
+            let (one, other) = (member(runtime), member(runtime));
+            for _ in 0..3 {
+                room.join(one).unwrap();
+            }
+            room.join(other).unwrap();
+            end(one.pid(), how);
+            assert_eq!(&*room.members(), [other.pid()]);
+            end(other.pid(), how);
+            let statistics = runtime.statistics();
+            assert_eq!(
+                (statistics.directory.groups, statistics.directory.members, statistics.directory.memberships),
+                (0, 0, 0)
+            );
+            assert_eq!(room.join(one), Err(JoinError::Gone(one.pid())));
+            assert_eq!(runtime.statistics().directory.groups, 0);
+        }
+    });
+}
+
+#[test]
+fn a_broadcast_reaches_all_who_live_and_says_how_many() {
+    with_runtime(|runtime| {
+        let room = runtime.group("room");
+        let members: Vec<_> = (0..10).map(|_| member(runtime)).collect();
+        members.iter().for_each(|one| assert_eq!(room.join(*one), Ok(true)));
+        assert_eq!(room.broadcast(Said(1)), 10);
+        for dead in &members[..4] {
+            end(dead.pid(), Pid::kill);
+        }
+        assert_eq!(room.broadcast(Said(2)), 6);
+        for living in &members[4..] {
+            assert_eq!(living.heard().wait(), Ok(vec![1, 2]));
+        }
+    });
+}
+
+/// A member that is in its close is not there any more, and holds nobody.
+#[test]
+fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
+    let (began, go_on) = (Arc::new(std::sync::Barrier::new(2)), Arc::new(std::sync::Barrier::new(2)));
+    let close = (began.clone(), go_on.clone());
+    with_runtime(move |runtime| {
+        let room = runtime.group("room");
+        let slow = postroom_tests::idle_for_ever().close(move || {
+            close.0.wait();
+            close.1.wait();
+        });
+        let slow = runtime.spawn_process(slow).start().unwrap();
+        let one = member(runtime);
+        room.join(slow).unwrap();
+        room.join(one).unwrap();
+        let ended = slow.join();
+        slow.kill();
+        began.wait();
+        assert_eq!(room.broadcast(Said(1)), 1);
+        assert_eq!(room.join(slow), Err(JoinError::Gone(slow)));
+        go_on.wait();
+        ended.wait();
+        assert_eq!(&*room.members(), [one.pid()]);
+    });
+}
+
+/// What a slow member has no room for it misses alone, and not without a trace.
+#[test]
+fn a_broadcast_waits_for_no_slow_member() {
+    watched(|| {
+        let (builder, dead) = with_dead_letters();
+        let runtime = builder.build().unwrap();
+        let (room, gate) = (runtime.group("room"), postroom_tests::face::Gate::new());
+        let (slow, quick) = (member(&runtime), member(&runtime));
+        slow.wait_at(gate.clone()).send().unwrap();
+        room.join(slow).unwrap();
+        room.join(quick).unwrap();
+        let mut reached = 0;
+        for number in 0..5_000 {
+            reached += room.broadcast(Said(number));
+            if number % 500 == 0 {
+                // So that it is never behind by more than it has room for.
+                quick.heard().wait().unwrap();
+            }
+        }
+        assert_eq!(quick.heard().wait(), Ok((0..5_000).collect()));
+        let by_slow = reached - 5_000;
+        assert!((512..1_500).contains(&by_slow), "{by_slow} of a bound of 1,024");
+        let overflow = (std::any::type_name::<Said>(), DeadLetterReason::Overflow);
+        assert_eq!(dead.all(), vec![overflow; 5_000 - by_slow]);
+        gate.open();
+        postroom_tests::eventually(|| slow.pid().info().is_some_and(|info| info.mailbox == 0));
+        let heard = slow.heard().wait().unwrap();
+        assert_eq!(heard.len(), by_slow);
+        assert!(heard.is_sorted());
+    });
+}
+
+#[test]
+fn subscribers_are_told_who_joins_who_leaves_and_why() {
+    with_runtime(|runtime| {
+        let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
+        let (one, other) = (member(runtime), member(runtime));
+        room.join(one).unwrap();
+        assert_eq!(&*room.subscribe(mailbox.pid()).unwrap(), [one.pid()]);
+        room.join(one).unwrap();
+        room.join(other).unwrap();
+        room.leave(one);
+        room.leave(one);
+        end(other.pid(), |pid| pid.cancel("enough"));
+        let group: Arc<str> = "room".into();
+        let joined = |pid| GroupEvent::Joined { group: group.clone(), pid };
+        let left = |pid, reason| GroupEvent::Left { group: group.clone(), pid, reason };
+        assert_eq!(event(&mut mailbox), joined(other.pid()));
+        assert_eq!(event(&mut mailbox), left(one.pid(), None));
+        assert_eq!(event(&mut mailbox), left(other.pid(), Some(ExitReason::Cancelled("enough".into()))));
+        // There is nobody in it but who listens.
+        assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.watchers), (1, 1));
+        assert!(room.unsubscribe(mailbox.pid()) && !room.unsubscribe(mailbox.pid()));
+        room.join(member(runtime)).unwrap();
+        assert!(mailbox.try_receive().is_none());
+    });
+}
+
+#[test]
+fn a_process_hears_of_a_members_end_before_those_who_wait_for_it() {
+    with_runtime(|runtime| {
+        let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
+        room.subscribe(mailbox.pid()).unwrap();
+        for _ in 0..100 {
+            let one = member(runtime);
+            room.join(one).unwrap();
+            assert!(matches!(event(&mut mailbox), GroupEvent::Joined { .. }));
+            end(one.pid(), Pid::kill);
+            let told = mailbox.try_receive().expect("told when the end was").take::<GroupEvent>().unwrap();
+            let reason = Some(ExitReason::Killed);
+            assert_eq!(told, GroupEvent::Left { group: "room".into(), pid: one.pid(), reason });
+        }
+    });
+}
+
+#[test]
+fn a_member_may_be_a_subscriber_and_each_ends_without_the_other() {
+    with_runtime(|runtime| {
+        let (room, mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
+        room.subscribe(mailbox.pid()).unwrap();
+        room.join(mailbox.pid()).unwrap();
+        assert_eq!((room.len(), runtime.statistics().directory.memberships), (1, 1));
+        room.leave(mailbox.pid());
+        assert_eq!(
+            (room.len(), runtime.statistics().directory.watchers, runtime.statistics().directory.memberships),
+            (0, 1, 1)
+        );
+        room.join(mailbox.pid()).unwrap();
+        room.unsubscribe(mailbox.pid());
+        assert_eq!(
+            (room.len(), runtime.statistics().directory.watchers, runtime.statistics().directory.memberships),
+            (1, 0, 1)
+        );
+        room.subscribe(mailbox.pid()).unwrap();
+        drop(mailbox);
+        assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.memberships), (0, 0));
+    });
+}
+
+#[test]
+fn names_that_are_none_and_processes_that_have_ended_are_refused() {
+    with_runtime(|runtime| {
+        let one = member(runtime);
+        let long = runtime.group("r".repeat(1025));
+        let too_long = BadName::TooLong { bytes: 1025, longest: 1024 };
+        for (room, bad) in [(runtime.group(""), BadName::Empty), (long, too_long)] {
+            assert_eq!(room.join(one), Err(JoinError::BadName(bad.clone())));
+            assert_eq!(room.subscribe(one.pid()), Err(JoinError::BadName(bad)));
+            assert!(!room.leave(one) && !room.contains(one) && !room.unsubscribe(one.pid()));
+            assert_eq!((room.len(), room.broadcast(Said(1))), (0, 0));
+        }
+        end(one.pid(), Pid::kill);
+        assert_eq!(runtime.group("room").subscribe(one.pid()), Err(JoinError::Gone(one.pid())));
+        assert_eq!(runtime.statistics().directory.groups, 0);
+    });
+}
+
+#[test]
+fn a_process_joins_from_inside_and_keeps_its_place_across_hosts() {
+    with_runtime(|runtime| {
+        let elsewhere = builder().build().unwrap();
+        let (one, other) = (member(runtime), member(&elsewhere));
+        assert_eq!(one.enter("room".to_string()).wait(), Ok(true));
+        assert_eq!(one.enter("room".to_string()).wait(), Ok(false));
+        let room = runtime.group("room");
+        assert_eq!(room.join(other), Ok(true));
+        // Of the other host's group of that name it is no member.
+        assert!(elsewhere.group("room").is_empty());
+        assert_eq!(room.broadcast(Said(1)), 2);
+        assert_eq!((one.heard().wait(), other.heard().wait()), (Ok(vec![1]), Ok(vec![1])));
+        elsewhere.shutdown().unwrap();
+        assert_eq!(&*room.members(), [one.pid()]);
+    });
+}
+
+/// What has been sent to one member by one sender stays in order, by whatever way.
+#[test]
+fn broadcasts_and_messages_of_one_sender_stay_in_order() {
+    with_runtime(|runtime| {
+        let (room, one) = (runtime.group("room"), member(runtime));
+        room.join(one).unwrap();
+        for number in (0..1_000).step_by(2) {
+            room.broadcast(Said(number));
+            runtime.send(one, Said(number + 1)).unwrap();
+        }
+        assert_eq!(one.heard().wait(), Ok((0..1_000).collect()));
+    });
+}
+
+/// A waker that does something with the very group whose event it was woken for: nothing of ours is locked then.
+#[test]
+fn what_wakes_a_subscriber_may_use_the_group() {
+    struct Asks(Mutex<Option<(postroom::Group, Pid)>>, AtomicU64);
+    impl std::task::Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            if let Some((room, pid)) = self.0.lock().unwrap().take() {
+                assert!(room.contains(pid));
+                room.leave(pid);
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+    with_runtime(|runtime| {
+        let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
+        let one = member(runtime);
+        room.subscribe(mailbox.pid()).unwrap();
+        let asks = Arc::new(Asks(Mutex::new(Some((room.clone(), one.pid()))), AtomicU64::new(0)));
+        let waker = std::task::Waker::from(asks.clone());
+        {
+            let mut waiting = std::pin::pin!(mailbox.received());
+            let mut context = std::task::Context::from_waker(&waker);
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+        room.join(one).unwrap();
+        assert_eq!(asks.1.load(Ordering::SeqCst), 1);
+        assert!(matches!(event(&mut mailbox), GroupEvent::Joined { .. }));
+        assert!(matches!(event(&mut mailbox), GroupEvent::Left { .. }));
+    });
+}
+
+/// Threads come and go in a room, by leaving and by dying, while others subscribe, follow for a while, and give up: the
+/// list and the events of each of them must lead to what is there at last, and no event may contradict what was known.
+/// What this cannot see: two changes that were told in another order than they happened, if they are of different
+/// members.
+///
+/// Mutation: in `rooms.rs`, `watch`, make the list before `come`, outside of the lock.
+#[test]
+fn a_list_and_the_events_after_it_have_no_gap_and_no_double() {
+    watched(|| {
+        let runtime = Arc::new(builder().build().unwrap());
+        let over = Arc::new(AtomicBool::new(false));
+        let comers: Vec<_> = (0..4_u32)
+            .map(|comer| {
+                let (runtime, over) = (runtime.clone(), over.clone());
+                thread::spawn(move || {
+                    let room = runtime.group("room");
+                    let mut round = comer;
+                    let mut stays = Vec::new();
+                    while !over.load(Ordering::Relaxed) {
+                        round += 1;
+                        let one = member(&runtime);
+                        room.join(one).unwrap();
+                        match round % 4 {
+                            0 => assert!(room.leave(one)),
+                            1 => {
+                                one.pid().kill();
+                            }
+                            2 => {
+                                room.join(one).unwrap();
+                                assert!(room.leave(one));
+                                stays.push(one);
+                            }
+                            _ => stays.push(one),
+                        }
+                        if stays.len() > 20 {
+                            let leaves = stays.remove(0);
+                            assert!(room.leave(leaves));
+                            leaves.pid().stop();
+                        }
+                    }
+                    stays
+                })
+            })
+            .collect();
+        let followers: Vec<_> = (0..3)
+            .map(|_| {
+                let runtime = runtime.clone();
+                thread::spawn(move || {
+                    let room = runtime.group("room");
+                    let mut kept = None;
+                    for round in 0..150 {
+                        let mut mailbox = Mailbox::new().unwrap();
+                        let mut known = pids(&room.subscribe(mailbox.pid()).unwrap());
+                        for _ in 0..20 {
+                            follow(&mut known, event(&mut mailbox));
+                        }
+                        if round == 149 {
+                            kept = Some((mailbox, known));
+                        } else if round % 2 == 0 {
+                            assert!(room.unsubscribe(mailbox.pid()));
+                        }
+                    }
+                    kept.expect("the last one is kept")
+                })
+            })
+            .collect();
+        let mut followed: Vec<_> = followers.into_iter().map(|follower| follower.join().unwrap()).collect();
+        over.store(true, Ordering::Relaxed);
+        let stays: Vec<_> = comers.into_iter().flat_map(|comer| comer.join().unwrap()).collect();
+        let room = runtime.group("room");
+        // Those that were killed may still be on their way out.
+        postroom_tests::eventually(|| runtime.statistics().processes.live == runtime.processes().len() as u64);
+        postroom_tests::eventually(|| pids(&room.members()) == stays.iter().map(|one| one.pid()).collect());
+        for (mailbox, known) in &mut followed {
+            while let Some(package) = mailbox.try_receive() {
+                follow(known, package.take().unwrap());
+            }
+            assert_eq!(*known, pids(&room.members()));
+        }
+        drop(followed);
+        stays.iter().for_each(|one| drop(end(one.pid(), Pid::kill)));
+        let statistics = runtime.statistics();
+        assert_eq!(
+            (statistics.directory.groups, statistics.directory.members, statistics.directory.watchers),
+            (0, 0, 0)
+        );
+        assert_eq!(statistics.directory.memberships, 0);
+    });
+}
+
+fn follow(known: &mut BTreeSet<Pid>, event: GroupEvent) {
+    match event {
+        GroupEvent::Joined { pid, .. } => assert!(known.insert(pid), "{pid} has joined twice"),
+        GroupEvent::Left { pid, .. } => assert!(known.remove(&pid), "{pid} has left without being there"),
+        other => panic!("{other:?}"),
+    }
+}

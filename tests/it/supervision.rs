@@ -1,0 +1,126 @@
+//! Supervisors: what they start, restart and stop, and what those that send to their children can rely on.
+//!
+//! Back-off, strategies, the intensity window and the order of stops are also tested event by event, without a clock,
+//! beside the state machine in the runtime (`supervision/plan/tests`); here it is asked whether the processes do what
+//! it says.
+
+use postroom::manual::Event;
+use postroom::prelude::*;
+use postroom::supervision::{Backoff, Supervisor, Tree};
+use postroom_tests::face::Log;
+use postroom_tests::{Latch, eventually, soon};
+use std::time::Duration;
+
+mod addresses;
+mod bad_input;
+mod delays;
+mod dynamic;
+mod gone;
+mod kept;
+mod nested;
+mod prints;
+mod restarting;
+mod restarts;
+mod shutdown;
+mod siblings;
+mod stops;
+mod upgraded;
+
+/// A child that writes down when it starts and when its state is dropped, and does what it is told.
+#[process]
+struct Worker {
+    name: &'static str,
+    log: Log<String>,
+    sum: u64,
+}
+
+#[process]
+impl Worker {
+    #[entry]
+    fn serve(&mut self) {
+        self.log.add(format!("{} starts", self.name));
+    }
+
+    /// Starts unless it is told not to.
+    #[entry]
+    fn try_serve(&mut self, works: bool) -> Result<(), std::io::Error> {
+        self.log.add(format!("{} {}", self.name, if works { "starts" } else { "fails to start" }));
+        if works { Ok(()) } else { Err(std::io::Error::other("no such disk")) }
+    }
+
+    #[message]
+    fn add(&mut self, amount: u64) -> u64 {
+        self.sum += amount;
+        self.sum
+    }
+
+    #[message]
+    fn crash(&mut self, text: &'static str) {
+        panic!("{text}")
+    }
+
+    #[message]
+    fn finish(&mut self, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+
+    /// Says that it is here, and stays until it may go on.
+    #[message]
+    fn pass(&mut self, here: Latch, go: Latch) {
+        here.open();
+        go.wait();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.log.add(format!("{} ends", self.name));
+    }
+}
+
+/// The closure of a child that is such a worker.
+fn worker(
+    name: &'static str,
+    log: &Log<String>,
+) -> impl FnMut(postroom::ChildSpawn) -> Result<Address<Worker>, SpawnError> + Send + 'static {
+    let log = log.clone();
+    move |spawn| spawn.of(Worker { name, log: log.clone(), sum: 0 }).serve()
+}
+
+/// A supervisor that starts again at once and does not mind how often.
+fn eager(supervisor: Supervisor) -> Supervisor {
+    supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::none())
+}
+
+fn runtime() -> Runtime {
+    postroom_tests::face::builder().build().unwrap()
+}
+
+/// Has the child fail, and waits until it has.
+fn crash(worker: Address<Worker>) -> ExitReason {
+    let life = worker.pid().join();
+    worker.crash("it had to").send().unwrap();
+    life.wait()
+}
+
+/// Waits until the child runs again.
+fn is_back(worker: Address<Worker>) {
+    eventually(|| worker.add(0).wait().is_ok());
+}
+
+fn restarts(tree: &Tree, child: &str) -> u64 {
+    tree.children().iter().find(|info| &*info.name == child).map_or(0, |info| info.restarts)
+}
+
+/// Waits until the child has been started again so often, and runs.
+fn until_restarted(tree: &Tree, child: &str, times: u64) {
+    eventually(|| {
+        let children = tree.children();
+        let info = children.iter().find(|info| &*info.name == child).unwrap();
+        info.restarts == times && info.state == postroom::supervision::ChildState::Running
+    });
+}
+
+fn lines(log: &Log<String>) -> Vec<String> {
+    log.all()
+}

@@ -1,0 +1,189 @@
+//! Children that come and go.
+
+use super::*;
+use postroom::supervision::{Child, ChildError};
+
+fn dynamic(runtime: &Runtime) -> Tree {
+    eager(Supervisor::dynamic()).spawn(runtime).unwrap()
+}
+
+#[test]
+fn children_are_started_and_stopped_while_the_supervisor_runs() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        assert!(tree.children().is_empty());
+        let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
+        // At once: what is sent before it runs waits.
+        assert_eq!(a.add(4).wait(), Ok(4));
+        assert_eq!(tree.child::<Worker>("a").unwrap(), a);
+        let life = a.pid().join();
+        tree.stop_child("a").unwrap();
+        assert_eq!(life.wait(), ExitReason::Shutdown);
+        eventually(|| tree.children().is_empty());
+        assert!(matches!(tree.child::<Worker>("a"), Err(ChildError::Unknown { count: 0, .. })));
+        assert!(a.add(1).wait().is_err() && !a.pid().is_alive());
+    });
+}
+
+#[test]
+fn what_is_sent_to_a_child_before_it_runs_waits_in_order() {
+    soon(|| {
+        // Nothing runs before it is resumed.
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let (book, tree) = (Log::new(), dynamic(&runtime));
+        let scribe = tree.start(super::kept::scribe(&book)).unwrap();
+        (0..10).for_each(|number| scribe.write(number).send().unwrap());
+        runtime.resume().unwrap();
+        assert_eq!(scribe.write(10).wait(), Ok(10));
+        assert_eq!(book.all(), (0..=10).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_child_that_fails_is_started_again_and_the_others_are_left_alone() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
+        let b = tree.start(Child::new("b", worker("b", &log))).unwrap();
+        assert_eq!((a.add(1).wait(), b.add(2).wait()), (Ok(1), Ok(2)));
+        crash(a);
+        is_back(a);
+        assert_eq!((a.add(1).wait(), b.add(0).wait()), (Ok(1), Ok(2)));
+        assert_eq!(restarts(&tree, "a"), 1);
+    });
+}
+
+#[test]
+fn one_that_ends_for_good_is_forgotten_and_its_name_is_free() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        for _ in 0..50 {
+            let a = tree.start(Child::new("a", worker("a", &log)).temporary()).unwrap();
+            let taken = tree.start(Child::new("a", worker("a", &log))).unwrap_err();
+            assert_eq!(taken, ChildError::Duplicate { name: "a".into() });
+            a.finish().send().unwrap();
+            eventually(|| tree.children().is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_child_with_one_life_gives_away_what_it_has_and_is_not_started_again() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        // A worker is no `Clone`: it can be moved once.
+        let own = Worker { name: "a", log: log.clone(), sum: 40 };
+        let a = tree.start(Child::once("a", move |spawn| spawn.of(own).serve())).unwrap();
+        assert_eq!(a.add(2).wait(), Ok(42));
+        crash(a);
+        eventually(|| tree.children().is_empty());
+        assert!(a.add(1).wait().is_err());
+
+        // What cannot start has had its life.
+        let own = Worker { name: "b", log: log.clone(), sum: 0 };
+        tree.start(Child::once("b", move |spawn| spawn.of(own).try_serve(false))).unwrap();
+        eventually(|| tree.children().is_empty());
+    });
+}
+
+#[test]
+fn a_child_with_one_life_that_is_to_have_more_says_why_it_has_not() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let own = Worker { name: "a", log, sum: 0 };
+        let child = Child::once("a", move |spawn| spawn.of(own).serve()).permanent();
+        let tree = eager(Supervisor::one_for_one()).intensity(1, Duration::MAX).add(child).spawn(&runtime).unwrap();
+        let end = tree.join();
+        crash(tree.child("a").unwrap());
+        let reason = end.wait().to_string();
+        assert!(reason.contains("closure that can be called once"), "{reason}");
+    });
+}
+
+#[test]
+fn a_thousand_children_are_told_to_end_at_once_and_all_end() {
+    #[process]
+    struct Slow;
+    #[process]
+    impl Slow {
+        #[entry]
+        async fn run(&mut self, ctx: &mut Context<Self>) {
+            ctx.cancelled().await;
+            // One after the other this would take ten seconds.
+            ctx.sleep(Duration::from_millis(10)).await;
+        }
+    }
+    postroom_tests::within(Duration::from_secs(8), || {
+        let runtime = runtime();
+        let tree = dynamic(&runtime);
+        for number in 0..1_000 {
+            tree.start(Child::new(format!("slow-{number}"), |spawn| spawn.of(Slow).run()).temporary()).unwrap();
+        }
+        eventually(|| runtime.statistics().processes.live == 1_001);
+        let end = tree.join();
+        tree.stop();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        eventually(|| runtime.statistics().processes.live == 0);
+    });
+}
+
+#[test]
+fn a_dynamic_child_may_be_a_tree() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        let own = log.clone();
+        let room =
+            Child::new("room", move |spawn| Supervisor::one_for_one().child("a", worker("a", &own)).spawn(spawn));
+        let pid = tree.start_any(room).unwrap();
+        eventually(|| pid.is_alive());
+        let a: Address<Worker> = tree.tree("room").unwrap().child("a").unwrap();
+        assert_eq!(a.add(1).wait(), Ok(1));
+    });
+}
+
+#[test]
+fn a_supervisor_with_fixed_children_takes_no_more() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = Supervisor::rest_for_one().child("a", worker("a", &log)).spawn(&runtime).unwrap();
+        let refused = tree.start(Child::new("b", worker("b", &log))).unwrap_err();
+        assert_eq!(refused, ChildError::Fixed { strategy: "rest_for_one" });
+    });
+}
+
+#[test]
+fn what_is_asked_of_a_supervisor_that_has_ended_is_refused() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        tree.start(Child::new("a", worker("a", &log))).unwrap();
+        let end = tree.join();
+        tree.stop();
+        end.wait();
+        let refused = tree.start(Child::new("b", worker("b", &log))).unwrap_err();
+        assert_eq!(refused, ChildError::Gone(tree.pid()));
+        assert!(tree.stop_child("a").is_err() && tree.restart_child("a").is_err());
+    });
+}
+
+/// It was accepted, and comes too late.
+#[test]
+fn a_child_that_comes_while_the_supervisor_stops_is_let_go_with_what_was_sent_to_it() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let (log, tree) = (Log::new(), dynamic(&runtime));
+        let end = tree.join();
+        tree.stop();
+        let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
+        let call = std::thread::spawn(move || a.add(1).wait());
+        runtime.resume().unwrap();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert!(call.join().unwrap().is_err());
+        assert!(log.is_empty());
+    });
+}

@@ -1,0 +1,2 @@
+mod at_once;
+mod clock;

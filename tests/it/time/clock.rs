@@ -1,0 +1,24 @@
+//! Time, by a clock that the test moves: nothing here sleeps.
+
+mod idle;
+mod manual;
+mod probe;
+mod timers;
+mod waiting;
+
+use postroom::prelude::*;
+use postroom::testing::{Clock, Probe};
+use std::time::Duration;
+
+/// A runtime that goes by a clock of its own.
+pub fn still(workers: usize) -> (Clock, Runtime) {
+    let clock = Clock::manual();
+    let runtime = Runtime::builder().workers(workers).clock(clock.clone()).build().expect("a runtime");
+    (clock, runtime)
+}
+
+pub fn probe<M: Send + 'static>(runtime: &Runtime) -> Probe<M> {
+    Probe::new(runtime.host()).expect("a probe")
+}
+
+pub const SECOND: Duration = Duration::from_secs(1);

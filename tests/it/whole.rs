@@ -1,0 +1,4 @@
+mod bad_input;
+mod combinations;
+mod hostile;
+mod regressions;

@@ -1,0 +1,79 @@
+//! The steps of protocols: each is defined in the file of its protocol, where it is a letter and a digit (`S3`); any
+//! other file cites it with the protocol before it (`sleep:S3`).
+
+use crate::source;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Which file argues a protocol.
+const PROTOCOLS: &[(&str, &str)] = &[
+    ("detector", "engine/watchdog/detector.rs"),
+    ("drain", "engine/shutdown/drain.rs"),
+    ("driving", "engine/sched/driving.rs"),
+    ("due", "time/next_due.rs"),
+    ("gate", "engine/host/gate.rs"),
+    ("graph", "deadlock/wait_graph.rs"),
+    ("handoff", "engine/permits/handoff.rs"),
+    ("members", "links/registrations.rs"),
+    ("pinned", "engine/pinned/mod.rs"),
+    ("rest", "engine/shutdown/quiescence.rs"),
+    ("shutdown", "engine/shutdown/mod.rs"),
+    ("sleep", "engine/permits/sleep.rs"),
+    ("slice", "process/slice.rs"),
+    ("watchdog", "engine/sched/watchdog.rs"),
+];
+
+#[test]
+fn every_step_that_is_cited_is_defined_by_its_protocol() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src");
+    let text = |path: &str| fs::read_to_string(root.join(path)).expect("a source file is text");
+    let files: BTreeMap<String, String> =
+        source::runtime().into_iter().map(|file| (file.path.clone(), text(&file.path))).collect();
+    let defined: BTreeMap<&str, BTreeSet<String>> = PROTOCOLS
+        .iter()
+        .map(|&(protocol, file)| {
+            let text = files.get(file).unwrap_or_else(|| panic!("{protocol} is not in {file}"));
+            (protocol, steps(text).into_iter().filter_map(|(of, step)| of.is_none().then_some(step)).collect())
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    for (file, text) in &files {
+        let is_home = PROTOCOLS.iter().any(|(_, home)| home == file);
+        for (of, step) in steps(text) {
+            let is_known = match &of {
+                Some(of) => defined.get(of.as_str()).is_some_and(|defined| defined.contains(&step)),
+                None => is_home,
+            };
+            if !is_known {
+                wrong.push(format!("{file}: {}{step}", of.map_or_else(String::new, |of| of + ":")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "steps of no protocol, or without its name: {wrong:#?}");
+    assert!(defined.values().all(|steps| !steps.is_empty()), "{defined:?}");
+}
+
+#[test]
+fn citations_are_read_with_and_without_a_protocol() {
+    let text = "//! S1 pushes, see sleep:P2.\nlet x = A1; // by `B2`, (C3) and utf8 or X86\n";
+    let own = |step: &str| (None, step.to_owned());
+    assert_eq!(steps(text), [own("S1"), (Some("sleep".into()), "P2".into()), own("C3")]);
+}
+
+/// The steps that the comments of `text` name, each with the protocol before it, if there is one.
+fn steps(text: &str) -> Vec<(Option<String>, String)> {
+    let comments = text.lines().filter_map(|line| line.split_once("//")).filter(|(code, _)| !code.contains('"'));
+    let words = comments.flat_map(|(_, comment)| comment.split(|c: char| !(c.is_alphanumeric() || "_:`".contains(c))));
+    let step = |word: &str| {
+        let mut characters = word.chars();
+        let (letter, digit) = (characters.next()?, characters.next()?);
+        (letter.is_ascii_uppercase() && digit.is_ascii_digit() && characters.next().is_none()).then(|| word.to_owned())
+    };
+    words
+        .filter_map(|word| match word.trim_end_matches(':').rsplit_once(':') {
+            Some((of, word)) => Some((Some(of.to_owned()), step(word)?)),
+            None => Some((None, step(word.trim_end_matches(':'))?)),
+        })
+        .collect()
+}
