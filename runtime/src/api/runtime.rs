@@ -75,11 +75,15 @@ impl UnusedRecords {
     /// Sets those free of which nothing is left any more.
     fn look(&mut self) {
         let Self { free, ending } = self;
+        // A life ends and its number goes in one step: a PID of it must not give the record's next life.
+        let mut records = records().write().unwrap_or_else(PoisonError::into_inner);
         ending.retain(|record| {
             let number = record.scheduler.number();
             let is_free = record.scheduler.retire();
             if is_free {
-                records().write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+                if records.get(&number).is_some_and(|of_number| std::ptr::eq(*of_number, *record)) {
+                    records.remove(&number);
+                }
                 free.push(record);
             }
             !is_free
@@ -160,7 +164,9 @@ impl Host {
     /// The host that the PID belongs to, if it is one of this program that has not been shut down.
     pub fn of(pid: Pid) -> Option<Self> {
         let pid = pid.resolve()?;
-        let record = *records().read().unwrap_or_else(PoisonError::into_inner).get(&pid.host())?;
+        let records = records().read().unwrap_or_else(PoisonError::into_inner);
+        let record = *records.get(&pid.host())?;
+        // While the lock is held, this life does not end.
         let host = Self::now(record);
         (host.number == pid.host() && record.scheduler.config.node == pid.node()).then_some(host)
     }

@@ -108,3 +108,38 @@ fn late_spawns_never_reach_the_next_host() {
         assert_eq!(strays.load(SeqCst), 0, "spawned on a runtime that it was not asked of");
     });
 }
+
+/// A thread asks for the host of each PID while its runtime ends, and spawns on what it got when the next one is there.
+///
+/// Mutation: in `runtime.rs`, `look`, take the lock of the records for the removal alone, and sleep for a millisecond
+/// before it: the host of a PID of the last runtime is then the next one.
+#[test]
+fn the_host_of_a_pid_is_never_the_next_one() {
+    soon(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let latest = Arc::new(Mutex::new(None::<Pid>));
+        let asks = thread::spawn({
+            let (stop, latest) = (stop.clone(), latest.clone());
+            move || {
+                let (mut last, mut tried) = (None::<(Pid, Host)>, 0);
+                while !stop.load(SeqCst) {
+                    let Some(pid) = *latest.lock().expect("no panic") else { continue };
+                    if let Some((before, host)) = last.take_if(|(before, _)| *before != pid) {
+                        assert!(host.spawn(Guest).serve().is_err(), "{before} gave the host of {pid}");
+                        tried += 1;
+                    }
+                    last = Host::of(pid).map(|host| (pid, host)).or(last);
+                }
+                tried
+            }
+        });
+        for _ in 0..300 {
+            let runtime = build("of");
+            let guest = runtime.spawn(Guest).serve().expect("it takes spawns");
+            *latest.lock().expect("no panic") = Some(guest.pid());
+            drop(runtime);
+        }
+        stop.store(true, SeqCst);
+        assert!(asks.join().expect("no panic") > 0, "nothing was tried");
+    });
+}
