@@ -20,7 +20,7 @@
 //!   ever added, and there is one answer to each text;
 //! * the address of a parser stays the same across its lives, and what is sent while it is down waits for the next.
 //!
-//! At the end standard error says how often parsers were started again, and shows the supervisor's tree.
+//! At the end standard error says how often parsers were started again, and why.
 
 use std::env;
 use std::panic;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use postroom::prelude::*;
-use postroom::supervision::{Backoff, Child, Supervisor, Tree};
+use postroom::supervision::{Backoff, Child, ChildInfo, Supervisor, Tree};
 
 use crate::collect::Collector;
 use crate::count::Counter;
@@ -91,7 +91,7 @@ fn count(options: Options) -> Result<usize, Failure> {
     let runtime = Runtime::new()?;
     let tree = parsers(&options, runtime.workers()).spawn(&runtime)?;
     let skipped = count_with(&runtime, &tree, options.count);
-    show(&tree);
+    show(&tree.children());
     skipped
 }
 
@@ -139,7 +139,11 @@ fn leave_crashes_to_the_tree() {
     }));
 }
 
-fn show(tree: &Tree) {
-    let restarts: u64 = tree.children().iter().map(|parser| parser.restarts).sum();
-    say(format_args!("restarts: {restarts}\n{tree}\n"));
+/// All of one snapshot: the tree lives on meanwhile.
+fn show(parsers: &[ChildInfo]) {
+    let restarts: u64 = parsers.iter().map(|parser| parser.restarts).sum();
+    say(format_args!("restarts: {restarts}\n"));
+    for parser in parsers {
+        say(format_args!("{parser}\n"));
+    }
 }

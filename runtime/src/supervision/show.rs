@@ -1,4 +1,4 @@
-//! What is told of a tree: a snapshot of its children, and the text that it prints as.
+//! A snapshot of a tree's children, and the text that a tree prints as.
 
 use super::child_slot::ChildSlot;
 use super::errors::count_restarts;
@@ -49,7 +49,7 @@ impl ChildInfo {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         let kind = self.supervisor.or(self.process).unwrap_or("?");
-        write!(f, "\n{:depth$}{}: {kind}", "", ShortText(&self.name), depth = 2 * depth)?;
+        write!(f, "{:depth$}{}: {kind}", "", ShortText(&self.name), depth = 2 * depth)?;
         if let Some(pid) = self.pid {
             write!(f, " {pid}")?;
         }
@@ -60,8 +60,22 @@ impl ChildInfo {
         if let Some(last) = &self.last {
             write!(f, ", last: {}", ShortText(&last.to_string()))?;
         }
-        self.children.iter().try_for_each(|child| child.write(f, depth + 1))
+        write_below(&self.children, f, depth + 1)
     }
+}
+
+/// As it stands in its tree: a line, and below it those of its children.
+impl fmt::Display for ChildInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}
+
+fn write_below(children: &[ChildInfo], f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+    children.iter().try_for_each(|child| {
+        writeln!(f)?;
+        child.write(f, depth)
+    })
 }
 
 /// The name of a type without the modules that it is in.
@@ -70,21 +84,21 @@ pub(super) fn short(name: &'static str) -> &'static str {
     name[..end].rfind("::").map_or(name, |start| &name[start + 2..])
 }
 
-/// A text of others, on one line and not too long.
+/// A user's text, on one line and not too long.
 struct ShortText<'a>(&'a str);
 
 impl fmt::Display for ShortText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LONGEST: usize = 240;
-        let mut envelopes = self.0.chars();
-        for letter in envelopes.by_ref().take(LONGEST) {
-            fmt::Write::write_char(f, if letter.is_control() { ' ' } else { letter })?;
+        let mut rest = self.0.chars();
+        for character in rest.by_ref().take(LONGEST) {
+            fmt::Write::write_char(f, if character.is_control() { ' ' } else { character })?;
         }
-        if envelopes.next().is_some() { f.write_str("…") } else { Ok(()) }
+        if rest.next().is_some() { f.write_str("…") } else { Ok(()) }
     }
 }
 
-/// What is told of the children, in their order.
+/// A snapshot of the children, in their order.
 pub(super) fn children(registry: &ChildRegistry) -> Vec<ChildInfo> {
     let slots = registry.slots();
     slots.into_iter().map(|(slot, address)| ChildInfo::of(&slot, address)).collect()
@@ -98,5 +112,5 @@ pub(super) fn write(registry: &ChildRegistry, f: &mut fmt::Formatter<'_>) -> fmt
         (Some(pid), None) => write!(f, " {pid} running")?,
         (None, None) => f.write_str(" waiting")?,
     }
-    children(registry).iter().try_for_each(|child| child.write(f, 1))
+    write_below(&children(registry), f, 1)
 }

@@ -1,7 +1,7 @@
 //! What a tree tells of itself.
 
 use super::*;
-use postroom::supervision::{Child, ChildState};
+use postroom::supervision::{Child, ChildInfo, ChildState};
 
 /// Without PIDs, which differ from run to run.
 fn text(tree: &Tree) -> String {
@@ -51,6 +51,14 @@ fn a_tree_prints_its_children_with_their_states_restarts_and_last_reasons_nested
                 "    c: Worker backing off, 1 restart, last: killed",
                 "    d: Worker backing off, last: shutdown",
             ]
+        );
+        let printed: Vec<_> = tree.children().iter().map(ChildInfo::to_string).collect();
+        assert!(printed[0].starts_with("first: Worker <"), "{printed:?}");
+        assert_eq!(printed[1], "job: Worker down, last: normal");
+        let below: Vec<_> = printed[2].lines().skip(1).collect();
+        assert_eq!(
+            below,
+            ["  c: Worker backing off, 1 restart, last: killed", "  d: Worker backing off, last: shutdown"]
         );
     });
 }
