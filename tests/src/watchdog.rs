@@ -9,13 +9,16 @@ fn patience() -> u32 {
     std::env::var("POSTROOM_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// Runs `body` on a thread of its own and gives its result.
+/// The least limit: a hang is told from a slow machine, whatever else that has to do.
+const LEAST: Duration = Duration::from_secs(240);
+
+/// Runs `body` on a thread of its own and returns its result.
 ///
 /// # Panics
-/// If `body` does, with its panic; if it has not returned after `limit`, which is meant to be far more than it needs,
-/// or as many times that as `POSTROOM_PATIENCE` says.
+/// If `body` does, with its panic; if it has not returned after `limit`, or after four minutes if that is longer, or
+/// after as many times that as `POSTROOM_PATIENCE` says.
 pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Send + 'static) -> R {
-    let limit = limit * patience();
+    let limit = limit.max(LEAST) * patience();
     let (done, wait) = channel();
     let name = std::thread::current().name().unwrap_or("test").to_string();
     let thread = std::thread::Builder::new().name(name).spawn(move || {

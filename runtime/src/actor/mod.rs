@@ -1,12 +1,12 @@
 //! What `#[process]` expands to: typed addresses, calls, contexts, and the state machine that owns a struct.
 //!
 //! From the bottom up:
-//! * [`tasks`]: what a process awaits, and how the answer finds it;
+//! * [`tasks`]: the waits of a process, and how answers find them;
 //! * [`send`]: messages, calls, delayed sends and operations by PID;
-//! * [`definition`]: what the macro says of a struct: entries, messages, protocols, placement; and the context of its
-//!   methods;
+//! * [`definition`]: what the macro generates for a struct: entries, messages, protocols, placement; and the context of
+//!   its methods;
 //! * [`handle`]: typed addresses;
-//! * [`machine`]: the state machine that owns a struct; [`spawn`]: how one is spawned.
+//! * [`machine`]: the state machine that owns a struct; [`spawn`]: spawning it.
 
 pub(crate) mod definition;
 pub(crate) mod handle;

@@ -1,4 +1,4 @@
-//! Everything that can be chosen about a runtime, before it starts.
+//! The configuration of a runtime.
 
 use super::runtime::{Host, Runtime};
 use crate::actor::send::call::DEFAULT_TIMEOUT;
@@ -22,25 +22,25 @@ use crate::time::virtual_clock::Clock;
 use std::fmt;
 use std::time::Duration;
 
-/// The environment variable that says how many workers a runtime has, unless its builder does.
+/// The environment variable for the number of workers; the builder takes precedence.
 const WORKERS: &str = "POSTROOM_WORKERS";
 
-/// How long a shutdown waits if nothing else is said.
+/// The default time that a shutdown waits.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How many threads a runtime may have besides one for each worker, if nothing else is said. As Tokio's blocking pool.
+/// The default number of threads beyond the workers, as in Tokio's blocking pool.
 const BLOCKING_THREADS: usize = 512;
 
-/// The most that can be asked for: more than a system gives.
+/// The largest number that can be configured: more than a system supports.
 const MOST_BLOCKING_THREADS: usize = 1 << 16;
 
-/// How large the stack of a thread may be, in bytes: a step of an empty process fits into the smallest.
+/// The allowed stack sizes, in bytes: a step of an empty process fits into the smallest.
 const STACKS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
 
-/// How long such a thread stays when it has nothing to do, if nothing else is said. As Tokio's.
+/// The default time that an idle blocking thread stays, as in Tokio.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// A runtime to be.
+/// Configures and builds a [`Runtime`].
 #[must_use = "nothing runs until `.build()`"]
 pub struct Builder {
     name: Arc<str>,
@@ -69,7 +69,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The defaults: a worker for each core, no limits.
+    /// Starts with the defaults: one worker for each core, no limits.
     pub fn new() -> Self {
         Self {
             name: "postroom".into(),
@@ -92,38 +92,38 @@ impl Builder {
         }
     }
 
-    /// The name of the host, which its threads carry too.
+    /// Names the host; its threads carry the name too.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets how many steps run at once at most, whatever `POSTROOM_WORKERS` says. From 1 to 1,024.
+    /// Sets how many steps run at once, overriding `POSTROOM_WORKERS`. From 1 to 1,024.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// Sets how many processes may live at once. A spawn beyond that is refused.
+    /// Limits how many processes may be alive at once. Further spawns are refused.
     pub fn process_limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// What random choices are drawn from, so that they can be drawn again.
+    /// Seeds the random choices, to make them repeatable.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets how long calls made by the host's processes wait if nothing else is said, instead of [`DEFAULT_TIMEOUT`].
+    /// Sets the default timeout of calls by the host's processes, instead of [`DEFAULT_TIMEOUT`].
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
     }
 
-    /// Sets how many messages the mailboxes of its processes may have, unless a spawn says otherwise: see
-    /// [`Spawn::mailbox`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`], are refused.
+    /// Sets the default bound of its processes' mailboxes, which a spawn can override: see [`Spawn::mailbox`]. Zero,
+    /// and a soft bound above [`Bound::MOST_SOFT`], are refused.
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
@@ -137,27 +137,26 @@ impl Builder {
         self
     }
 
-    /// Starts no workers yet: what is spawned runs after [`Runtime::resume`].
+    /// Starts without workers: processes run after [`Runtime::resume`].
     pub fn paused(mut self) -> Self {
         self.paused = true;
         self
     }
 
-    /// What its processes see of time: the system's, or a clock that a test moves by hand. Several runtimes may share
-    /// one.
+    /// Sets the clock of its processes: the system's, or one that a test advances. Runtimes may share a clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// For how long a step may run while other processes wait for a worker; 10 ms if nothing else is said. One that
-    /// runs longer is stalled: it loses its worker to another thread, is logged through `tracing`, shown to the
+    /// Sets how long a step may run while other processes wait for a worker; the default is 10 ms. A longer step is
+    /// stalled: its permit passes to another thread, it is logged through `tracing`, reported to the
     /// [hook](Self::on_stall), and counted in
-    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). [`Duration::MAX`]: never.
+    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). [`Duration::MAX`] disables this.
     ///
-    /// It is noticed within five quarters of this by a thread of the host that looks on four times in that time (every
-    /// 2.5 ms at most, every 250 µs at least) as long as any worker is not idle. A look costs some microseconds. Time
-    /// is that of the system, also with a [clock](Self::clock) that a test moves.
+    /// The host's watchdog notices a stall within 1.25 times the limit. It samples four times per limit (at most every
+    /// 250 µs, at least every 2.5 ms) while any worker is busy; a sample costs some microseconds. It uses the system's
+    /// time, even with a [virtual clock](Self::clock).
     ///
     /// ```
     /// use postroom::Runtime;
@@ -172,72 +171,69 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each step that has run for too long while others waited: when that is noticed, and when the
-    /// step has ended. It runs on a thread of its own: while it blocks, up to 256 reports wait; further ones are
-    /// counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls) and not told. A panic in
-    /// it is contained.
+    /// Calls `hook` for each stalled step: when the stall is noticed, and when the step has ended. The hook runs on its
+    /// own thread. While it blocks, up to 256 reports are queued; further ones are only counted in
+    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
     }
 
-    /// Sets how many threads there may be besides one for each worker: as many steps can block at a time, in
-    /// `ctx.blocking(…)` and in the `.wait()`s, while others run with their workers. 512 if nothing is said; from 1 to
-    /// 65,536.
+    /// Sets how many threads there may be beyond the workers: as many steps can block at a time, in `ctx.blocking(…)`
+    /// and in `.wait()`s, while the workers run others. 512 by default; from 1 to 65,536.
     ///
-    /// Beyond that an async `blocking` waits until a thread is free, and a sync one blocks its worker. Only a `.wait()`
-    /// for another process may go beyond it, if all workers would be blocked else.
+    /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for
+    /// another process may exceed the limit, if all workers would be blocked otherwise.
     pub fn blocking_threads(mut self, threads: usize) -> Self {
         self.blocking_threads = threads;
         self
     }
 
-    /// Sets how many bytes of stack each thread has that runs processes, pinned ones too; rounded up by the system. Two
-    /// mebibytes if nothing is said, or what the environment's `RUST_MIN_STACK` says; from 64 KiB to 1 GiB. Of a stack
-    /// only what has been used takes memory.
+    /// Sets the stack size of the threads that run processes, pinned ones included, in bytes; the system rounds it up.
+    /// The default is the environment's `RUST_MIN_STACK`, or two mebibytes; from 64 KiB to 1 GiB. Only the part of a
+    /// stack that was used takes memory.
     ///
-    /// A process needs more than that if its methods recurse deeply, or if its messages, arguments and locals are large
-    /// values: a message is on the stack up to three times while its method is called, and more often without
-    /// optimization. A `Box` around what is large costs less.
+    /// Increase it for methods that recurse deeply, or whose messages, arguments and locals are large values: a message
+    /// is on the stack up to three times while its method is called, and more often without optimization. A `Box`
+    /// around a large value costs less.
     pub fn worker_stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
         self
     }
 
-    /// Sets how long a thread stays that was started because a step blocked, when it has nothing to do. Ten seconds if
-    /// nothing is said; zero ends it at once.
+    /// Sets how long an idle thread stays that was started because a step blocked. The default is ten seconds; zero
+    /// ends it at once.
     pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
         self.keep_alive = idle;
         self
     }
 
-    /// Who handles commands of type `C`: `handle` gets the command and the completion to answer it with, on the worker
-    /// whose process asked, so it should hand long work to someone else. A second handler for a type replaces the
-    /// first.
+    /// Sets the handler of commands of type `C`. `handle` gets the command and the completion to answer it with, on the
+    /// worker whose process asked; it should hand off long work. A second handler for a type replaces the first.
     pub fn handler<C: Command>(mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) -> Self {
         self.handlers.add(handle);
         self
     }
 
-    /// Someone to be told of each start and end.
+    /// Adds a hook that is called at each start and end of a process.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.hooks.push(Box::new(hook));
         self
     }
 
-    /// Who is shown the messages that no process will handle any more. A panic in it is contained.
+    /// Sets a hook for messages that no process will handle. A panic in it is contained.
     pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead_letter = Some(Box::new(hook));
         self
     }
 
-    /// Has Tokio's sockets, timers, files and tasks work inside the processes, and in what [`Runtime::block_on`] runs:
-    /// the host has a Tokio runtime of its own, which ends with it.
+    /// Lets Tokio's sockets, timers, files and tasks work inside the processes and in [`Runtime::block_on`]: the host
+    /// has its own Tokio runtime, which ends with it.
     ///
-    /// The workers drive it: one that has nothing to do waits for the system there, and busy ones look in every so many
-    /// steps, so a socket wakes its process without a thread in between. It costs no step anything. What `tokio::spawn`
-    /// is given runs on the workers too, between two steps, with the rights that it has in any Tokio program: it should
-    /// not block. While all workers are in long steps, a thread of the runtime's own takes their place there.
+    /// The workers drive it: an idle worker waits for the system there, and busy ones poll it every so many steps, so a
+    /// socket wakes its process without a thread in between. Steps pay nothing for it. Tasks from `tokio::spawn` run on
+    /// the workers too, between two steps, and must not block, as in any Tokio program. While all workers are in long
+    /// steps, a thread of the host takes over.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -278,10 +274,9 @@ impl Builder {
         self
     }
 
-    /// The same with a Tokio runtime that the program has already: `tokio_handle(Handle::current())` inside of
-    /// `#[tokio::main]`. No thread is added; the program has to let that runtime live longer than this one. Inside
-    /// it wait for the end with [`Runtime::shutdown_async`]: a drop or a shutdown that blocks its thread also keeps it
-    /// from bringing what processes need to end, until the deadline.
+    /// Uses an existing Tokio runtime: `tokio_handle(Handle::current())` inside `#[tokio::main]`. It adds no thread;
+    /// that runtime must outlive this one. Inside it, wait for the end with [`Runtime::shutdown_async`]: a drop or a
+    /// blocking shutdown also keeps its thread from running what processes need to end, until the deadline.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -319,8 +314,8 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// For a number of workers that is none, a limit of zero of processes, messages or time, a bound of threads that is
-    /// none, or threads that the system does not give.
+    /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or
+    /// threads that the system refuses to start.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         let workers = self.count_workers()?;
         if self.limit == Some(0) {
@@ -387,15 +382,15 @@ impl Builder {
 }
 
 impl Runtime {
-    /// A runtime with as many workers as the machine has cores, or as `POSTROOM_WORKERS` says.
+    /// Starts a runtime with one worker per core, or as many as `POSTROOM_WORKERS` says.
     ///
     /// # Errors
-    /// If `POSTROOM_WORKERS` is nonsense, or if the threads cannot be started.
+    /// [`BuildError`] if `POSTROOM_WORKERS` is invalid, or if threads cannot be started.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
     }
 
-    /// A runtime to be, with everything that can be chosen.
+    /// Returns a builder for a runtime with other options.
     pub fn builder() -> Builder {
         Builder::new()
     }

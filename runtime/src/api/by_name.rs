@@ -1,4 +1,4 @@
-//! What is done with processes by the names of their types, entries and messages.
+//! Processes by the names of their types, entries and messages.
 
 use super::runtime::Host;
 use crate::actor::definition::actor::{Actor, Migratable};
@@ -16,23 +16,24 @@ use crate::sync::Arc;
 use std::panic::Location;
 
 impl Host {
-    /// From here on processes of type `P` can be started under the type's name, and sent messages by
-    /// the names of these; each begins as `P::default()`.
+    /// Registers `P` under its type name: such processes can be started by name, and sent messages by the names of
+    /// their methods. Each starts as `P::default()`.
     pub fn register<P: Migratable + Default>(self) {
         self.register_with(P::NAME, P::default);
     }
 
-    /// From here on processes of type `P` can be started under `name`, and sent messages by the names of
-    /// these; each begins as what `make` gives.
+    /// Registers `P` under `name`: such processes can be started by that name, and sent messages by the names of their
+    /// methods. Each starts as the value of `make`.
     pub fn register_with<P: Migratable>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
-            // Checked before anything is made.
+            // Checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
             Spawn::new(host, place, make()).start_at(start)
         });
     }
 
-    /// The same for processes with a thread of their own, on which each is made: see [`Host::spawn_pinned`].
+    /// Like [`register_with`](Self::register_with), for processes with their own thread, on which `make` runs: see
+    /// [`Host::spawn_pinned`].
     pub fn register_pinned<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         let make = Arc::new(make);
         self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
@@ -41,21 +42,21 @@ impl Host {
         });
     }
 
-    /// Starts a process by the name of its type and of its entry. Everything is checked before anything runs.
+    /// Starts a process by the names of its type and its entry. All inputs are checked before anything runs.
     ///
     /// # Errors
-    /// What there is instead, for an unknown type or entry and for inputs that do not fit; see [`StartError`].
+    /// [`StartError`], which lists the alternatives, for an unknown type or entry and for inputs that do not fit.
     #[track_caller]
     pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
         self.registry().start(self.life(), Location::caller(), process, entry, Inputs::values(inputs))
     }
 
-    /// The same with the inputs as JSON: in order as an array, such as `[100, "text"]`, or by their names as an object,
-    /// such as `{"opening": 100, "owner": "text"}`; as a text or as a [`serde_json::Value`]. Each input's type must be
-    /// `Deserialize`.
+    /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
+    /// such as `{"opening": 100, "owner": "text"}`; as text or as a [`serde_json::Value`]. The type of each input must
+    /// be `Deserialize`.
     ///
     /// # Errors
-    /// As [`Host::start`], and for what is neither a JSON array nor a JSON object.
+    /// As [`Host::start`], and for anything that is neither a JSON array nor a JSON object.
     #[cfg(feature = "serde")]
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
@@ -63,12 +64,11 @@ impl Host {
         self.registry().start(self.life(), Location::caller(), process, entry, inputs)
     }
 
-    /// Sends a message by the name of its method, with a value for each of the method's arguments, to a process whose
-    /// type is [registered](Self::register). The name may be that of a message of a protocol that the process answers;
-    /// of two messages of one name it is the process's own. Answers go nowhere, as with any message that is sent and
-    /// not called.
+    /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
+    /// [registered](Self::register). The method may belong to a protocol that the process implements; the process's own
+    /// take precedence. The answer is dropped, as with any message that is sent and not called.
     ///
-    /// Inputs are converted as those of [`Host::start`]. Costs a look at the registry and two allocations more than a
+    /// Inputs are converted as in [`Host::start`]. Costs a lookup in the registry and two allocations more than a
     /// [`send`](Self::send).
     ///
     /// ```
@@ -87,18 +87,17 @@ impl Host {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// What there is instead, for an unknown message and for inputs that do not fit; that the type is not registered;
-    /// and why the message was refused, as by [`Host::send`]. See [`MessageError`].
+    /// [`MessageError`], which lists the alternatives, for an unknown message and for inputs that do not fit; if the
+    /// type is not registered; and if the message is refused, as by [`Host::send`].
     pub fn send_to_method(self, to: impl Into<Pid>, message: &str, inputs: Payloads) -> Result<(), MessageError> {
         self.send_by_name(to.into(), message, Inputs::values(inputs))
     }
 
-    /// The same with the inputs as JSON: in order as an array, or by their names as an object; as a text or as a
-    /// [`serde_json::Value`]. Each input's type must be `Deserialize`.
+    /// Like [`send_to_method`](Self::send_to_method) with JSON inputs: an array in order, or an object by name; as text
+    /// or as a [`serde_json::Value`]. The type of each input must be `Deserialize`.
     ///
     /// # Errors
-    /// As [`Host::send_to_method`], and for what is neither a JSON array nor a JSON object.
+    /// As [`Host::send_to_method`], and for anything that is neither a JSON array nor a JSON object.
     #[cfg(feature = "serde")]
     pub fn send_json(
         self,
@@ -118,8 +117,7 @@ impl Host {
         let Some(message_of) = self.registry().messages(kind.type_id) else {
             return Err(MessageError::Unregistered { pid: to, process: (kind.name)() });
         };
-        // Should another have taken its place meanwhile, it finds a message that it may not understand, as after any
-        // send.
+        // If an upgrade has changed the type meanwhile, the message may be unhandled, as after any send.
         message_of(message, inputs)?.send(to).map_err(MessageError::Refused)
     }
 }

@@ -1,5 +1,4 @@
-//! What a process that starts others for its user hands to the user's closure: the door to spawn by, as a supervisor or
-//! a pool does, and what may come back through it.
+//! The argument of a child's closure in a supervisor or a pool: how the child is spawned, and what may be returned.
 
 use super::runtime::Host;
 use crate::actor::definition::actor::{Actor, Migratable};
@@ -16,22 +15,22 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What a child leaves behind for its successor, and what it has besides its process.
+/// The messages and options that a child leaves to its successor.
 pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
 
-/// Spawns one child: what the closure that a supervisor or a pool makes its processes with is given.
+/// Spawns one child: the argument of the closure with which a supervisor or a pool makes its processes.
 ///
-/// It is used once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of the
-/// process that starts it, which is its parent. What the child needs besides is spawned on the [`host`](Self::host),
-/// and is not supervised.
+/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its parent,
+/// the process that starts it. Other processes that the child needs are spawned on the [`host`](Self::host) and are not
+/// supervised.
 pub struct ChildSpawn {
     host: Host,
     /// Whether the child is monitored and owned by its spawner.
     bound: bool,
     guardian: Option<Arc<dyn Guardian>>,
-    /// What the child's last life left behind for the next one.
+    /// What the child's previous incarnation left to it.
     inheritance: Option<Inheritance>,
-    /// What is known of its siblings, and itself, by their supervisor.
+    /// The supervisor's view of the child and its siblings.
     siblings: Option<Inheritance>,
 }
 
@@ -45,7 +44,7 @@ impl ChildSpawn {
         Self { bound: true, ..Self::new(host) }
     }
 
-    /// For a supervised child: `guardian` is told of its end, and `siblings` are the children of its supervisor.
+    /// For a supervised child: `guardian` is notified of its end; `siblings` are the supervisor's children.
     pub(crate) fn guarded(
         host: Host,
         guardian: Arc<dyn Guardian>,
@@ -55,12 +54,12 @@ impl ChildSpawn {
         Self { host, bound: false, guardian: Some(guardian), inheritance, siblings: Some(siblings) }
     }
 
-    /// What is known of the child's siblings.
+    /// Returns the supervisor's view of the child's siblings.
     pub(crate) fn siblings(&self) -> Option<Inheritance> {
         self.siblings.clone()
     }
 
-    /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
+    /// Spawns a process: set its options, then call one of its entries. See [`Spawn`].
     #[track_caller]
     pub fn of<P>(self, process: P) -> Spawn<P>
     where
@@ -70,8 +69,8 @@ impl ChildSpawn {
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
-    /// Spawns a process with a thread of its own, on which `make` makes its state; each time it is started again that
-    /// is another thread. See [`Host::spawn_pinned`].
+    /// Spawns a process with its own thread, on which `make` makes its state; each restart uses a new thread. See
+    /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
         let spawn = Spawn::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
@@ -92,12 +91,12 @@ impl ChildSpawn {
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
-    /// What it consists of, for a process that is spawned in a way of its own.
+    /// Returns the parts, for a process that is spawned in a special way.
     pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Inheritance>) {
         (self.host, self.guardian, self.inheritance)
     }
 
-    /// Where it spawns.
+    /// Returns the host of the child.
     pub fn host(&self) -> Host {
         self.host
     }
@@ -109,33 +108,33 @@ impl fmt::Debug for ChildSpawn {
     }
 }
 
-/// A process that a [`ChildSpawn`] has spawned, in the form that its entry gives: an [`Address`], a [`Running`] (which
-/// is dropped: the process runs on), or a [`Pid`].
+/// A process spawned by a [`ChildSpawn`], as its entry returns it: an [`Address`], a [`Running`] (which is dropped; the
+/// process runs on), or a [`Pid`].
 pub trait Spawned {
-    /// Its type; `()` where that is not known.
+    /// Its type; `()` if it is unknown.
     type Process;
 
-    /// Whether it is the supervisor of others, so that there is more to it than its process.
+    /// Whether it is a supervisor, which has a tree besides its process.
     #[doc(hidden)]
     const HAS_ESTATE: bool = false;
 
-    /// Its PID.
+    /// Returns its PID.
     fn pid(&self) -> Pid;
 
-    /// What addresses of it are checked by, where that is known beforehand.
+    /// Returns the type that addresses are checked against, if it is known beforehand.
     #[doc(hidden)]
     fn kind() -> Option<KnownKind> {
         None
     }
 
-    /// What there is more.
+    /// Returns the tree of a supervisor.
     #[doc(hidden)]
     fn inheritance(&self) -> Option<Inheritance> {
         None
     }
 }
 
-/// A type of process, as the table knows it.
+/// A process type, as the table of processes identifies it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct KnownKind(pub(crate) &'static ProcessKind);
@@ -146,10 +145,10 @@ impl KnownKind {
     }
 }
 
-/// What [`Spawned::Process`] can be.
+/// The possible types of [`Spawned::Process`].
 #[doc(hidden)]
 pub trait KnownType {
-    /// What addresses of it are checked by, if it is known.
+    /// Returns the type that addresses are checked against, if it is known.
     fn kind() -> Option<KnownKind>;
 }
 
@@ -159,7 +158,7 @@ impl<P: Actor> KnownType for P {
     }
 }
 
-/// A hand-written process, of which only the PID is known.
+/// A hand-written process: only its PID is known.
 impl KnownType for () {
     fn kind() -> Option<KnownKind> {
         None

@@ -1,4 +1,4 @@
-//! What a context can do that needs to know what kind of process it belongs to, and where that runs.
+//! The parts of a context that need the type of its process, or its host.
 
 use super::runtime::Host;
 use crate::actor::definition::actor::{Actor, Migratable};
@@ -9,7 +9,7 @@ use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::process::Process;
 
 impl<P: Actor> Context<P> {
-    /// The process's own address.
+    /// Returns the address of this process.
     ///
     /// # Panics
     /// As [`Context::pid`].
@@ -17,7 +17,7 @@ impl<P: Actor> Context<P> {
         Address::new(self.pid())
     }
 
-    /// The host that it runs on; `None` if its machine is driven by hand.
+    /// Returns the host of this process; `None` if its machine is driven by hand.
     pub fn host(&self) -> Option<Host> {
         Host::current()
     }
@@ -34,7 +34,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().spawn(process)
     }
 
-    /// Spawns a process with a thread of its own on the same host. See [`Host::spawn_pinned`].
+    /// Spawns a process with its own thread on the same host. See [`Host::spawn_pinned`].
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -43,7 +43,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().spawn_pinned(make)
     }
 
-    /// Spawns a process that is a hand-written [`Process`]. See [`SpawnProcess`].
+    /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -52,7 +52,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().spawn_process(process)
     }
 
-    /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
+    /// Spawns a hand-written [`Process`] with its own thread. See [`Host::spawn_process_pinned`].
     ///
     /// # Panics
     /// In a machine that is driven by hand.

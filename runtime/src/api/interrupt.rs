@@ -1,14 +1,14 @@
-//! Waiting for ctrl-c. The system lets a program have one handler, so all runtimes share this one.
+//! Waiting for ctrl-c. The system allows one handler per program, so all runtimes share this one.
 
 use crate::errors::ShutdownError;
 use crate::sync::{Condvar, Mutex, OnceLock, lock, wait as wait_on};
 
 static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// A program that is not ended by an interrupt (ctrl-c, or a request to terminate), but told of it.
+/// Catches interrupts (ctrl-c, or a request to terminate), which then no longer end the program.
 ///
-/// [`Runtime::run_until_ctrl_c`](crate::Runtime::run_until_ctrl_c) is this in one go. A program that says when it is
-/// ready catches interrupts before it does: a reader of that may send one at once.
+/// [`Runtime::run_until_ctrl_c`](crate::Runtime::run_until_ctrl_c) does all of this in one call. A program that
+/// announces that it is ready should catch interrupts first: a reader of the announcement may send one at once.
 ///
 /// ```
 /// use postroom::Interrupt;
@@ -25,12 +25,12 @@ static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 #[must_use = "from here on the program is not ended by an interrupt: wait for it"]
 #[derive(Debug)]
 pub struct Interrupt {
-    /// How many there had been before.
+    /// The number of interrupts before.
     before: u64,
 }
 
 impl Interrupt {
-    /// From here on, and for good, interrupts do not end the program.
+    /// Catches interrupts for the rest of the program.
     ///
     /// # Errors
     /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own.
@@ -50,7 +50,8 @@ impl Interrupt {
         }
     }
 
-    /// Blocks the thread until there is an interrupt; not at all if there has been one since it was caught.
+    /// Blocks the thread until there is an interrupt; returns at once if there has been one since
+    /// [`catch`](Self::catch).
     pub fn wait(self) {
         let (count, changed) = &INTERRUPTS;
         let mut seen = lock(count);

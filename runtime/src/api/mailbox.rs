@@ -1,4 +1,4 @@
-//! A mailbox for code outside of processes: threads, tests, tasks of other executors.
+//! Mailboxes for code outside of processes: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::call::package::{Package, Undeliverable};
@@ -28,10 +28,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A mailbox with a PID of its own, owned by a thread or a task.
+/// A mailbox with its own PID, owned by a thread or a task.
 ///
-/// Processes send to it as to any PID, and what it receives it can answer. Dropping it makes its PID unroutable; what
-/// it has not received is dead letters, whose callers are told.
+/// Processes send to it as to any PID, and its owner can answer. Dropping it makes the PID unroutable; unreceived
+/// messages become dead letters, and their callers are told.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -46,15 +46,15 @@ use std::time::Duration;
 pub struct Mailbox {
     owner: &'static MailboxOwner,
     pid: Pid,
-    /// Who waits for the end of the mailbox.
+    /// The waiters for the end of the mailbox.
     joined: Vec<Join>,
 }
 
-/// The record that stands where a process has its host. Recycled, never freed, as those.
+/// Takes the place of a process's host. Recycled and never freed, like host records.
 struct MailboxOwner {
     hand: Mutex<TokenCell>,
     home: OnceLock<&'static SlotOwner>,
-    /// Who keeps the time for the mailbox: a thread keeps none.
+    /// Keeps the timers for the mailbox; threads keep none themselves.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
 }
 
@@ -67,10 +67,10 @@ struct TokenCell {
 
 static UNUSED: World<Mutex<Vec<&'static MailboxOwner>>> = World::new(Mutex::new(Vec::new()));
 
-/// The token of a mailbox while its owner uses it: it goes back into the hand, also by a panic.
+/// Lends the token to the owner of the mailbox; returned on drop, also by a panic.
 struct InUse {
     owner: &'static MailboxOwner,
-    /// None only when it has been parked, or is about to be dropped.
+    /// None only after it was parked, or inside the drop.
     token: Option<Token>,
 }
 
@@ -79,7 +79,7 @@ impl InUse {
         self.token.as_mut().unwrap_or_else(|| unreachable!("it is in use"))
     }
 
-    /// Lays the token down until something arrives. Returns whether it could be.
+    /// Parks the token until something arrives. Returns whether it could be parked.
     fn park_idle(mut self) -> bool {
         self.token = self.token.take().and_then(Token::park_idle);
         self.token.is_none()
@@ -101,7 +101,7 @@ impl Schedule for MailboxOwner {
         let waker = hand.waker.take();
         drop(hand);
         if let Some(waker) = waker {
-            // Its executor's code, which the sender is no part of.
+            // The waker is code of the owner's executor; its panic must not reach the sender.
             ignore(Site::MailboxWaker, || waker.wake());
         }
     }
@@ -119,7 +119,7 @@ impl Sink for MailboxOwner {
 }
 
 impl Mailbox {
-    /// An empty mailbox.
+    /// Makes an empty mailbox.
     ///
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
@@ -127,7 +127,7 @@ impl Mailbox {
         Self::with_time(None)
     }
 
-    /// The same, where that one keeps the time for what is sent later to it.
+    /// Makes a mailbox whose delayed sends are kept by `time_keeper`.
     pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
@@ -139,12 +139,12 @@ impl Mailbox {
         Ok(Self { owner, pid, joined: Vec::new() })
     }
 
-    /// Its PID.
+    /// Returns its PID.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The next package, if one is there.
+    /// Returns the next package, if there is one.
     pub fn try_receive(&mut self) -> Option<Package> {
         match self.poll_package(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(package) => Some(package),
@@ -157,20 +157,20 @@ impl Mailbox {
         while_blocked(|| block_on(self.received()))
     }
 
-    /// The same, for a while.
+    /// Blocks for at most `timeout`.
     pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| block_on_until(pin!(self.received()), deadline))
     }
 
-    /// Waits for a package. Safe to cancel.
+    /// Waits for a package. Cancel safe.
     pub async fn received(&mut self) -> Package {
         poll_fn(|context| self.poll_package(context)).await
     }
 
     fn poll_package(&mut self, context: &mut Context<'_>) -> Poll<Package> {
         loop {
-            // Cloned, and the one before it dropped, without the lock: a waker is its executor's code.
+            // Cloned and dropped outside the lock: a waker is code of its executor.
             let mut waker = Some(context.waker().clone());
             let mut hand = lock(&self.owner.hand);
             let Some(token) = hand.token.take() else {
@@ -183,9 +183,9 @@ impl Mailbox {
             self.take_controls(used.token());
             let envelope = used.token().lanes().pop_data();
             let Some(envelope) = envelope else {
-                // Laid down, it is taken again by the next sender, which wakes this.
+                // The next sender takes the parked token and wakes this.
                 if !used.park_idle() {
-                    // Something is being sent at this moment.
+                    // A send is in progress.
                     yield_now();
                 }
                 continue;
@@ -209,17 +209,17 @@ impl Mailbox {
         }
     }
 
-    /// A process that had linked with the mailbox has ended: the mailbox forgets it, and lives on.
+    /// Handles the end of a linked process: the mailbox removes the link and continues.
     #[cold]
     fn take_notice(&mut self, token: &mut Token, notice: Option<Payload>) {
-        // What was said before the notice.
+        // First the requests that came before the notice.
         self.take_controls(token);
         if let Some(Ok(Control::Bond(bond))) = notice.map(Payload::take::<Control>) {
             hear(token, *bond);
         }
     }
 
-    /// A mailbox is not stopped, cancelled or killed, only joined.
+    /// Handles requests: a mailbox is not stopped, cancelled or killed, only joined.
     fn take_controls(&mut self, token: &mut Token) {
         let mut controls = token.lanes().take_control();
         while let Some(mut node) = controls.pop() {
@@ -231,7 +231,7 @@ impl Mailbox {
             match envelope.payload.map(Payload::take::<Control>) {
                 Some(Ok(Control::Join(join))) => self.joined.push(join),
                 Some(Ok(Control::Bond(bond))) => hear(token, *bond),
-                // SAFETY: this is the token, and nothing else looks at the cold state of a mailbox.
+                // SAFETY: this is the token, and nothing else accesses the cold state of a mailbox.
                 Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
                 other => dispose(Site::EventDrop, other),
             }
@@ -239,9 +239,9 @@ impl Mailbox {
     }
 }
 
-/// Hears what a process says about a bond with the mailbox, which it does not end.
+/// Handles a link message, which never ends the mailbox.
 fn hear(token: &mut Token, bond: SentLinkMessage) {
-    // SAFETY: this is the token, and nothing else looks at the cold state of a mailbox.
+    // SAFETY: this is the token, and nothing else accesses the cold state of a mailbox.
     let effect = unsafe { token.slot().hear(bond) };
     dispose(Site::ReasonDrop, effect);
 }
@@ -258,7 +258,7 @@ impl MailboxOwner {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        // The thread that has taken the token to wake the mailbox is about to put it into the hand.
+        // The thread that took the token to wake the mailbox is about to return it.
         let mut token = loop {
             if let Some(token) = lock(&self.owner.hand).token.take() {
                 break token.taken_up();
@@ -280,14 +280,14 @@ impl Drop for Mailbox {
         }
         TABLE.take_back(token);
         let hand = std::mem::take(&mut *lock(&self.owner.hand));
-        // Not under the lock: a waker is its executor's code.
+        // Outside the lock: a waker is code of its executor.
         dispose(Site::MailboxWaker, hand.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
     }
 }
 
-/// As [`Mailbox::received`]. Never ends.
+/// Like [`Mailbox::received`]. Never ends.
 impl Stream for Mailbox {
     type Item = Package;
 
@@ -296,7 +296,7 @@ impl Stream for Mailbox {
     }
 }
 
-/// Takes packages for itself only.
+/// Accepts packages for itself only.
 impl Receiver for Mailbox {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let (_, payload, caller) = package.into_parts();

@@ -1,4 +1,4 @@
-//! What users call.
+//! The entry points of users.
 //!
 //! * [`runtime`], [`builder`], [`shutdown`], `interrupt`: a runtime from its configuration to its end;
 //! * [`naming`], [`by_name`]: finding and starting processes by name; [`context_ext`], [`child_spawn`]: spawning from

@@ -1,4 +1,4 @@
-//! What can be found on a host by a name, a group, or a type of events, by anyone and from inside its processes.
+//! Names, groups and topics of a host.
 
 use super::runtime::Host;
 use crate::actor::definition::actor::{Actor, Handles};
@@ -14,12 +14,11 @@ use crate::registry::topic::Topic;
 use crate::sync::Arc;
 
 impl Host {
-    /// Returns a name to a process; it may have several, and have this one already. It has it as long as it lives:
-    /// before anyone hears of its end the name is free. The process may be one of another host of the program, a
-    /// stand-alone [`Mailbox`](crate::Mailbox), or the process that serves behind a PID that [points
-    /// on](Pid::is_alias).
+    /// Registers a process under a name. It may have several names, and may have this one already. The name is free
+    /// again before the process's end is reported. The process may belong to another host of the program, be a
+    /// stand-alone [`Mailbox`](crate::Mailbox), or the target of an [alias](Pid::is_alias).
     ///
-    /// Of many that want the same name at the same time, one gets it.
+    /// Of several concurrent registrations of a name, one succeeds.
     ///
     /// ```
     /// use postroom::{Mailbox, Runtime};
@@ -35,39 +34,38 @@ impl Host {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// If another process that lives has the name; if this process does not live; if the name is empty or longer than
-    /// 1,024 bytes.
+    /// [`NameError`] if another live process has the name, if this process is not alive, or if the name is empty or
+    /// longer than 1,024 bytes.
     pub fn register_name(self, name: impl Into<Arc<str>>, process: impl Into<Pid>) -> Result<(), NameError> {
         self.scheduler().names.register(&Name::new(name)?, process.into())
     }
 
-    /// Takes a name from the holder of it, and gives who that was.
+    /// Removes a name, and returns its holder.
     pub fn unregister_name(self, name: &str) -> Option<Pid> {
         self.scheduler().names.unregister(name)
     }
 
-    /// The process that has that name. Costs a lock for reading, which some other names share, and hashing the name.
+    /// Returns the holder of a name. Costs hashing the name and a read lock that some other names share.
     pub fn whereis(self, name: &str) -> Option<Pid> {
         self.scheduler().names.whereis(name)
     }
 
-    /// The typed address of the process that has that name.
+    /// Returns the typed address of the holder of a name.
     ///
     /// # Errors
-    /// If no process has it, or if the process is of another type.
+    /// [`WhereisError`] if no process has the name, or if it has another type.
     pub fn whereis_as<P: Addressed + ?Sized>(self, name: &str) -> Result<Address<P>, WhereisError> {
         let unknown = || WhereisError::Unknown { name: name.chars().take(80).collect() };
         Ok(self.address(self.whereis(name).ok_or_else(unknown)?)?)
     }
 
-    /// An address that goes by the name: what is sent to it goes to its holder at that time, across restarts. While no
-    /// process has it, messages come back with [`SendFailure::UnknownName`], and calls fail. Whether the process is a
-    /// `P` is checked at delivery. Sending costs a look at the name besides.
+    /// Returns an address that follows the name: each message goes to its current holder, across restarts. While no
+    /// process has the name, messages are returned with [`SendFailure::UnknownName`], and calls fail. Whether the
+    /// holder is a `P` is checked at delivery. A send costs an additional lookup of the name.
     ///
-    /// Each name has one such address, as long as a process has the name; of names that no process has, the addresses
-    /// of those 1,024 are kept that have been without one for the shortest time. Any other is as that of a process that
-    /// has ended: ask for it anew.
+    /// Each name has one such address while a process holds it. Of names without a holder, the addresses of the 1,024
+    /// that lost theirs most recently are kept; any other behaves like that of a process that has ended: ask for it
+    /// again.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -86,15 +84,16 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// If the name is empty or longer than 1,024 bytes.
+    /// [`NameError`] if the name is empty or longer than 1,024 bytes.
     pub fn named<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
 
-    /// Sends a message, of any type, to the process that has that name.
+    /// Sends a message of any type to the holder of a name.
     ///
     /// # Errors
-    /// The message, with the reason: [`SendFailure::UnknownName`] if no process has the name; else as [`Host::send`].
+    /// The message and the reason: [`SendFailure::UnknownName`] if no process has the name; otherwise as
+    /// [`Host::send`].
     pub fn send_named<M: Send + 'static>(self, name: &str, message: M) -> Result<(), SendError<M>> {
         let Some(mut holder) = self.whereis(name) else {
             return Err(SendError { message, reason: SendFailure::UnknownName });
@@ -102,7 +101,7 @@ impl Host {
         let mut message = message;
         loop {
             let Err(refused) = send(holder, message) else { return Ok(()) };
-            // It has ended since; the name may have gone to another.
+            // The holder has ended; the name may have a new one.
             match (refused.reason, self.whereis(name)) {
                 (SendFailure::Gone(_), None) => return Err(SendError { reason: SendFailure::UnknownName, ..refused }),
                 (SendFailure::Gone(_), Some(next)) if next != holder => (holder, message) = (next, refused.message),
@@ -111,32 +110,32 @@ impl Host {
         }
     }
 
-    /// The group of that name. See [`Group`].
+    /// Returns the group of that name. See [`Group`].
     pub fn group(self, name: impl Into<Arc<str>>) -> Group {
         Group::new(self.groups(), name)
     }
 
-    /// The topic of that name for events of type `E`. See [`Topic`].
+    /// Returns the topic of that name for events of type `E`. See [`Topic`].
     pub fn topic<E: Send + 'static>(self, name: impl Into<Arc<str>>) -> Topic<E> {
         Topic::named(self.topics(), name)
     }
 
-    /// The topic without a name for events of type `E`: that of [`publish`](Self::publish) and
-    /// [`subscribe`](Self::subscribe).
+    /// Returns the topic without a name for events of type `E`, which [`publish`](Self::publish) and
+    /// [`subscribe`](Self::subscribe) use.
     pub fn events<E: Send + 'static>(self) -> Topic<E> {
         Topic::of_type(self.topics())
     }
 
-    /// Sends a copy of `event` to each process that has subscribed to events of its type, and gives how many got it.
-    /// Waits for none of them: what a full mailbox has no room for is a dead letter.
+    /// Sends a copy of `event` to each subscriber of its type, and returns how many got it. Never waits: copies without
+    /// room in a mailbox become dead letters.
     pub fn publish<E: Clone + Send + 'static>(self, event: E) -> usize {
         self.events().publish(event)
     }
 
-    /// From here on `subscriber` gets each event of type `E` that is published on this host. Returns whether it did not
-    /// before.
+    /// Subscribes a process to events of type `E` on this host. Returns whether it was not subscribed before.
     ///
     /// # Errors
+    /// If the process has ended.
     /// If the process has ended.
     pub fn subscribe<E: Send + 'static>(
         self,
@@ -151,14 +150,14 @@ impl Host {
     }
 }
 
-/// On the process's own host. In a machine that is driven by hand there is none.
+/// On the process's own host; a machine that is driven by hand has none.
 impl<P: Actor> Context<P> {
-    /// The process that has that name on the same host; `None` also in a machine that is driven by hand.
+    /// Returns the holder of a name on the same host; `None` also in a machine that is driven by hand.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
         self.host()?.whereis(name)
     }
 
-    /// Returns the process a name, or one more. See [`Host::register_name`].
+    /// Registers the process under a name. See [`Host::register_name`].
     ///
     /// # Errors
     /// As [`Host::register_name`].
@@ -170,7 +169,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().register_name(name, self.pid())
     }
 
-    /// The group of that name on the same host.
+    /// Returns the group of that name on the same host.
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -179,7 +178,7 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().group(name)
     }
 
-    /// The topic of that name on the same host.
+    /// Returns the topic of that name on the same host.
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -188,8 +187,8 @@ impl<P: Actor> Context<P> {
         self.host_or_panic().topic(name)
     }
 
-    /// From here on the process gets each event of type `E` that is published on its host. Returns whether it did not
-    /// before. To hear of a topic with a name, `ctx.topic("…").subscribe(ctx.address())`.
+    /// Subscribes the process to events of type `E` on its host. Returns whether it was not subscribed before. For a
+    /// topic with a name, use `ctx.topic("…").subscribe(ctx.address())`.
     ///
     /// # Panics
     /// In a machine that is driven by hand.
@@ -198,7 +197,7 @@ impl<P: Actor> Context<P> {
     where
         P: Handles<E>,
     {
-        // It lives, since this runs in it.
+        // It is alive, since this runs in it.
         self.host_or_panic().subscribe::<E>(self.address()).unwrap_or(false)
     }
 

@@ -1,4 +1,4 @@
-//! A probe stands where a test wants to see what is sent.
+//! Probes: receivers for tests, with expectations.
 
 use super::mailbox::Mailbox;
 use super::runtime::Host;
@@ -13,19 +13,18 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// How long a probe waits, by the system's time, where the runtime goes by it. Far more than anything in a test takes;
-/// a guess.
+/// The limit of an expectation, by the system's time, where the runtime uses it. A guess: far more than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long it waits for threads outside when the runtime is idle. A guess: it is only waited for by a test that fails,
-/// or one that has something sent by a thread that it does not wait for.
+/// The wait for outside threads once the runtime is idle. A guess: only a failing test waits that long, or one whose
+/// messages come from a thread that it does not join.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Receives messages of type `M` in a test, which says what it expects. Its PID can be given wherever a [`Recipient`],
-/// or the PID of a process, is asked for.
+/// Receives messages of type `M` in a test, and checks expectations. Its PID can be given wherever a [`Recipient`] or a
+/// process's PID is expected.
 ///
-/// Its methods are for the thread of a test: those that say what is expected panic where it does not come true, with
-/// what came instead. `try_next`, `next_within` and `next_package` do not. Dropping it makes its PID unroutable.
+/// Its methods are for the thread of a test: the `expect` methods panic if the expectation fails, and show what came
+/// instead; `try_next`, `next_within` and `next_package` do not. Dropping the probe makes its PID unroutable.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -58,42 +57,42 @@ pub struct Probe<M> {
     message: PhantomData<fn() -> M>,
 }
 
-/// Why what was expected has not come.
+/// The reason why an expectation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// Nothing came in that time.
+    /// Nothing came in time.
     #[error("expected a `{expected}`, and nothing came in {waited:?}")]
     Nothing {
-        /// The type of what was expected.
+        /// The expected type.
         expected: &'static str,
-        /// How long it was waited for.
+        /// The time waited.
         waited: Duration,
     },
-    /// Nothing came, and nothing can come before the clock is moved.
+    /// Nothing came, and nothing can come before the clock is advanced.
     #[error(
         "expected a `{expected}`, and nothing came; the runtime is idle, so nothing will before its clock is moved with \
          `advance` or `expect_within`"
     )]
     Idle {
-        /// The type of what was expected.
+        /// The expected type.
         expected: &'static str,
     },
-    /// A message of another type came. It is dropped.
+    /// A message of another type came, and was dropped.
     #[error("expected a `{expected}`, and a `{found}` came")]
     Other {
-        /// The type of what was expected.
+        /// The expected type.
         expected: &'static str,
-        /// The type of what came.
+        /// The type that came.
         found: &'static str,
     },
-    /// The probe's clock cannot be moved, or its runtime cannot be waited for.
+    /// The clock cannot be advanced, or the runtime cannot be waited for.
     #[error(transparent)]
     Clock(#[from] ClockError),
 }
 
 impl<M: Send + 'static> Probe<M> {
-    /// A probe for what processes of `host` send; its clock is theirs.
+    /// Makes a probe for messages from processes of `host`, with their clock.
     ///
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
@@ -101,28 +100,29 @@ impl<M: Send + 'static> Probe<M> {
         Ok(Self { mailbox: Mailbox::with_time(Some(host.scheduler()))?, host, message: PhantomData })
     }
 
-    /// Its PID.
+    /// Returns its PID.
     pub fn pid(&self) -> Pid {
         self.mailbox.pid()
     }
 
-    /// Its address.
+    /// Returns its address.
     pub fn recipient(&self) -> Recipient<M> {
         Recipient::of(self.pid())
     }
 
-    /// The next message, if there is one now. After [`Host::until_idle`] whatever was on its way is there.
+    /// Returns the next message, if there is one now. After [`Host::until_idle`] all messages of processes have
+    /// arrived.
     ///
     /// # Panics
-    /// If a message of another type is there.
+    /// If there is a message of another type.
     #[track_caller]
     pub fn try_next(&mut self) -> Option<M> {
         let package = self.mailbox.try_receive()?;
         Some(expected(Self::open(package)))
     }
 
-    /// The next message. It waits, by the system's time: until the runtime is idle and a second longer for threads
-    /// outside, if the runtime has a manual clock, which is not moved; or else for ten seconds.
+    /// Returns the next message. With a manual clock, which is not advanced, it waits until the runtime is idle, and
+    /// one second more for outside threads; otherwise ten seconds. Both by the system's time.
     ///
     /// # Panics
     /// If there is none, or if a message of another type comes.
@@ -131,8 +131,8 @@ impl<M: Send + 'static> Probe<M> {
         expected(self.next_package().and_then(Self::open))
     }
 
-    /// The next message, which must come within `duration` of the runtime's clock: a manual one is moved on until it
-    /// comes.
+    /// Returns the next message, which must come within `duration` of the runtime's clock; a manual clock is advanced
+    /// until it comes.
     ///
     /// # Panics
     /// If none comes, or one of another type.
@@ -141,11 +141,11 @@ impl<M: Send + 'static> Probe<M> {
         expected(self.next_within(duration))
     }
 
-    /// Sees to it that nothing comes for `duration` of the runtime's clock: a manual one is moved on by it, any other
-    /// one is waited for.
+    /// Checks that nothing comes for `duration` of the runtime's clock: a manual clock is advanced, any other is waited
+    /// for.
     ///
     /// # Panics
-    /// If anything comes, or if the clock cannot be moved.
+    /// If anything comes, or if the clock cannot be advanced.
     #[track_caller]
     pub fn expect_nothing_for(&mut self, duration: Duration) {
         match self.package_within(duration) {
@@ -155,37 +155,37 @@ impl<M: Send + 'static> Probe<M> {
         }
     }
 
-    /// The next message, if one comes within `duration` of the runtime's clock: a manual one is moved on until it
-    /// comes.
+    /// Returns the next message if one comes within `duration` of the runtime's clock; a manual clock is advanced until
+    /// it comes.
     ///
     /// # Errors
-    /// [`ProbeError`] says what came instead.
+    /// [`ProbeError`].
     pub fn next_within(&mut self, duration: Duration) -> Result<M, ProbeError> {
         let package = self.package_within(duration)?;
         package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: duration }).and_then(Self::open)
     }
 
-    /// The next message of whatever type, with the caller that waits for an answer to it (see [`Package::answer`]); it
-    /// waits as [`Probe::expect`] does.
+    /// Returns the next message of any type, with its waiting caller (see [`Package::answer`]). Waits like
+    /// [`Probe::expect`].
     ///
     /// # Errors
-    /// [`ProbeError`] says why there is none.
+    /// [`ProbeError`].
     pub fn next_package(&mut self) -> Result<Package, ProbeError> {
         if !self.host.clock().is_manual() {
             let package = self.mailbox.receive_timeout(LIMIT);
             return package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: LIMIT });
         }
-        // Whatever the processes have sent is there then; one that has sent it already may go on for ever.
+        // All messages of processes have arrived after that; a process that has sent may run for ever.
         let idle = self.host.until_idle();
         if let Some(package) = self.mailbox.try_receive() {
             return Ok(package);
         }
         idle.map_err(ClockError::from)?;
-        // A thread of the test, or one that handles commands, may be about to send.
+        // A thread of the test, or a handler of commands, may be about to send.
         self.mailbox.receive_timeout(GRACE).ok_or(ProbeError::Idle { expected: type_name::<M>() })
     }
 
-    /// The next package within that time of the runtime's clock.
+    /// Returns the next package within `duration` of the runtime's clock.
     fn package_within(&mut self, duration: Duration) -> Result<Option<Package>, ProbeError> {
         let clock = self.host.clock();
         if !clock.is_manual() {
@@ -205,7 +205,7 @@ impl<M: Send + 'static> Probe<M> {
     }
 }
 
-/// What was expected, or a panic at the caller's place.
+/// Returns the message, or panics at the caller's location.
 #[track_caller]
 fn expected<M>(result: Result<M, ProbeError>) -> M {
     match result {

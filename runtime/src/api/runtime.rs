@@ -1,4 +1,4 @@
-//! A runtime: one host, what it was built with, and how it ends.
+//! Runtimes and hosts.
 
 use crate::actor::definition::actor::{Actor, Migratable};
 use crate::actor::handle::address::{Address, Recipient};
@@ -35,17 +35,17 @@ use std::panic::Location;
 use std::ptr;
 use std::time::Duration;
 
-/// One scheduler with its own workers and limits: what processes are spawned on. `Copy`, valid for ever; a host that
-/// has been shut down refuses, and has nothing to tell: its statistics are all zero.
+/// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that
+/// was shut down refuses all requests, and its statistics are zero.
 #[derive(Clone, Copy)]
 pub struct Host {
     record: &'static HostRecord,
-    /// Which of the hosts that the record has been.
+    /// Which life of the record this host is.
     life: u32,
     number: u16,
 }
 
-/// A host's scheduler, and the process types that can be started on it by name. Never freed: used again, as the
+/// The scheduler of a host, and the process types that are registered on it. Never freed, but reused, like the
 /// scheduler.
 pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
@@ -55,7 +55,7 @@ pub(crate) struct HostRecord {
     pub(crate) upgrades: Upgrades,
 }
 
-/// The hosts of the program by their numbers. Of two that had the same one, 65,535 hosts apart, the later.
+/// The hosts of the program by number. Numbers repeat after 65,535 hosts; the later host replaces the earlier one.
 fn records() -> &'static RwLock<HashMap<u16, &'static HostRecord>> {
     static RECORDS: World<OnceLock<RwLock<HashMap<u16, &'static HostRecord>>>> = World::new(OnceLock::new());
     RECORDS.get_or_init(RwLock::default)
@@ -64,7 +64,7 @@ fn records() -> &'static RwLock<HashMap<u16, &'static HostRecord>> {
 /// The records of hosts whose runtime is gone.
 struct UnusedRecords {
     free: Vec<&'static HostRecord>,
-    /// Those that a thread was still in when it was last looked.
+    /// Those in which a thread still was at the last look.
     ending: Vec<&'static HostRecord>,
 }
 
@@ -72,7 +72,7 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
     World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
-    /// Sets those free of which nothing is left any more.
+    /// Frees the records of which nothing is left.
     fn look(&mut self) {
         let Self { free, ending } = self;
         // A life ends and its number goes in one step: a PID of it must not give the record's next life.
@@ -111,14 +111,14 @@ impl HostRecord {
 
     fn forget_all(&self) {
         self.registry.clear();
-        // Names, groups and topics may be those of processes of other hosts.
+        // They may hold processes of other hosts.
         self.scheduler.names.clear();
         self.groups.clear();
         self.topics.clear();
         self.upgrades.clear();
     }
 
-    /// The record that stands for all hosts that have ended: it refuses everything.
+    /// Returns the record that stands for all ended hosts: it refuses every request.
     fn ended() -> &'static Self {
         static ENDED: World<OnceLock<&'static HostRecord>> = World::new(OnceLock::new());
         ENDED.get_or_init(|| Self::of(Scheduler::ended()))
@@ -126,8 +126,7 @@ impl HostRecord {
 }
 
 impl Host {
-    /// A host whose threads have not been started: with the record of one that has ended and was built alike, if there
-    /// is one.
+    /// Makes a host whose threads have not been started, reusing the record of an ended host that was built alike.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
         let number = identity.number;
         let unused = {
@@ -136,7 +135,7 @@ impl Host {
             unused.take(|scheduler| scheduler.fits(&config, &identity, &user))
         };
         let mut next = Some((identity, user));
-        // One that a late thread has come back to is given up.
+        // A record that a late thread has returned to is abandoned.
         let renewed = unused.filter(|record| {
             record.forget_all();
             record.scheduler.renew(&mut next)
@@ -155,13 +154,13 @@ impl Host {
         Self { record, life: scheduler.life(), number: scheduler.number() }
     }
 
-    /// The host whose process the calling thread runs or starts.
+    /// Returns the host of the process that the calling thread runs or starts.
     pub fn current() -> Option<Self> {
         let handle = current_host()?.handle.get()?;
         handle.downcast_ref::<HostRecord>().map(Self::now)
     }
 
-    /// The host that the PID belongs to, if it is one of this program that has not been shut down.
+    /// Returns the host that the PID belongs to, if it is in this program and has not been shut down.
     pub fn of(pid: Pid) -> Option<Self> {
         let pid = pid.resolve()?;
         let records = records().read().unwrap_or_else(PoisonError::into_inner);
@@ -171,7 +170,7 @@ impl Host {
         (host.number == pid.host() && record.scheduler.config.node == pid.node()).then_some(host)
     }
 
-    /// The host's runtime is gone: when nothing is left of it, its record can be used again.
+    /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
     pub(crate) fn retire(self) {
         let mut unused = lock(&UNUSED_RECORDS);
         unused.ending.push(self.record);
@@ -182,7 +181,7 @@ impl Host {
         self.record.scheduler.life() != self.life
     }
 
-    /// Its record, or the one of all hosts that have ended.
+    /// Returns its record, or that of all ended hosts.
     fn record(self) -> &'static HostRecord {
         if self.has_ended() { HostRecord::ended() } else { self.record }
     }
@@ -207,27 +206,27 @@ impl Host {
         &self.record().topics
     }
 
-    /// Forgets what it knew of processes: its own have ended.
+    /// Clears all tables of processes, which have ended.
     pub(crate) fn forget_all(self) {
         self.record().forget_all();
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         &self.record.scheduler.config.name
     }
 
-    /// Its number in this node, as PIDs show it.
+    /// Returns its number in this node, as in its PIDs.
     pub fn number(self) -> u16 {
         self.number
     }
 
-    /// Returns how many steps it runs at once at most.
+    /// Returns how many steps run at once at most.
     pub fn workers(self) -> usize {
         self.record.scheduler.permits.len()
     }
 
-    /// Spawns a process: say what it should have, then call one of its entries by name. See [`Spawn`].
+    /// Spawns a process: set its options, then call one of its entries. See [`Spawn`].
     #[track_caller]
     pub fn spawn<P>(self, process: P) -> Spawn<P>
     where
@@ -236,12 +235,12 @@ impl Host {
         Spawn::new(self.life(), Location::caller(), process)
     }
 
-    /// Spawns a process with a thread of its own, on which `make` makes its state: all its steps, its `close` and its
-    /// drop run there, and it holds no worker. For what must stay on one thread (a user interface, a C library,
-    /// thread-local state), and for what is not `Send`, which asks for `#[process(pinned)]`. See [`Spawn`]; the entry
-    /// waits until the process has started.
+    /// Spawns a process with its own thread, on which `make` makes its state. All its steps, its `close` and its drop
+    /// run there, and it occupies no worker. For state that must stay on one thread (a user interface, a C library,
+    /// thread-local state) or is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the entry returns when
+    /// the process has started.
     ///
-    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps, and what it sends wakes a worker
+    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps; a message from it wakes a worker
     /// likewise.
     ///
     /// ```
@@ -279,42 +278,41 @@ impl Host {
         SpawnProcess::new(self.life(), Location::caller(), process)
     }
 
-    /// Spawns a hand-written [`Process`] with a thread of its own, as [`Host::spawn_pinned`] does.
+    /// Spawns a hand-written [`Process`] with its own thread, like [`Host::spawn_pinned`].
     #[track_caller]
     pub fn spawn_process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
         SpawnProcess::pinned(self.life(), Location::caller(), make)
     }
 
-    /// Sends a message: of any type to a PID, which is checked at delivery; of a type that it has a method for to an
-    /// address, which the compiler checks.
+    /// Sends a message: of any type to a PID, checked at delivery; of a type with a method to an address, checked by
+    /// the compiler.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or was never there; and if its mailbox is full and no
-    /// process sends: a process is held instead, see [`Bound`](crate::Bound).
+    /// The message and the reason if the process has ended or never existed, or if its mailbox is full and the sender
+    /// is not a process: a process is suspended instead, see [`Bound`](crate::Bound).
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
 
-    /// Sends a message as [`Host::send`] does, and never waits: see [`Call::try_send`](crate::Call::try_send).
+    /// Sends a message like [`Host::send`] without ever waiting: see [`Call::try_send`](crate::Call::try_send).
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or was never there, or if its mailbox is full.
+    /// The message and the reason if the process has ended or never existed, or if its mailbox is full.
     pub fn try_send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).try_send()
     }
 
-    /// Sends a message as [`Host::send`] does, and blocks the thread while the mailbox is full: see
+    /// Sends a message like [`Host::send`], and blocks the thread while the mailbox is full: see
     /// [`Call::send_wait`](crate::Call::send_wait).
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or was never there.
+    /// The message and the reason if the process has ended or never existed.
     pub fn send_wait<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).send_wait()
     }
 
-    /// From here on processes of type `Old` can be upgraded by the name of the new type, with [`Host::upgrade`]: `make`
-    /// gives the new state for the old one, or a `Result` with it. A second one between the same types replaces the
-    /// first.
+    /// Registers an upgrade from `Old` to another type, for [`Host::upgrade`]: `make` converts the state, and returns
+    /// the new one or a `Result` with it. A second registration between the same types replaces the first.
     pub fn register_upgrade<Old: Actor, S>(self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
         S: IntoUpgrade<Error: Into<UpgradeFailure>>,
@@ -322,20 +320,21 @@ impl Host {
         self.record().upgrades.add(make);
     }
 
-    /// Upgrades a process to the type of that name, as was registered for its own type. See [`Pid::upgrade`].
+    /// Upgrades a process to the type with that name, as registered for its own type. See [`Pid::upgrade`].
     ///
     /// # Errors
-    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing) with what there is instead; else as
+    /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing), which lists the alternatives; otherwise as
     /// [`Pid::upgrade`].
     pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         self.record().upgrades.ask(pid, to)
     }
 
-    /// The typed address of the process with that PID: `address::<Disk>(pid)` if it is a `Disk`,
-    /// `address::<dyn Storage>(pid)` if it answers the protocol `Storage`.
+    /// Returns the typed address of a process: `address::<Disk>(pid)` if it is a `Disk`, `address::<dyn Storage>(pid)`
+    /// if it implements the protocol `Storage`.
     ///
     /// # Errors
-    /// If no such process lives in this program, if it is of another type, or if it does not answer the protocol.
+    /// [`AddressError`] if no such process is alive in this program, if it has another type, or if it does not
+    /// implement the protocol.
     pub fn address<P: Addressed + ?Sized>(self, pid: Pid) -> Result<Address<P>, AddressError> {
         let kind = alias::kind(pid).ok_or(AddressError::Gone(pid))?;
         let (wanted, found) = (TypeId::of::<P>(), (kind.name)());
@@ -347,21 +346,20 @@ impl Host {
         }
     }
 
-    /// The clock that its processes go by.
+    /// Returns the clock of its processes.
     pub fn clock(self) -> Clock {
         self.scheduler().clock()
     }
 
-    /// Blocks the thread until no process runs or is ready to, and no timer is due: what was sent before has been
-    /// handled, with all that followed from it. Of a runtime with a manual clock this means all the runtimes of that
-    /// clock, since they may send to each other.
+    /// Blocks the thread until no process runs or is ready to, and no timer is due: earlier messages have been handled,
+    /// with all that followed from them. For a manual clock this covers all runtimes of that clock, since they may send
+    /// to each other.
     ///
-    /// What is done elsewhere (threads that handle commands, tasks of other executors) is not waited for, nor is what
-    /// is due later.
+    /// Work elsewhere (threads that handle commands, tasks of other executors) and later timers are not waited for.
     ///
     /// # Errors
-    /// [`IdleError`]: inside a process, for a runtime that is paused or has been shut down, and when its processes do
-    /// not come to rest for a minute.
+    /// [`IdleError`] inside a process, for a runtime that is paused or was shut down, and if its processes do not
+    /// become idle within a minute.
     pub fn until_idle(self) -> Result<(), IdleError> {
         match self.has_ended() {
             true => Err(IdleError::Shutdown(self.name().to_owned())),
@@ -370,7 +368,7 @@ impl Host {
     }
 }
 
-/// Takes the packages for its own processes.
+/// Accepts packages for its own processes.
 impl Receiver for Host {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
@@ -403,8 +401,7 @@ impl Eq for Host {}
 
 /// A host, and the duty to shut it down: dropping the runtime does so, with the deadline that it was built with.
 ///
-/// Everything that a [`Host`] can do, its runtime can. Several runtimes in one program find each other: a PID is good
-/// everywhere.
+/// A runtime dereferences to its [`Host`]. The runtimes of a program reach each other: PIDs are valid in all of them.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -428,7 +425,7 @@ impl Eq for Host {}
 /// ```
 pub struct Runtime {
     pub(crate) host: Host,
-    /// How long its shutdown waits for processes to end.
+    /// How long a shutdown waits for processes to end.
     pub(crate) deadline: Duration,
 }
 
@@ -437,21 +434,21 @@ impl Runtime {
         Self { host, deadline }
     }
 
-    /// Its host.
+    /// Returns its host.
     pub fn host(&self) -> Host {
         self.host
     }
 
-    /// Starts the workers of a runtime that was built paused. What was spawned before runs now.
+    /// Starts the workers of a runtime that was built paused.
     ///
     /// # Errors
-    /// If the threads cannot be started.
+    /// [`BuildError`] if the threads cannot be started.
     pub fn resume(&self) -> Result<(), BuildError> {
         self.host.scheduler().start().map_err(BuildError::Threads)
     }
 
-    /// Runs `future` on the calling thread until it is ready. Calls can be awaited in it. Inside a process this costs a
-    /// thread, as [`Call::wait`](crate::Call::wait) does, and the future is not part of the process.
+    /// Runs `future` to completion on the calling thread; it may await calls. Inside a process this costs a thread, as
+    /// [`Call::wait`](crate::Call::wait) does, and the future is not part of the process.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.host.scheduler().within_reactor(|| while_blocked(|| outside(|| block_on(future))))
     }

@@ -1,4 +1,4 @@
-//! How a runtime ends: when it is told to, from a thread or from async code, and when it is dropped.
+//! Shutting a runtime down: from a thread, from async code, and on drop.
 
 use super::runtime::{Host, Runtime};
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How a runtime is to end, and within what time.
+/// How a runtime ends, and its deadline.
 #[derive(Clone, Copy)]
 enum ShutdownMode {
     Shutdown(Duration),
@@ -23,11 +23,11 @@ enum ShutdownMode {
 }
 
 impl Runtime {
-    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down. What is queued then
-    /// is thrown away: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) finishes it first.
+    /// Runs until the program is interrupted (ctrl-c, or a request to terminate), then shuts down. Queued messages are
+    /// discarded: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) handles them first.
     ///
     /// # Errors
-    /// [`ShutdownError::NoSignal`] if another part of the program has set a handler of its own; else as
+    /// [`ShutdownError::NoSignal`] if another part of the program has set a handler; otherwise as
     /// [`Runtime::shutdown`].
     #[cfg(feature = "ctrl-c")]
     pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
@@ -46,26 +46,25 @@ impl Runtime {
         self.drain(deadline)
     }
 
-    /// Shuts the runtime down: new spawns are refused, every process is told to end and may clean up; what has not
-    /// ended at the deadline is killed. Returns what ended how.
+    /// Shuts the runtime down: new spawns are refused, and every process is told to end and may clean up; processes
+    /// that have not ended at the deadline are killed. Returns how the processes ended.
     ///
-    /// Messages that are queued then are thrown away, and counted in the report: to finish them first is
-    /// [`drain`](Self::drain).
+    /// Queued messages are discarded and counted in the report; [`drain`](Self::drain) handles them first.
     ///
-    /// It returns at the deadline even if a step never returns: that step is reported as stuck, and its thread left
-    /// behind. Beyond the deadline it waits for no longer than 200 ms for a step that began less than 200 ms before the
-    /// deadline, for as long again for the clean-up (`close` and drops) of those that it has killed, and, with Tokio of
-    /// the runtime's own, for as long for a task that does not return.
+    /// Returns at the deadline even if a step never returns: that step is reported as stuck, and its thread is left
+    /// behind. Past the deadline it waits at most 200 ms for a step that began less than 200 ms before it, 200 ms for
+    /// the clean-up (`close` and drops) of killed processes, and, with the runtime's own Tokio, 200 ms for a task that
+    /// does not return.
     ///
     /// # Errors
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
-    /// begins, and is not waited for.
+    /// begins but is not waited for.
     pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
         let deadline = self.deadline;
         self.shutdown_within(deadline)
     }
 
-    /// Shuts the runtime down as [`shutdown`](Self::shutdown) does, with another deadline.
+    /// Shuts the runtime down like [`shutdown`](Self::shutdown), with another deadline.
     ///
     /// # Errors
     /// As [`Runtime::shutdown`].
@@ -73,31 +72,30 @@ impl Runtime {
         self.end(ShutdownMode::Shutdown(deadline))
     }
 
-    /// Shuts the runtime down for async code, whose thread must not be blocked: the shutdown begins at once, on a
-    /// thread of its own, and the future gives the report. Dropping the future changes nothing: the shutdown goes on.
+    /// Shuts the runtime down without blocking the caller: the shutdown begins at once on its own thread, and the
+    /// future returns the report. Dropping the future does not stop the shutdown.
     ///
     /// # Errors
-    /// The future gives what [`Runtime::shutdown`] does.
+    /// The future returns the errors of [`Runtime::shutdown`].
     pub fn shutdown_async(self) -> ShuttingDown {
         let deadline = self.deadline;
         self.end_async(ShutdownMode::Shutdown(deadline))
     }
 
-    /// Finishes what is queued, then shuts the runtime down: a *graceful shutdown*.
+    /// Handles what is queued, then shuts the runtime down: a *graceful shutdown*.
     ///
-    /// Everything goes on as before until the runtime is *drained*: until at one moment none of its processes runs, has
-    /// a message that it has not handled, or is in the middle of one. A process is in the middle of a message while its
+    /// Everything continues until the runtime is *drained*: until there is a moment at which none of its processes
+    /// runs, has an unhandled message, or is in the middle of one. A process is in the middle of a message while its
     /// async method waits, be it for a timer or a socket, and while a future runs beside its methods (`ctx.run`).
-    /// Meanwhile processes may send, call and spawn, and those that fail are started again by their supervisors. What
-    /// merely waits is not waited for: an async entry, a timer, an interval, an attached stream, a
-    /// [`Reply`](crate::Reply) that is kept.
+    /// Meanwhile processes may send, call and spawn, and supervisors restart those that fail. The drain does not wait
+    /// for an async entry, a timer, an interval, an attached stream, or a [`Reply`](crate::Reply) that is kept.
     ///
-    /// Then the runtime shuts down as by [`shutdown`](Self::shutdown), with what is left of the deadline. If it is not
-    /// drained when nine tenths of the deadline have passed, it shuts down all the same, and the report says so:
-    /// `drained` is `Some(false)`, and `unfinished` names some of those that had not finished.
+    /// Then the runtime shuts down like [`shutdown`](Self::shutdown), within the rest of the deadline. If it is not
+    /// drained after nine tenths of the deadline, it shuts down anyway and the report says so: `drained` is
+    /// `Some(false)`, and `unfinished` names some of the processes that had work left.
     ///
-    /// Messages from outside (threads, other runtimes) are accepted while it drains, and delay its end; those that come
-    /// in its last moment are thrown away, and counted. Stop the sources first: close the listener, then drain.
+    /// Messages from outside (threads, other runtimes) are accepted during the drain and delay its end; those that
+    /// arrive in its last moment are discarded and counted. Stop the sources first: close the listener, then drain.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -130,23 +128,23 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step as long as it waits: the
-    /// drain begins, on a thread of its own, and is not waited for.
+    /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step while it waits: the drain
+    /// begins on its own thread but is not waited for.
     pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.end(ShutdownMode::Drain(deadline))
     }
 
-    /// Drains the runtime for async code, whose thread must not be blocked: as [`drain`](Self::drain), on a thread of
-    /// its own, and the future gives the report. Dropping the future changes nothing: the drain goes on.
+    /// Drains the runtime without blocking the caller: like [`drain`](Self::drain) on its own thread, and the future
+    /// returns the report. Dropping the future does not stop the drain.
     ///
     /// # Errors
-    /// The future gives what [`Runtime::drain`] does.
+    /// The future returns the errors of [`Runtime::drain`].
     pub fn drain_async(self, deadline: Duration) -> ShuttingDown {
         self.end_async(ShutdownMode::Drain(deadline))
     }
 
     fn end(self, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
-        // The report is made here, so the drop has nothing left to do.
+        // The report is made here, so that the drop has nothing to do.
         let this = ManuallyDrop::new(self);
         finish(this.host, end)
     }
@@ -166,7 +164,7 @@ impl Runtime {
     }
 }
 
-/// A shutdown or a drain that has begun. See [`Runtime::shutdown_async`].
+/// A shutdown or a drain in progress. See [`Runtime::shutdown_async`].
 #[must_use = "await it to learn when and how the processes have ended"]
 pub struct ShuttingDown(Arc<Oneshot<Result<ShutdownReport, ShutdownError>>>);
 
@@ -184,14 +182,14 @@ impl fmt::Debug for ShuttingDown {
     }
 }
 
-/// Ends the runtime of that host, waits for it, and logs what was lost. From inside it begins, and is not waited for.
+/// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
     let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     if is_inside || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
     }
-    // A process of another runtime that does this lets the others of its own run meanwhile.
+    // If a process of another runtime calls this, the other processes there can run meanwhile.
     let report = while_blocked(|| match end {
         ShutdownMode::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
         ShutdownMode::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
@@ -202,7 +200,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
     Ok(report)
 }
 
-/// Begins what its caller, inside the runtime, cannot wait for.
+/// Begins a shutdown that the caller, inside the runtime, cannot wait for.
 fn begin(host: Host, end: ShutdownMode) {
     let deadline = match end {
         ShutdownMode::Shutdown(deadline) => deadline,
@@ -223,7 +221,7 @@ fn begin(host: Host, end: ShutdownMode) {
     host.retire();
 }
 
-/// Warns if work was lost.
+/// Logs a warning if messages or processes were lost.
 fn log(host: Host, report: &ShutdownReport) {
     if report.is_clean() {
         return;

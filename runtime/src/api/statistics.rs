@@ -1,5 +1,5 @@
-//! What every worker, thread and process is doing. Always on; reading it stops nothing, so that numbers that belong
-//! together may be some nanoseconds apart.
+//! Snapshots of workers, threads and processes. Always on; reading them stops nothing, so figures of one snapshot may
+//! be nanoseconds apart.
 
 use super::runtime::Host;
 use crate::deadlock::edges::waits_for;
@@ -15,60 +15,60 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr;
 
-/// What a host has done and is doing. Counts grow from the start of the host; sizes are those of now.
+/// A snapshot of a host. Counters grow from the start of the host; sizes are current.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Each of its workers.
+    /// Its workers.
     pub workers: Vec<WorkerStatistics>,
-    /// Each of its threads, those that have ended included: a later thread goes on counting where one has ended.
+    /// Its threads, ended ones included: a later thread continues the counters of one that has ended.
     pub threads: Vec<ThreadStatistics>,
-    /// Processes that came and went.
+    /// Processes spawned and ended.
     pub processes: ProcessStatistics,
-    /// Messages that no process handled, by why.
+    /// Messages that no process handled, by reason.
     pub dead_letters: DeadLetterStatistics,
-    /// Senders that were suspended at full mailboxes.
+    /// Senders suspended at full mailboxes.
     pub backpressure: BackpressureStatistics,
-    /// Steps that block, and the threads for them.
+    /// Blocking steps and their threads.
     pub blocking: BlockingStatistics,
-    /// Steps that took too long.
+    /// Steps that ran too long.
     pub watchdog: WatchdogStatistics,
     /// Names, groups, topics and labels.
     pub directory: DirectoryStatistics,
-    /// What all hosts of the program share.
+    /// Figures of the whole program.
     pub program: ProgramStatistics,
     /// Processes in the queue that all workers share.
     pub global_queue: usize,
-    /// Timers that are pending.
+    /// Pending timers.
     pub timers: usize,
-    /// Completions and signals that came too late for anyone.
+    /// Completions and signals that arrived too late.
     pub late: u64,
 }
 
 impl Statistics {
-    /// Returns the steps of all threads.
+    /// Returns the sum of all threads' steps.
     pub fn steps(&self) -> u64 {
         self.threads.iter().map(|thread| thread.steps).sum()
     }
 
-    /// Returns the messages that all threads have delivered.
+    /// Returns the sum of the messages that all threads delivered.
     pub fn messages(&self) -> u64 {
         self.threads.iter().map(|thread| thread.messages).sum()
     }
 }
 
-/// Processes of a host that came and went.
+/// Processes of a host that were spawned and have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessStatistics {
-    /// Processes that were spawned, those included whose start failed.
+    /// Processes spawned, including those whose start failed.
     pub spawned: u64,
-    /// How many of them have ended.
+    /// How many have ended.
     pub ended: u64,
-    /// How many live: as many as did at one moment while the host was looked at. While so many come and go that no such
-    /// moment is found, no more than did.
+    /// How many are alive, as of one moment during the snapshot. If processes come and go too fast to find such a
+    /// moment, a lower bound.
     pub live: u64,
-    /// Pinned processes, those included that come and go.
+    /// Pinned processes, including those that are starting or ending.
     pub pinned: usize,
 }
 
@@ -80,63 +80,62 @@ pub struct DeadLetterStatistics {
     pub ended: u64,
     /// Their process had no method for them.
     pub unhandled: u64,
-    /// A mailbox had no room for them.
+    /// The mailbox was full.
     pub overflow: u64,
-    /// They waited in the line of a pool for as long as they may.
+    /// They expired in the queue of a pool.
     pub expired: u64,
-    /// They were of calls that failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
+    /// Their calls failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
     pub withdrawn: u64,
 }
 
 impl DeadLetterStatistics {
-    /// Returns the sum of all.
+    /// Returns their sum.
     pub fn total(&self) -> u64 {
         self.ended + self.unhandled + self.overflow + self.expired + self.withdrawn
     }
 }
 
-/// Senders of a host that were suspended at full mailboxes.
+/// Senders of a host suspended at full mailboxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackpressureStatistics {
     /// Processes that are suspended now.
     pub suspended: usize,
-    /// How often a process was suspended. A high count means that a receiver is a bottleneck.
+    /// Suspensions so far. A high count means that a receiver is a bottleneck.
     pub suspensions: u64,
-    /// How often one was resumed because it had waited for too long, and not because there was room.
+    /// Resumptions after the longest allowed wait, rather than because there was room.
     pub forced_releases: u64,
 }
 
-/// Steps of a host that block, and the threads for them.
+/// Blocking steps of a host, and their threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingStatistics {
-    /// Threads whose step blocks, and whose worker others have meanwhile; those included that wait for a worker to go
-    /// on.
+    /// Threads whose step blocks while other threads use its worker, including those that wait for a worker to
+    /// continue.
     pub blocked: usize,
-    /// Threads in a step that did not end, and whose worker others have.
+    /// Threads in a step that did not end, whose worker was taken.
     pub detached: usize,
-    /// Threads without a worker that have nothing to do: the next step that blocks hands its worker to one of them.
+    /// Idle threads without a worker, ready to take over from a step that blocks.
     pub spare: usize,
-    /// How often a step blocked with its worker, because there were as many threads as there may be.
+    /// How often a step blocked its worker because the limit of threads was reached.
     pub blocked_in_place: u64,
-    /// How often a thread was started beyond that number, because a process waited for another one and no worker was
+    /// How often a thread was started beyond the limit, because a process waited for another one and no worker was
     /// left.
     pub threads_beyond_limit: u64,
 }
 
-/// Steps of a host that took too long.
+/// Steps of a host that ran too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchdogStatistics {
-    /// How often the thread that looks for long steps has looked. It sleeps while nothing waits.
+    /// Samples taken by the watchdog. It sleeps while no process waits.
     pub ticks: u64,
-    /// Steps that have run for longer than the [limit](crate::Builder::stall_limit) while others waited.
+    /// Steps that exceeded the [limit](crate::Builder::stall_limit) while others waited.
     pub stalls: u64,
     /// How often the worker of such a step was given to another thread.
     pub taken_over: u64,
-    /// Processes that were moved to where others find them because the step that had woken them, and after which they
-    /// were to run, did not end.
+    /// Processes moved out of the run-next slot behind such a step, to where other threads find them.
     pub moved: u64,
 }
 
@@ -144,154 +143,152 @@ pub struct WatchdogStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryStatistics {
-    /// Names that processes have.
+    /// Registered names.
     pub names: usize,
-    /// Names that have an address, by [`Host::named`]; of those that no process has, 1,024 at most.
+    /// Names with an address from [`Host::named`]; of those without a holder, at most 1,024.
     pub named_addresses: usize,
-    /// Groups that have members or subscribers.
+    /// Groups with members or subscribers.
     pub groups: usize,
-    /// Their members, each counted once for each of its groups.
+    /// Their members, counted once per group.
     pub members: usize,
-    /// Subscribers to the changes of groups, counted in the same way.
+    /// Subscribers to changes of groups, counted once per group.
     pub watchers: usize,
-    /// Topics that have subscribers.
+    /// Topics with subscribers.
     pub topics: usize,
-    /// Their subscribers, each counted once for each of its topics.
+    /// Their subscribers, counted once per topic.
     pub subscribers: usize,
-    /// What is to end with some process: a name, or a place in a group or topic. (One that is a member of a group and
-    /// subscribed to its changes has one place there.)
+    /// Registrations that end with a process: names, and places in groups and topics. (A member of a group that also
+    /// subscribes to its changes counts once.)
     pub memberships: usize,
-    /// Labels of processes that live.
+    /// Labels of live processes.
     pub labels: usize,
 }
 
-/// What all hosts of a program share.
+/// Figures of the whole program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProgramStatistics {
-    /// Slots of the program's table that are not free: a process is there, or a stand-alone mailbox, or what is left of
-    /// one is being cleaned up.
+    /// Slots in use: by a process, by a stand-alone mailbox, or while one is cleaned up.
     pub slots: usize,
-    /// Slots of the program's table that were ever used: about as many as lived at once, and some hundred for each
-    /// thread.
+    /// Slots ever used: about as many as were alive at once, plus some hundred per thread.
     pub used_slots: usize,
     /// PIDs that are [aliases](Pid::is_alias).
     pub aliases: usize,
-    /// Processes that wait for the answer of one other, or for room in its mailbox, and for nothing else.
+    /// Processes that wait only for the answer of one other process, or only for room in its mailbox.
     pub waits: usize,
 }
 
-/// What a worker is doing: the right to run a step, which one thread holds at a time.
+/// A worker: the permit to run steps, held by one thread at a time.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerStatistics {
-    /// The thread that holds it, by its place among the threads.
+    /// The thread that holds it, as an index into the threads.
     pub thread: Option<usize>,
-    /// Whether that runs a step.
+    /// Whether that thread is in a step.
     pub running: bool,
     /// Processes in its inject queue.
     pub inject_queue: usize,
-    /// Processes in the deque of the thread that holds it, the run-next slot included.
+    /// Processes in the deque of its thread, including the run-next slot.
     pub queue: usize,
 }
 
-/// What a thread has done and is doing.
+/// The activity of a thread.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ThreadStatistics {
-    /// What it is doing.
+    /// Its current state.
     pub state: ThreadState,
-    /// The worker it holds.
+    /// The worker that it holds.
     pub worker: Option<usize>,
     /// The process whose step it runs.
     pub process: Option<Pid>,
-    /// Processes in its deque, the run-next slot included.
+    /// Processes in its deque, including the run-next slot.
     pub queue: usize,
-    /// Steps it has run.
+    /// Steps run.
     pub steps: u64,
-    /// Messages it has delivered.
+    /// Messages delivered.
     pub messages: u64,
-    /// Looks into the queues of others that found something.
+    /// Successful looks into the queues of others.
     pub steals: u64,
-    /// Processes that came from the queues of others.
+    /// Processes taken from the queues of others.
     pub stolen: u64,
-    /// Processes that came from the global queue.
+    /// Processes taken from the global queue.
     pub from_global: u64,
-    /// Processes that came from an inject queue of its own worker.
+    /// Processes taken from its worker's inject queue.
     pub from_inject: u64,
-    /// Times that the far end of a queue came first, so that no process waits there for ever.
+    /// How often the far end of a queue was taken first, for fairness.
     pub fair: u64,
-    /// Looks everywhere without a pause before.
+    /// Searches of all queues without a preceding pause.
     pub polls: u64,
-    /// Looks everywhere after a pause.
+    /// Searches of all queues after a pause.
     pub spins: u64,
-    /// Times it went to sleep.
+    /// How often it parked.
     pub parks: u64,
 }
 
-/// What a thread is doing.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThreadState {
-    /// It has ended.
+    /// Ended.
     #[default]
     Ended,
-    /// It runs steps, or looks for one to run.
+    /// Running steps, or looking for one.
     Running,
-    /// It sleeps, with a worker.
+    /// Parked, with a worker.
     Asleep,
-    /// It is in a step that blocks; others have its worker.
+    /// In a step that blocks; other threads use its worker.
     Blocked,
-    /// Its step has blocked, and waits for a worker to go on.
+    /// In a step that has blocked, waiting for a worker to continue.
     Waiting,
-    /// It is in a step that did not end, and others have its worker.
+    /// In a step that did not end; other threads use its worker.
     Detached,
-    /// It has nothing to do, and no worker.
+    /// Idle, without a worker.
     Spare,
-    /// It is a pinned process's own, and needs no worker.
+    /// The thread of a pinned process; needs no worker.
     Pinned,
 }
 
-/// What is known of a process.
+/// A snapshot of a process.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProcessInfo {
     /// Its PID.
     pub pid: Pid,
-    /// What it is doing or waiting for.
+    /// Its current state.
     pub state: ProcessState,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was started at.
+    /// The entry that it was spawned at.
     pub entry: &'static str,
-    /// The text that it was given.
+    /// Its label.
     pub label: Option<Arc<str>>,
-    /// The names that it has, on any host of the program.
+    /// Its names, on any host of the program.
     pub names: Vec<Arc<str>>,
     /// The process that spawned it.
     pub parent: Option<Pid>,
-    /// Where in the source it was spawned.
+    /// The source location of the spawn.
     pub place: Option<&'static Location<'static>>,
     /// The worker that ran it last.
     pub worker: Option<usize>,
-    /// Steps it has taken.
+    /// Steps run.
     pub steps: u64,
-    /// Messages it has received.
+    /// Messages received.
     pub messages: u64,
-    /// Messages that wait in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an
-    /// unbounded mailbox comes to, no length can be told.
+    /// Messages queued in its mailbox. 8,388,607 stands for that many or more; beyond 12 million, which only an
+    /// unbounded mailbox reaches, the length is unknown.
     pub mailbox: u64,
-    /// Whom it waits for, if what one other process does is all that it waits for. (A process that awaits several
-    /// things at a time, or has a waker in the hands of others, has none.)
+    /// The process that this one waits for, if it waits for nothing else. (`None` if it awaits several things at once,
+    /// or if other code holds one of its wakers.)
     pub waits_for: Option<WaitsFor>,
 }
 
-/// Whom a process waits for.
+/// The process that another one waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitsFor {
-    /// The other process.
+    /// Its PID.
     pub pid: Pid,
-    /// The method that it has called there, as `Type::method`; `None` if it waits for room in the mailbox.
+    /// The called method, as `Type::method`; `None` for a wait for room in the mailbox.
     pub method: Option<&'static str>,
 }
 
@@ -305,27 +302,26 @@ impl fmt::Display for WaitsFor {
     }
 }
 
-/// What a process is doing or waiting for.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProcessState {
-    /// In a queue, or being started.
+    /// Queued to run, or being started.
     Ready,
     /// In a step.
     Running,
-    /// In a step that blocks its thread, for something else than room in a mailbox.
+    /// In a step that blocks its thread, other than for room in a mailbox.
     Blocking,
-    /// Waits for whatever comes.
+    /// Waiting for input.
     Idle,
-    /// Suspended at the mailbox of that process, to which it has sent and which is full: between two steps, or within
-    /// one that has sent so much that its `send` waits.
+    /// Suspended at a full mailbox that it sent to: between two steps, or inside one whose sends have to wait.
     Suspended {
-        /// Whose mailbox it is.
+        /// The owner of the mailbox.
         at: Pid,
     },
-    /// Waits for completions: of so many yields, or of a future if that is zero.
+    /// Waiting for completions: of that many yields, or of a future if that is zero.
     Waiting {
-        /// Yields that have not been answered.
+        /// Yields without an answer so far.
         outstanding: u32,
     },
 }
@@ -345,8 +341,8 @@ impl fmt::Display for ProcessState {
 }
 
 impl Host {
-    /// What the host has done and is doing. Costs a look at each worker, at each name, group and topic of the
-    /// program, and at each slot that it has ever used.
+    /// Takes a snapshot of the host. Visits each worker, each name, group and topic of the program, and each slot ever
+    /// used.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.survey();
@@ -423,7 +419,7 @@ impl Host {
         }
     }
 
-    /// What is known of each process of the host. Costs a look at each slot that the program has ever used.
+    /// Takes a snapshot of each process of the host. Visits each slot that the program has ever used.
     pub fn processes(self) -> Vec<ProcessInfo> {
         self.scheduler().slots().filter_map(info).collect()
     }
@@ -440,7 +436,7 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
     }
 }
 
-/// Returns how many processes wait in the queues of the thread.
+/// Returns how many processes wait in the thread's queues.
 fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
@@ -474,7 +470,7 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
     }
 }
 
-/// That of a pinned process's thread.
+/// Returns the statistics of a pinned process's thread.
 fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
     let state = if pinned_thread.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
     ThreadStatistics { state, ..thread_statistics(At::Free, &pinned_thread.thread) }
@@ -485,7 +481,7 @@ fn pid_of(slot: &'static Slot) -> Option<Pid> {
     Some(home.pid(slot.index(), slot.living()?))
 }
 
-/// What is known of the process in `slot`. Read twice around by its PID, so that two processes are never mixed.
+/// Takes a snapshot of the process in `slot`, reading the PID before and after so that two processes are never mixed.
 fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let pid = pid_of(slot)?;
     let host = Host::of(pid)?.scheduler();
@@ -528,8 +524,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
 }
 
 impl Pid {
-    /// What is known of the process: what it does or waits for, where it was spawned, what it has done. `None` if it
-    /// does not live in this program.
+    /// Takes a snapshot of the process: its state, its origin, its counters. `None` if it is not alive in this program.
     pub fn info(self) -> Option<ProcessInfo> {
         let pid = self.resolve()?;
         info(TABLE.living(pid)?).filter(|info| info.pid == pid)

@@ -1,4 +1,4 @@
-//! What a user writes: what a pool is to be like, and what is to be known of one that runs.
+//! Building a pool, and the handle of a running one.
 
 use super::keys::{self, KeyRef, Keys};
 use super::plan::{Balancing, PoolPlan, PoolRules, Standing};
@@ -24,24 +24,24 @@ use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// How many messages may wait if nothing else is said.
+/// The default limit of waiting messages.
 const QUEUE: usize = 1_024;
 
-/// How long a member that may go is idle before it does, if nothing else is said.
+/// The default time after which an idle member that is not needed is retired.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Several processes of one kind behind one address, to be: say how many, and how they share what comes, then
-/// [`spawn`](Pool::spawn) it.
+/// Builds a pool: several processes of one type behind one address. Choose their number and how they share messages,
+/// then [`spawn`](Pool::spawn) it.
 ///
-/// A message goes to a member that has room; if none has, it waits in the pool's line, and if the line is full too the
-/// sender gets it back ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time
-/// unless [`concurrency`](Pool::concurrency) says more: a call until it is answered, any other message until its method
-/// is done. A member that dies is replaced, after a delay that grows while members go on failing
-/// ([`backoff`](Pool::backoff)); the callers of what it had in hand are told at once, and what waits in the line waits
-/// for another. A pool whose members fail too often gives up ([`intensity`](Pool::intensity)).
+/// A message goes to a member that has room. If none has, it waits in the pool's queue; if that is full, it is returned
+/// to the sender ([`SendFailure::Full`](crate::error::SendFailure::Full)). A member has one message at a time unless
+/// [`concurrency`](Pool::concurrency) allows more: a call until it is answered, any other message until its method
+/// returns. A member that dies is replaced, after a delay that grows while members keep failing
+/// ([`backoff`](Pool::backoff)); the callers of its messages are told at once, and queued messages wait for another
+/// member. A pool whose members fail too often gives up ([`intensity`](Pool::intensity)).
 ///
-/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all who send share:
-/// twice the instructions of a call to a process, also for what is only sent.
+/// A message through a pool costs an allocation, a look at each member of its lane, and a lock that all senders share:
+/// twice the instructions of a call to a process, even for a message that is only sent.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -72,7 +72,7 @@ const IDLE: Duration = Duration::from_secs(60);
 #[must_use = "nothing runs until `.spawn(…)`"]
 pub struct Pool {
     rules: PoolRules,
-    /// How many lanes with a member of their own, where the message decides.
+    /// The number of lanes with their own member, where the message decides.
     lanes: Option<usize>,
     routes: Routes<usize>,
 }
@@ -85,20 +85,20 @@ impl Pool {
         Self { rules, lanes: None, routes: Routes::new(Some(0)) }
     }
 
-    /// So many members, from the beginning to the end.
+    /// A pool with a constant number of members.
     pub fn fixed(members: usize) -> Self {
         Self::of(members, members, None)
     }
 
-    /// As many members as are wanted, within these bounds: one is started when a message comes and none has room, and
-    /// goes when it has been idle for a minute, or as [`idle_after`](Pool::idle_after) says. `0..=8` starts none until
-    /// the first message.
+    /// A pool whose number of members varies within these bounds: one is started when a message finds none with room,
+    /// and retired when it has been idle for a minute, or as set by [`idle_after`](Pool::idle_after). `0..=8` starts
+    /// none until the first message.
     pub fn elastic(members: RangeInclusive<usize>) -> Self {
         let (least, most) = members.into_inner();
         Self::of(least, most, Some(IDLE))
     }
 
-    /// One process for each key, made at its first message and ended when it has been idle: see [`KeyedPool`].
+    /// A pool with one process per key, started at its first message and retired when idle: see [`KeyedPool`].
     pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
@@ -106,22 +106,22 @@ impl Pool {
         KeyedPool { rules, routes: Routes::new(None), keys: Arc::new(Keys::new()) }.key(key)
     }
 
-    /// Of the members that have room, each gets a message in turn.
+    /// Distributes messages in turn among the members that have room.
     pub fn round_robin(mut self) -> Self {
         self.rules.choice = Balancing::RoundRobin;
         self
     }
 
-    /// Of the members that have room, the one with the fewest messages gets the next; of several, the one that has been
-    /// there longest, so that the others of an elastic pool may go. This is how it is if nothing is said.
+    /// Gives each message to the member with room that has the fewest; among equals to the oldest, so that the others
+    /// of an elastic pool can be retired. The default.
     pub fn least_loaded(mut self) -> Self {
         self.rules.choice = Balancing::LeastLoaded;
         self
     }
 
-    /// Messages of type `M` with equal keys go to the same member, in their order; those of other types to the first.
-    /// Say it for each type of message that is to be spread so. The member is chosen by a hash of the key, for a fixed
-    /// pool among all, for an elastic one among as many as it may have.
+    /// Sends messages of type `M` with equal keys to the same member, in order; messages of other types go to the
+    /// first. Call it once for each type of message to distribute so. The member is chosen by a hash of the key, among
+    /// all members of a fixed pool, or as many as an elastic one may have.
     ///
     /// If `key` or the key's `Hash` panics, the message becomes a dead letter. A panic in the drop of a key is logged.
     pub fn by_hash<M: Send + 'static, K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
@@ -137,34 +137,33 @@ impl Pool {
     }
 }
 
-/// The options that all pools have.
+/// The options of all pools.
 macro_rules! options {
     ($($of:tt)*) => {
         impl $($of)* {
-            /// A message of type `M` goes to each member that is there, at once and past those that wait. A call of it
-            /// is answered by the first member; if there is none it fails, and what was sent goes nowhere.
+            /// Sends each message of type `M` to all current members, ahead of queued messages. A call is answered by
+            /// the first member. Without members a call fails, and a message that was only sent is dropped.
             pub fn broadcast<M: Clone + Send + 'static>(mut self) -> Self {
                 self.routes.broadcast::<M>();
                 self
             }
 
-            /// So many messages may wait for a member, 1,024 if nothing is said. With 0 only what a member has room
-            /// for, or will have when it has started, is taken.
+            /// Limits the queue of messages that wait for a member; the default is 1,024. With 0, a message is accepted
+            /// only if a member has room, or will have when it has started.
             pub fn queue(mut self, messages: usize) -> Self {
                 self.rules.queue = messages;
                 self
             }
 
-            /// A message that has waited in line so long fails its caller with
-            /// [`CallError::Timeout`](crate::CallError::Timeout) and is a dead letter
-            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)). If nothing is said it waits as long as it
-            /// takes.
+            /// Limits how long a message waits in the queue. After that its caller fails with
+            /// [`CallError::Timeout`](crate::CallError::Timeout), and it is a dead letter
+            /// ([`Expired`](crate::inspect::DeadLetterReason::Expired)). Unlimited by default.
             pub fn deadline(mut self, deadline: Duration) -> Self {
                 self.rules.patience = Some(deadline);
                 self
             }
 
-            /// A member that has been idle so long goes, where the pool may do with fewer.
+            /// Sets after which idle time a member is retired, if the pool can do with fewer.
             pub fn idle_after(mut self, idle: Duration) -> Self {
                 if self.rules.idle.is_some() {
                     self.rules.idle = Some(idle);
@@ -172,29 +171,29 @@ macro_rules! options {
                 self
             }
 
-            /// A member has so many messages at a time instead of one: for processes that answer later, or whose
-            /// messages are so small that handing them over counts. What a member has in hand when it dies is lost to
-            /// its callers. 0 is taken as 1.
+            /// Gives each member up to that many messages at a time instead of one: for processes that answer later, or
+            /// for messages so small that the hand-over counts. A dying member loses its messages to their callers. 0
+            /// counts as 1.
             pub fn concurrency(mut self, messages: usize) -> Self {
                 self.rules.concurrency = messages.max(1);
                 self
             }
 
-            /// Sets how many restarts, of all members together, there may be within a time: 5 within 10 s if nothing is
-            /// said, as of a [`Supervisor`](crate::supervision::Supervisor). On one failure more the pool gives up: it
-            /// takes nothing new, fails what waits, stops its members, and ends with an error that holds a
+            /// Limits the restarts of all members together within a window of time; the default is 5 within 10 s, as
+            /// for a [`Supervisor`](crate::supervision::Supervisor). One more failure, and the pool gives up: it
+            /// accepts nothing new, fails queued messages, stops its members, and ends with an error that holds a
             /// [`PoolGaveUp`](crate::error::PoolGaveUp). 0 allows no restart, [`u32::MAX`] any number.
             ///
-            /// A member fails that ends for another reason than a normal one, ends before it was done with any message,
-            /// or cannot be started.
+            /// A member fails if it does not end normally, ends before it has finished any message, or cannot be
+            /// started.
             pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
                 self.rules.intensity = (restarts, within);
                 self
             }
 
-            /// Sets how long the pool waits after a failure before it starts another member: [`Backoff::default`] if
-            /// nothing is said. Messages wait meanwhile. Members that share a line of messages share the delay, and
-            /// members that fail during the delay do not lengthen it; each key has a line of its own.
+            /// Sets the delays after failures before another member is started; the default is [`Backoff::default`].
+            /// Messages wait meanwhile. Members that share a queue share the delay, and failures during the delay do
+            /// not lengthen it; each key has its own queue.
             pub fn backoff(mut self, backoff: Backoff) -> Self {
                 self.rules.backoff = backoff;
                 self
@@ -207,14 +206,13 @@ options!(Pool);
 options!(<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K>);
 
 impl Pool {
-    /// Starts the pool and the members that it has from the beginning, each by `member`, which runs in the process that
-    /// keeps the pool. Inside a process the pool is its child; a supervisor's child can be a pool, by
-    /// `|spawn| Pool::fixed(4).spawn(spawn, …)`.
+    /// Starts the pool and its initial members, each by a call of `member` in the pool's process. Inside a process the
+    /// pool is its child; a supervisor's child can be a pool: `|spawn| Pool::fixed(4).spawn(spawn, …)`.
     ///
     /// # Errors
     /// [`SpawnError::NoMembers`] for a pool that may have none; [`SpawnError::Window`] for an intensity that counts
-    /// nothing; what the start of a member failed with. Later a member that cannot be started fails the calls that wait
-    /// for it, and the pool tries again: see [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
+    /// nothing; or the error of a member's start. Later on, a failing start fails the calls that wait for it, and the
+    /// pool retries: see [`backoff`](Pool::backoff) and [`intensity`](Pool::intensity).
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -235,7 +233,7 @@ impl Pool {
     }
 }
 
-/// A pool with a process for each key, to be: made by [`Pool::by_key`].
+/// Builds a pool with a process for each key: made by [`Pool::by_key`].
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -269,25 +267,23 @@ pub struct KeyedPool<K> {
 }
 
 impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
-    /// Where the key of messages of type `M` is. A message of a type that has none is not understood.
+    /// Sets the key of messages of type `M`. Messages of types without a key are unhandled.
     ///
-    /// `key`, and the key's `Hash` and `Eq`, run without a lock on the thread that sends: they may block, and may use
-    /// the pool. If one of them panics, the message has no key and becomes a dead letter. A key that is no longer in
-    /// use is dropped later, by a thread that sends a message with another key, or with the pool; a panic in that drop
-    /// is logged.
+    /// `key`, and the key's `Hash` and `Eq`, run without a lock on the sending thread: they may block, and may use the
+    /// pool. If one of them panics, the message has no key and becomes a dead letter. An unused key is dropped later,
+    /// by a thread that sends a message with another key, or with the pool; a panic in that drop is logged.
     pub fn key<M: Send + 'static>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         let keys = self.keys.clone();
         self.routes.by_key(move |message: &M| keys.know(key(message)));
         self
     }
 
-    /// Starts the pool, without a member; `member` makes one for a key, in the process that keeps the pool. Messages of
-    /// one key are handled in their order, and there are never two members for it. How many keys there may be at a time
-    /// is for the host's [process limit](crate::Builder::process_limit).
+    /// Starts the pool without members; `member` makes one for a key, in the pool's process. Messages with one key are
+    /// handled in order, and there are never two members for it. The number of keys is limited by the host's [process
+    /// limit](crate::Builder::process_limit).
     ///
     /// # Errors
-    /// [`SpawnError::Window`] for an intensity that counts nothing; what the start of the pool's own process failed
-    /// with.
+    /// [`SpawnError::Window`] for an intensity that counts nothing; or the error of spawning the pool's process.
     pub fn spawn<S: Spawned>(
         self,
         place: impl SpawnPlace,
@@ -301,7 +297,7 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     }
 }
 
-/// The plan of a pool with these rules, if they make sense.
+/// Makes the plan of a pool, if the rules are valid.
 fn plan<K: LaneKey>(
     host: Host,
     rules: PoolRules,
@@ -329,18 +325,18 @@ fn start<S: Spawned, K: LaneKey>(
     let pid = alias.pid();
     let keeper = PoolProcess::new(router.clone(), alias, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
-    // What its keeper is told must not be refused; it is a note for each start, and those wait in line or are members.
+    // Notes must not be refused; there is one for each start, whose messages are queued or with members.
     match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
         Ok(_) => Ok(RunningPool { pid, router, process: PhantomData }),
         Err(outer) => Err(lock(&error).take().unwrap_or(outer)),
     }
 }
 
-/// A pool that runs. It is addressed by its [`address`](RunningPool::address), which is `Copy` and all that most need;
-/// dropping this leaves the pool alone.
+/// A running pool. Its [`address`](RunningPool::address) is `Copy` and mostly all that is needed; dropping this does
+/// not stop the pool.
 ///
-/// The life of the pool is on its PID: [`kill`](Pid::kill), [`join`](Pid::join), [`monitor`](Pid::monitor) and
-/// [`info`](Pid::info) mean the process that keeps it, which ends when the last member has.
+/// Operations on the pool's PID, such as [`kill`](Pid::kill), [`join`](Pid::join), [`monitor`](Pid::monitor) and
+/// [`info`](Pid::info), apply to the pool's process, which ends after its last member.
 pub struct RunningPool<P> {
     pid: Pid,
     router: Arc<dyn PoolView>,
@@ -348,32 +344,32 @@ pub struct RunningPool<P> {
 }
 
 impl<P: Actor> RunningPool<P> {
-    /// The address of the pool, as of one process.
+    /// Returns the address of the pool, used like that of one process.
     pub fn address(&self) -> Address<P> {
         Address::new(self.pid)
     }
 }
 
 impl<P> RunningPool<P> {
-    /// The PID of the pool; it [points on](Pid::is_alias) to the members.
+    /// Returns the PID of the pool, an [alias](Pid::is_alias) of its members.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Stops the pool: what it has taken is handled first, and what comes from here on comes back. Await its
-    /// [`join`](Pid::join), asked for before, to know when that is done; [`kill`](Pid::kill) it if that takes too long.
+    /// Stops the pool: accepted messages are handled first, and later ones are refused. To wait for the end,
+    /// [`join`](Pid::join) it beforehand; [`kill`](Pid::kill) it if that takes too long.
     ///
-    /// [`Pid::stop`] does the same when the pool's process comes to it.
+    /// [`Pid::stop`] does the same, when the pool's process handles the request.
     pub fn stop(&self) {
         self.router.drain();
     }
 
-    /// The members that get messages, those that have been there longest first.
+    /// Returns the members that get messages, oldest first.
     pub fn members(&self) -> Vec<Pid> {
         self.router.members()
     }
 
-    /// How the pool stands, and what it has done.
+    /// Returns a snapshot of the pool's state and counters.
     pub fn statistics(&self) -> PoolStatistics {
         let (Standing { members, starting, waiting, in_hand, failed }, totals) = self.router.standing();
         let Totals { accepted, refused, expired, started } = totals;
@@ -381,7 +377,7 @@ impl<P> RunningPool<P> {
     }
 }
 
-/// How a pool stands, and what it has done.
+/// The state and counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStatistics {
@@ -389,23 +385,23 @@ pub struct PoolStatistics {
     pub members: usize,
     /// Members that are being started.
     pub starting: usize,
-    /// Messages that wait for a member.
+    /// Messages queued for a member.
     pub waiting: usize,
-    /// Messages that members have and have not handled.
+    /// Messages that members have not finished.
     pub in_hand: usize,
-    /// Messages that were taken.
+    /// Messages accepted.
     pub accepted: u64,
-    /// Messages that came back: the line was full, or the pool was stopped.
+    /// Messages refused: the queue was full, or the pool was stopped.
     pub refused: u64,
-    /// Messages that waited for as long as they may.
+    /// Messages that waited too long in the queue.
     pub expired: u64,
-    /// Members that were started.
+    /// Members started.
     pub started: u64,
-    /// Members that failed (see [`intensity`](Pool::intensity)), and starts of members that did.
+    /// Failures of members (see [`intensity`](Pool::intensity)) and of their starts.
     pub failed: u64,
 }
 
-/// What is to be known of a pool, whatever tells its lanes apart.
+/// The part of a pool's router that does not depend on its keys.
 trait PoolView: Send + Sync {
     fn drain(&self);
     fn members(&self) -> Vec<Pid>;

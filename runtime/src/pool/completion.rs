@@ -1,27 +1,27 @@
-//! A message in the hands of a member: how the pool hears that it has been handled, before its caller does.
+//! The completion of a message by a member, which the pool hears of before the caller.
 
 use crate::call::caller::{Caller, OutsideCaller};
 use crate::errors::CommandError;
 use crate::mailbox::payload::Payload;
 use crate::sync::{Arc, Mutex, lock};
 
-/// Who hears that a member has handled a message.
+/// Notified when a member has finished a message.
 pub(crate) trait Hears: Send + Sync {
     fn handled(&self, member: u64);
 }
 
-/// Stands where the message's caller would: the answer, or that there is none, passes through here. A message that was
-/// sent and not called has one too, which only hears.
+/// Takes the place of the message's caller and passes the answer, or its absence, through. A message that was sent, not
+/// called, has one without a caller.
 pub(crate) struct MemberCaller {
     pool: Arc<dyn Hears>,
     member: u64,
-    /// `None` when it has been heard; inside, the caller.
+    /// `None` after the completion; inside, the caller.
     caller: Mutex<Option<Option<Caller>>>,
     was_sent: bool,
 }
 
 impl MemberCaller {
-    /// For a message that `member` is given, and the caller that it is given with.
+    /// Makes one for a message that is given to `member`, with its caller.
     pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_ref().and_then(Caller::deadline);
         let was_sent = caller.as_ref().is_none_or(Caller::was_sent);
@@ -30,7 +30,7 @@ impl MemberCaller {
         (handed, stands_in)
     }
 
-    /// The message was not given: the pool is not told when its stand-in goes.
+    /// Takes the caller back: the message was not given to the member, and the pool is not notified.
     pub(crate) fn take_back(&self) -> Option<Caller> {
         lock(&self.caller).take().flatten()
     }
@@ -39,7 +39,7 @@ impl MemberCaller {
 impl OutsideCaller for MemberCaller {
     fn answer(&self, result: Result<Payload, CommandError>) {
         let Some(caller) = lock(&self.caller).take() else { return };
-        // First the pool: who calls again when it has its answer finds the member free.
+        // The pool first: a caller that calls again at once finds the member free.
         self.pool.handled(self.member);
         match (caller, result) {
             (Some(caller), Ok(value)) => caller.answer(value),

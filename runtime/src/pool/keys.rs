@@ -1,19 +1,19 @@
-//! The keys of a pool, each known by a number: what the pool's plan, under its lock, tells its lanes apart by.
+//! The keys of a pool as numbers, by which the plan, under its lock, tells its lanes apart.
 //!
 //! A key's `Hash`, `Eq` and `Drop` are user code, which may panic, block, or send to this pool. So they run without a
-//! lock and under a guard; the plan compares and clones numbers. `Hash` and `Eq` run on the thread that sends, `Drop`
-//! on the thread that later replaces the key or drops the pool.
+//! lock and under a guard; the plan compares and clones numbers. `Hash` and `Eq` run on the sending thread, `Drop` on
+//! the thread that later replaces the key or drops the pool.
 //!
 //! 1. The key is hashed.
-//! 2. Under the lock, those known with the same hash are taken note of.
-//! 3. Without it they are compared; the number of one that is equal is the key's.
-//! 4. If none is, the key is entered, under the lock, unless others have been since 2: then it is compared with those,
-//!    by 3.
+//! 2. Under the lock, the known keys with that hash are noted.
+//! 3. Without the lock, they are compared; if one is equal, its number is the key's.
+//! 4. Otherwise the key is entered under the lock, unless others were entered since 2: then it is compared with those,
+//!    as in 3.
 //!
-//! So equal keys have one number, also those sent at the same time.
+//! So equal keys have one number, even if they are sent concurrently.
 //!
-//! A key that is not referred to any more is dropped when the list would grow. The list itself holds each key, so that
-//! a reference that is dropped under a lock is never the last.
+//! A key that is no longer referenced is dropped when the list would grow. The list itself holds each key, so that a
+//! reference dropped under a lock is never the last.
 
 use crate::env::chance::HashKeys;
 use crate::exit::Panic;
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::ManuallyDrop;
 
-/// A key, known by its number.
+/// A key, identified by its number.
 pub(crate) struct KeyRef<K>(Arc<KeyEntry<K>>);
 
 struct KeyEntry<K> {
@@ -31,27 +31,27 @@ struct KeyEntry<K> {
     key: ManuallyDrop<K>,
 }
 
-/// See the module.
+/// The numbering of keys.
 pub(crate) struct Keys<K> {
     hasher: HashKeys,
     list: Mutex<List<K>>,
 }
 
 struct List<K> {
-    /// By their hashes; those of one hash in the order of their numbers.
+    /// By hash; those with the same hash in the order of their numbers.
     known: HashMap<u64, Vec<KeyRef<K>>>,
     count: usize,
-    /// At how many it is looked which of them can be let go.
+    /// The length at which unused keys are looked for.
     bound: usize,
-    /// The number that was given last.
+    /// The last number given.
     last: u64,
 }
 
-/// How many keys a list has at least when it is looked which can be let go.
+/// The least length at which unused keys are looked for.
 const SOME: usize = 64;
 
-/// The hash of a key, and the key. One that panics may do so in its drop as well, which must not be during the first
-/// panic: that would end the program.
+/// Returns the hash of a key, and the key. The drop of a key whose hash panics may panic too; it must not run during
+/// the first panic, which would abort the program.
 ///
 /// # Errors
 /// The panic of the key's `Hash`; the key has been dropped then.
@@ -71,10 +71,10 @@ impl<K: Hash + Eq> Keys<K> {
         Self { hasher: HashKeys::new(), list: Mutex::new(list) }
     }
 
-    /// The number of the key: that of one that is equal, or a new one.
+    /// Returns the number of a key: that of an equal one, or a new one.
     ///
     /// # Errors
-    /// The panic of the key's own code; then nothing has changed.
+    /// The panic of the key's own code; nothing has changed then.
     pub(crate) fn know(&self, key: K) -> Result<KeyRef<K>, Panic> {
         let (hash, key) = hashed(&self.hasher, key)?;
         let mut compared = 0;
@@ -97,7 +97,7 @@ impl<K: Hash + Eq> Keys<K> {
             }
             let (known, unused) = list.enter(hash, key);
             drop(list);
-            // Their drops are their users' code.
+            // Their drops are user code.
             drop(unused);
             return Ok(known);
         }
@@ -105,7 +105,7 @@ impl<K: Hash + Eq> Keys<K> {
 }
 
 impl<K> List<K> {
-    /// Enters a key. Returns those that have been let go for it, to be dropped without the lock.
+    /// Enters a key. Returns removed ones, to be dropped outside the lock.
     fn enter(&mut self, hash: u64, key: K) -> (KeyRef<K>, Vec<KeyRef<K>>) {
         let unused = if self.count >= self.bound { self.sweep() } else { Vec::new() };
         self.last += 1;
@@ -115,8 +115,7 @@ impl<K> List<K> {
         (known, unused)
     }
 
-    /// Drops those that nothing else refers to. A new reference to one of them comes only by the list, whose lock is
-    /// held.
+    /// Removes keys without other references. New references come only from the list, whose lock is held.
     #[cold]
     fn sweep(&mut self) -> Vec<KeyRef<K>> {
         let mut unused = Vec::new();
@@ -138,7 +137,7 @@ impl<K> KeyRef<K> {
 
 impl<K> Drop for KeyEntry<K> {
     fn drop(&mut self) {
-        // SAFETY: taken once, as this is its end.
+        // SAFETY: taken once, since this is its drop.
         dispose(Site::PoolKey, unsafe { ManuallyDrop::take(&mut self.key) });
     }
 }

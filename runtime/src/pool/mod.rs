@@ -1,10 +1,10 @@
-//! Pools: several processes of one kind behind one PID.
+//! Pools: several processes of one type behind one PID.
 //!
-//! * [`plan`]: who gets which message, and who comes and goes: a state machine without a clock, a thread or a process;
-//! * [`route`]: which lane a message belongs to; [`keys`]: what lanes are told apart by, where users' keys do;
-//! * [`router`]: where sends to the pool arrive; [`completion`]: how it hears that a message has been handled;
-//! * [`process`]: the process that starts the members and hears of their ends;
-//! * [`builder`]: what a user writes.
+//! * [`plan`]: the decisions of a pool, as a state machine without clock, threads or processes;
+//! * [`route`]: the lane of a message; [`keys`]: users' keys as lanes;
+//! * [`router`]: the senders' side; [`completion`]: the completion of messages;
+//! * [`process`]: the process that starts the members and is told of their ends;
+//! * [`builder`]: the API.
 
 pub(crate) mod builder;
 pub(crate) mod completion;

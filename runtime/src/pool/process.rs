@@ -1,5 +1,5 @@
-//! The process that keeps a pool: it starts the members, hears of their ends, and is what the life of the pool's PID
-//! means.
+//! The process of a pool: it starts the members, is told of their ends, and represents the pool in operations on its
+//! PID.
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
@@ -17,21 +17,21 @@ use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
 use std::collections::HashMap;
 
-/// How its user makes a member.
+/// The user's function that makes a member.
 pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
 
-/// See the module.
+/// The process of a pool.
 pub(crate) struct PoolProcess<K: LaneKey> {
     router: Arc<PoolRouter<K>>,
-    /// Dropped when the pool is over: from then on its PID answers to nothing.
+    /// Dropped when the pool is over; its PID is unroutable from then on.
     alias: Option<Alias>,
     host: Host,
     factory: MemberFactory<K>,
-    /// Why the first members could not be started, for the code that starts the pool.
+    /// The error of starting the first members, for the thread that spawns the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
-    /// Members whose PIDs point on, by those of the processes that answer for them.
+    /// Members whose PIDs are aliases, by the PIDs of their current processes.
     aliases: HashMap<Pid, Pid>,
-    /// Why the pool ends, if it does not just drain.
+    /// The exit reason, unless the pool was drained.
     reason: ExitReason,
 }
 
@@ -52,7 +52,7 @@ impl<K: LaneKey> PoolProcess<K> {
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {
-                // Its user may have spawned it by another door. Outside of a process there is no keeper.
+                // The user may have spawned it in another way. Outside of a process there is no keeper.
                 if let Ok(named) = monitor_child(pid)
                     && named != pid
                 {
@@ -77,11 +77,11 @@ impl<K: LaneKey> PoolProcess<K> {
         }
     }
 
-    /// Ends the pool without its backlog.
+    /// Ends the pool without handling its queue.
     fn cancel(&mut self, reason: ExitReason) {
         self.abandon(&reason);
         for member in self.router.look(|plan, _| plan.all()) {
-            // The pool itself has ended when its members have: a successor would find their names and files taken.
+            // The pool ends after its members: a successor would find their names and files taken.
             match reason {
                 ExitReason::Killed => member.kill(),
                 _ => member.cancel(reason.clone()),
@@ -90,14 +90,14 @@ impl<K: LaneKey> PoolProcess<K> {
         self.reason = reason;
     }
 
-    /// What waits is dead letters.
+    /// Turns queued messages into dead letters.
     fn abandon(&self, reason: &ExitReason) {
         for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
             self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
 
-    /// The pool's address, for logs.
+    /// The pool's PID, for logs.
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
         self.alias.as_ref().map(|alias| tracing::field::display(alias.pid()))
     }
@@ -134,7 +134,7 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                             self.router.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
                         }
                         Ok(Ok(Note::Start(key))) => {
-                            // A failure has been told to those that wait for the member.
+                            // A failure has been reported to the messages that wait for the member.
                             if let Err(error) = self.start(&key) {
                                 let (pool, error) = (self.pool(), Shown(&error));
                                 crate::util::log::warn!(pool, %error, "a member of a pool could not be started");
@@ -148,7 +148,7 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                         }
                         Ok(Ok(Note::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
                         Ok(Err(_)) => {}
-                        // Sent to the keeper's own PID: it understands nothing.
+                        // Sent to the keeper's own PID, which has no methods.
                         Err(package) => drop(package),
                     }
                 }
@@ -175,10 +175,10 @@ impl<K: LaneKey> Process for PoolProcess<K> {
 
     fn close(&mut self) {
         drop(self.alias.take());
-        // Killed at the deadline of a shutdown, or over. The thread that ends a process knows why, and so do those
-        // whose calls it drops.
+        // Killed at the deadline of a shutdown, or ended. The thread that ends a process knows the reason, and so do
+        // the callers that it drops.
         let (left, members) = self.router.close();
-        // Those that it owns are told by their bond; a member that was spawned by another door is not.
+        // Members that it owns are told through their link; one that was spawned in another way is not.
         for member in members {
             member.cancel(ExitReason::Shutdown);
         }

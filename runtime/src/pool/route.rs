@@ -1,4 +1,4 @@
-//! Which lane of a pool a message belongs to: what its user said of messages of its type.
+//! The lane of a message, as configured for its type.
 
 use crate::exit::Panic;
 use crate::mailbox::payload::Payload;
@@ -7,23 +7,23 @@ use crate::util::panics::{Site, contain, dispose, ignore};
 use std::any::TypeId;
 use std::collections::HashMap;
 
-/// The key of a message, or the panic of the code of the key's user. Nothing if the message is of another type.
+/// Extracts the key of a message, or the panic of the user's code; `None` for another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
-/// See the module.
+/// The routes of a pool, by message type.
 pub(crate) struct Routes<K> {
     keys: HashMap<TypeId, KeyOf<K>>,
     copies: HashMap<TypeId, fn(&mut Payload) -> Option<Payload>>,
-    /// Of messages of all other types.
+    /// The lane of all other types.
     otherwise: Option<K>,
 }
 
-/// Where a message goes.
+/// The route of a message.
 pub(crate) enum Route<K> {
     Lane(K),
-    /// To each member, and how it is copied.
+    /// To each member, with the function that copies it.
     All(fn(&mut Payload) -> Option<Payload>),
-    /// There is no lane for messages of this type.
+    /// No lane takes messages of this type.
     None,
 }
 
@@ -32,13 +32,13 @@ impl<K: Clone + 'static> Routes<K> {
         Self { keys: HashMap::new(), copies: HashMap::new(), otherwise }
     }
 
-    /// Messages of type `M` go to the lane that `key` says, unless it panics.
+    /// Routes messages of type `M` by `key`; none if it panics.
     pub(crate) fn by_key<M: Send + 'static>(&mut self, key: impl Fn(&M) -> Result<K, Panic> + Send + Sync + 'static) {
         let key = move |message: &mut Payload| message.get_mut::<M>().map(|message| key(message));
         self.keys.insert(TypeId::of::<M>(), Box::new(key));
     }
 
-    /// Messages of type `M` go to all.
+    /// Routes messages of type `M` to all members.
     pub(crate) fn broadcast<M: Clone + Send + 'static>(&mut self) {
         fn copy<M: Clone + Send + 'static>(message: &mut Payload) -> Option<Payload> {
             message.get_mut::<M>().map(|message| Payload::new(message.clone()))
@@ -46,7 +46,7 @@ impl<K: Clone + 'static> Routes<K> {
         self.copies.insert(TypeId::of::<M>(), copy::<M>);
     }
 
-    /// Where a message goes. A key that cannot be told because its user's code panics is none.
+    /// Returns the route of a message; none if the user's code panics.
     pub(crate) fn of(&self, message: &mut Payload) -> Route<K> {
         let type_id = message.type_id();
         if let Some(copy) = self.copies.get(&type_id) {
@@ -55,7 +55,7 @@ impl<K: Clone + 'static> Routes<K> {
         let key = match self.keys.get(&type_id) {
             Some(key) => contain(Site::PoolKey, || key(message).transpose()).flatten().unwrap_or_else(|panic| {
                 let message_type = message.type_name();
-                // On the thread of the sender, whom a panic of the subscriber must not harm.
+                // On the sender's thread, which a panicking log subscriber must not harm.
                 ignore(Site::PoolKey, || log::error!(%panic, message_type, "the key of a pool's message panicked"));
                 None
             }),
@@ -67,8 +67,7 @@ impl<K: Clone + 'static> Routes<K> {
 
 impl<K> Drop for Routes<K> {
     fn drop(&mut self) {
-        // What a user's closure holds may panic in its drop, which is on the thread that drops the pool
-        // last.
+        // Captures of a user's closure may panic in their drop, on the thread that drops the pool last.
         self.keys.drain().for_each(|(_, key)| dispose(Site::PoolKey, key));
     }
 }

@@ -1,10 +1,10 @@
-//! The senders' side of a pool: its plan, under a lock, and the thread that carries out the plan's actions.
+//! The senders' side of a pool: its plan, under a lock, and the thread that executes the plan's actions.
 //!
-//! Who may touch what: the plan is changed under the lock, by a thread that sends, answers, or keeps the time. What it
-//! says is carried out without the lock, since that runs other code (a message that is refused may be a dead letter,
-//! whose hook is its user's), but by one thread at a time, in order: `acting` says that one is at it, and takes what
-//! others add. So two messages of one sender for one member stay in order, and an answer that comes while the pool acts
-//! deadlocks nothing.
+//! The plan is changed under the lock, by any thread that sends, answers, or keeps time. Its actions are executed
+//! without the lock, since they run other code (a refused message may be a dead letter, with a user's hook), but by one
+//! thread at a time, in order: `acting` marks that a thread does so, and that thread also takes the actions that others
+//! add. So two messages of one sender for one member stay in order, and an answer that arrives while the pool acts
+//! causes no deadlock.
 
 use super::completion::{Hears, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
@@ -28,55 +28,55 @@ use crate::util::panics::{Site, contain};
 use std::hash::Hash;
 use std::sync::Weak;
 
-/// What tells the lanes of a pool apart.
+/// What identifies a lane.
 pub(crate) trait LaneKey: Clone + Eq + Hash + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> LaneKey for K {}
 
-/// What a pool's keeper is told to do.
+/// A note to the pool's process.
 pub(crate) enum Note<K> {
     /// Start a member for the lane.
     Start(K),
-    /// Members fail too often: this is what the pool ends of.
+    /// Members fail too often: end with this reason.
     GaveUp(ExitReason),
-    /// The pool is over.
+    /// The pool has ended.
     Over,
 }
 
-/// See the module.
+/// The senders' side of a pool.
 pub(crate) struct PoolRouter<K: LaneKey> {
     state: Mutex<RouterState<K>>,
     routes: Routes<K>,
     host: &'static Scheduler,
-    /// The process that keeps the pool, when it has started.
+    /// The pool's process, once it has started.
     pub(crate) keeper: OnceLock<Pid>,
-    /// The type that addresses of the pool are checked by.
+    /// The type that addresses of the pool are checked against.
     pub(crate) kind: OnceLock<&'static ProcessKind>,
     itself: Weak<Self>,
 }
 
 struct RouterState<K> {
     plan: PoolPlan<K, Package>,
-    /// Whether a thread carries out what the plan says.
+    /// Whether a thread is executing actions.
     acting: bool,
-    /// The timer that is set.
+    /// The pending timer.
     alarm: Option<(Moment, TimerKey)>,
     totals: Totals,
-    /// The latest time that the plan has been told. Each thread has a notion of its own of what time it is about, and a
-    /// plan for which time went backwards would wait for what is over.
+    /// The latest time that the plan was given. Threads' approximate times differ, and a plan for which time ran
+    /// backwards would wait for a moment that has passed.
     latest: Option<Moment>,
-    /// Those that wait until the pool may have room.
+    /// Signalled when the pool may have room.
     rooms: Vec<Arc<Oneshot<()>>>,
 }
 
 impl<K> RouterState<K> {
-    /// That time, or the latest that the plan has been told.
+    /// Returns the later of `now` and the latest time of the plan.
     fn no_earlier(&mut self, now: Moment) -> Moment {
         *self.latest.insert(self.latest.map_or(now, |latest| latest.max(now)))
     }
 }
 
-/// What a pool has done so far.
+/// The counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) accepted: u64,
@@ -107,7 +107,7 @@ impl<K: LaneKey> PoolRouter<K> {
         router
     }
 
-    /// Tells the plan something, and carries out what it says.
+    /// Calls the plan, and executes its actions.
     pub(crate) fn tell<R>(&self, what: impl FnOnce(&mut PoolPlan<K, Package>, Moment) -> R) -> R {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
@@ -116,7 +116,7 @@ impl<K: LaneKey> PoolRouter<K> {
         told
     }
 
-    /// The pool is over: the plan's actions are carried out no more. Returns what waited, and the members that have not
+    /// Ends the pool: no further actions are executed. Returns the queued messages, and the members that have not
     /// ended.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
@@ -144,13 +144,13 @@ impl<K: LaneKey> PoolRouter<K> {
 
     fn now(&self) -> Moment {
         match self.host.told() {
-            // Often asked, and need not be exact; but not by the time of another host that this thread goes by.
+            // Called often, and need not be exact; but not by the virtual clock of this thread's host.
             None if !is_told() => Moment::about_now(),
             told => Moment::now_by(told),
         }
     }
 
-    /// A member has started: it is the first thing to be known of its type, unless that was known beforehand.
+    /// Notes the type of a started member as the pool's, unless that is already known.
     pub(crate) fn saw(&self, member: Pid) {
         if self.kind.get().is_none()
             && let Some(kind) = crate::routing::alias::kind(member)
@@ -159,9 +159,9 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Carries out what the plan says, unless another thread is at it.
+    /// Executes the plan's actions, unless another thread is doing so.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, RouterState<K>>) {
-        // Also where another thread acts, which may take its time.
+        // Even if another thread is executing: that may take long.
         self.set_alarm(&mut state);
         if std::mem::replace(&mut state.acting, true) {
             return;
@@ -214,7 +214,7 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Tells the keeper. It ends when it is told that the pool is over, or it was killed: then nothing is left to be
+    /// Sends a note to the pool's process. If that has ended, or was killed, there is nothing left to do.
     /// told.
     fn note(&self, note: Note<K>) {
         if let Some(keeper) = self.keeper.get() {
@@ -222,22 +222,23 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Hands a message to a member, with someone who hears when it has been handled.
+    /// Gives a message to a member, with a caller that notifies the pool of its completion.
     fn give(&self, member: MemberId, waiting: QueuedMessage<K, Package>) {
         let Some(itself) = self.itself.upgrade() else { return };
         let (package, waiting) = waiting.split();
         let (to, payload, caller) = package.into_parts();
         let (handed, caller) = MemberCaller::new(itself, member.number, caller);
-        // A process that sent to the pool, or answers, is not suspended for the member.
+        // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
         let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
-        // It has ended, and its end will be told, or others have filled its mailbox; the message waits for another.
+        // The member has ended, which will be reported, or others filled its mailbox; the message waits for another
+        // member.
         let (_, payload, _unheard) = refused.package.into_parts();
         let package = Package::from_parts(to, payload, handed.take_back());
         let lives = matches!(refused.reason, SendFailure::Full(_));
         self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
     }
 
-    /// Has the plan told when it has something to do by then.
+    /// Sets the timer for the plan's next due moment.
     fn set_alarm(&self, state: &mut RouterState<K>) {
         let Some(due) = state.plan.due() else { return };
         if let Some((set, key)) = state.alarm {
@@ -252,13 +253,13 @@ impl<K: LaneKey> PoolRouter<K> {
                 router.ring(due);
             }
         };
-        // Without a key the host is down, and nothing keeps the time.
+        // Without a key the host is down and keeps no timers.
         state.alarm = self.host.later(due, Box::new(ring)).map(|key| (due, key));
     }
 
     fn ring(&self, due: Moment) {
         let mut state = lock(&self.state);
-        // While this one was on its way here, another may have been set in its place.
+        // Another one may have been set while this one fired.
         if state.alarm.is_some_and(|(_, key)| !self.host.is_pending(key)) {
             state.alarm = None;
         }
@@ -267,11 +268,11 @@ impl<K: LaneKey> PoolRouter<K> {
         self.act(state);
     }
 
-    /// Tells the hook for dead letters, and the caller that waits for an answer.
+    /// Reports a dead letter, and fails the caller.
     pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = package.into_parts();
         self.host.dead_letter(DeadLetter { to, message, reason });
-        // After the letter: a caller that is told finds it counted.
+        // After the dead letter: a caller that is told finds it counted.
         if let Some(caller) = caller {
             caller.fail(error);
         }
@@ -281,7 +282,7 @@ impl<K: LaneKey> PoolRouter<K> {
 impl<K: LaneKey> Backlog for PoolRouter<K> {
     fn is_empty(&self) -> bool {
         let state = lock(&self.state);
-        // A thread that acts may have one in hand.
+        // A thread that is executing may hold a message.
         !state.acting && state.plan.standing().waiting == 0
     }
 }
@@ -293,7 +294,7 @@ impl<K: LaneKey> Hears for PoolRouter<K> {
 }
 
 impl<K: LaneKey> AliasTarget for PoolRouter<K> {
-    /// Never one process at a time: what is sent waits for the next that has room.
+    /// None: a message waits for the next member with room.
     fn now(&self) -> Option<Pid> {
         None
     }
@@ -356,8 +357,8 @@ impl<K: LaneKey> PoolRouter<K> {
         arrived
     }
 
-    /// Sends a package to all members. One that is called is answered by the first; if there is none, no member is told
-    /// what was sent, and a call fails.
+    /// Sends a package to all members. A call is answered by the first; without members, a sent message is dropped and
+    /// a call fails.
     fn spread(
         &self,
         package: Package,
@@ -369,14 +370,14 @@ impl<K: LaneKey> PoolRouter<K> {
             return Err((package, PoolRefusal::Draining));
         }
         let (to, mut payload, caller) = package.into_parts();
-        // Copied without the lock: that is its user's code.
+        // Copied outside the lock: cloning is the user's code.
         let mut copied = || members.iter().skip(1).filter_map(|member| Some((*member, copy(&mut payload)?))).collect();
         let copies: Result<Vec<_>, _> = contain(Site::PoolCopy, &mut copied);
         let package = Package::from_parts(to, payload, caller);
         let copies = match copies {
             Ok(copies) => copies,
             Err(panic) => {
-                // No member gets it, rather than some.
+                // If one copy fails, no member gets the message.
                 crate::util::log::error!(%panic, "a pool's message panicked in being copied for its members");
                 self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
                 return Ok(());

@@ -1,4 +1,4 @@
-//! What is said of a child before it is started.
+//! The specification of a child.
 
 use super::child_slot::KEEPS;
 use super::plan::{ChildRules, Restart};
@@ -12,14 +12,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a child has to end when it is told to, unless it is said otherwise.
+/// The default time that a child has to end when it is told to.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
-/// A child of a supervisor: its name, how it is started, and what becomes of it when it ends.
+/// A child of a supervisor: its name, how it is started, and when it is restarted.
 ///
-/// The closure is called for each life of the child, with the [`ChildSpawn`] that it spawns through. What it gives says
-/// of which type the child is: an address, what an async entry gives (the child has ended when the entry's body has),
-/// the PID of a hand-written process, or a [`Tree`](super::Tree).
+/// The closure is called for each start, with the [`ChildSpawn`] to spawn through. Its return value determines the
+/// child's type: an address, the result of an async entry (the child ends when the entry's body does), the PID of a
+/// hand-written process, or a [`Tree`](super::Tree).
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -52,7 +52,7 @@ pub struct Child<S> {
     started: PhantomData<fn() -> S>,
 }
 
-/// A child, whatever its type.
+/// A child with its type erased.
 pub(super) struct Spec {
     pub(super) name: Arc<str>,
     pub(super) rules: ChildRules,
@@ -64,18 +64,18 @@ pub(super) struct Spec {
 
 pub(super) type StartChild = dyn FnMut(ChildSpawn) -> Result<StartedChild, Box<dyn Error + Send + Sync>> + Send;
 
-/// What a closure gave.
+/// What the closure returned, with its type erased.
 pub(super) struct StartedChild {
     pub(super) pid: Pid,
     pub(super) subtree: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Why a child is not started again that was made by [`Child::once`], and is not temporary any more.
+/// The error of restarting a child made by [`Child::once`] that is no longer temporary.
 #[derive(Debug, thiserror::Error)]
 #[error("it was started by a closure that can be called once; make it with `Child::new`, or leave it temporary")]
 struct OneLife;
 
-/// What is known of what a closure gives.
+/// The known type of what a closure returns.
 struct KindOfSpawned<S>(PhantomData<S>);
 
 impl<S: Spawned<Process: 'static>> KindOfSpawned<S> {
@@ -87,8 +87,8 @@ impl<S: Spawned<Process: 'static>> KindOfSpawned<S> {
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
-    /// A permanent child that has five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its own
-    /// children take), and whose unhandled messages are dead letters when it ends.
+    /// A permanent child with five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its own
+    /// children take). Its unhandled messages become dead letters when it ends.
     pub fn new<E>(name: impl Into<Arc<str>>, mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
     where
         E: Into<Box<dyn Error + Send + Sync>>,
@@ -113,8 +113,8 @@ impl<S: Spawned<Process: 'static>> Child<S> {
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
-    /// A child with one life, as a session with a client has: [`temporary`](Self::temporary), so the closure is called
-    /// once, and may give away what it has.
+    /// A child that is started once, such as a session with a client: it is [`temporary`](Self::temporary), so the
+    /// closure may give away what it captured.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -155,44 +155,45 @@ impl<S: Spawned<Process: 'static>> Child<S> {
 }
 
 impl<S> Child<S> {
-    /// Which of its ends are failures, after which it is started again.
+    /// Sets after which ends the child is restarted.
     pub fn restart(mut self, restart: Restart) -> Self {
         self.spec.rules.restart = restart;
         self
     }
 
-    /// It is started again however it ends: the default.
+    /// Restarts the child however it ends: the default.
     pub fn permanent(self) -> Self {
         self.restart(Restart::Permanent)
     }
 
-    /// It is started again when it ends of a failure, or cannot start; not when it is done, stopped or shut down.
+    /// Restarts the child when it fails or cannot start, but not when it ends normally, is stopped or shut down.
     pub fn transient(self) -> Self {
         self.restart(Restart::Transient)
     }
 
-    /// It is never started again.
+    /// Never restarts the child.
     pub fn temporary(self) -> Self {
         self.restart(Restart::Temporary)
     }
 
-    /// Sets how long it has to end when its supervisor tells it to; then it is killed. Zero: it is killed without being
-    /// told; [`Duration::MAX`]: it is never killed.
+    /// Sets how long the child has to end when its supervisor tells it to, before it is killed. Zero kills it without
+    /// telling it; [`Duration::MAX`] never kills it.
     pub fn stop_within(mut self, deadline: Duration) -> Self {
         self.spec.rules.stop_within = deadline;
         self
     }
 
-    /// What the child has not handled when it fails is handed to its successor, and so is what is sent to its address
-    /// while it is down, up to 1,024 messages; calls go on. The message that it was handling is not delivered again.
+    /// Hands unhandled messages of a failed child to its successor, and up to 1,024 messages that are sent to its
+    /// address while it is down; calls continue. The message that it was handling is not delivered again.
     ///
-    /// Costs each message to its address two atomic operations on a line that its senders share.
+    /// Costs each message to its address two atomic operations on a shared cache line.
     pub fn keep_messages(self) -> Self {
         self.keep_at_most(KEEPS)
     }
 
-    /// The same, with another bound on what is sent while it is down: one message more is refused as
-    /// [`Full`](crate::error::SendFailure::Full). What it had in its mailbox is handed on in any case.
+    /// Like [`keep_messages`](Self::keep_messages), with another limit for messages sent while the child is down:
+    /// further ones are refused as [`Full`](crate::error::SendFailure::Full). The limit does not apply to its mailbox,
+    /// which is handed on whole.
     pub fn keep_at_most(mut self, messages: usize) -> Self {
         self.spec.keeps = Some(messages);
         self

@@ -1,12 +1,12 @@
-//! Where a child is reached, whichever life it is in: who serves there now, and what waits for the next.
+//! The stable target of a child's address: the process that serves now, and messages that wait for the next.
 //!
-//! A slot is *up* while a process serves. What is sent then goes straight to that process. When the process ends:
+//! A slot is *up* while a process serves, and forwards messages to it. When the process ends:
 //!
-//! 1. the slot gives its PID out no more, and waits until those that have been given it are done with it (they
-//!    are few instructions from that; only a slot that keeps messages counts them);
-//! 2. so no message can come into the dead process's mailbox after it has been emptied into the slot;
-//! 3. what is sent from then on waits in the slot, behind what was in the mailbox;
-//! 4. when the successor has started it is sent all that, in order, and the slot is up only when nothing is left.
+//! 1. the slot no longer gives out its PID, and waits until the senders that already have it are done (they are within
+//!    a few instructions of that; only a slot that keeps messages counts them);
+//! 2. so no message can enter the dead process's mailbox after it was emptied into the slot;
+//! 3. later messages wait in the slot, behind those from the mailbox;
+//! 4. the successor gets all of them in order once it has started, and the slot is up only when none is left.
 //!
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
@@ -33,74 +33,74 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many messages wait for a child that is down, unless it is said otherwise.
+/// The default limit of messages that wait for a child that is down.
 pub(crate) const KEEPS: usize = 1_024;
 
-/// How long a process that ends waits for those who are sending to it at that moment. They need some nanoseconds,
-/// unless their thread is put aside: on a machine with more to do than it can, for longer than a tenth of a second.
-/// Without any bound a sender that never returns, in a user's hook for dead letters, would keep a worker for ever; the
-/// message of one that takes longer than this is a dead letter.
+/// How long an ending process waits for concurrent senders. They need some nanoseconds, unless their thread is
+/// preempted: on an overloaded machine for more than a tenth of a second. The wait is bounded because a sender that
+/// never returns, from a user's hook for dead letters, would keep a worker for ever; a message that takes longer
+/// becomes a dead letter.
 const HURRY: Duration = Duration::from_secs(10);
 
-/// Of a child that is a supervisor: what is known of its children.
+/// The children of a child that is a supervisor.
 pub(super) trait Subtree: Send + Sync {
-    /// There is no supervisor of them any more, and none will come by itself.
+    /// Called when they have no supervisor and none will follow by itself.
     fn shut(&self, reason: &ExitReason);
 
-    /// Nor can anyone start one: their PIDs are retired.
+    /// Called when no supervisor can follow at all: their PIDs are retired.
     fn retire(&self, reason: &ExitReason);
 
-    /// What it is.
+    /// Returns it for downcasting.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// How often it looks for them before it lends its worker, and how long it pauses between two looks then. Guesses: most
-/// are gone before the first look.
+/// How often it polls for senders before it lends its worker, and the pause between polls after that. Guesses: most are
+/// gone before the first poll.
 const GLANCES: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// See the module.
+/// The stable target of a child's address.
 pub(crate) struct ChildSlot {
     pub(crate) name: Arc<str>,
-    /// The type of process, if the closure says so that its supervisor was built with.
+    /// The process type, if the closure that the supervisor was built with tells it.
     pub(crate) kind: Option<&'static ProcessKind>,
-    /// The same of the closure that starts it next, which may be another one by now.
+    /// The type of the closure that starts it next, which may have been replaced.
     next_kind: Mutex<Option<&'static ProcessKind>>,
-    /// How many messages wait while the child is down; `None`: they come back to their senders.
+    /// How many messages wait while the child is down; `None`: they are returned to their senders.
     pub(crate) keeps: Option<usize>,
     host: &'static Scheduler,
-    /// The PID of the process that serves, in two words. The second, slot and generation, is zero if none does.
+    /// The PID of the serving process, in two words. The second, slot and generation, is zero if there is none.
     place: AtomicU64,
     life: AtomicU64,
-    /// How many senders have been given the PID and are not done with it; not counted if nothing is kept.
+    /// The number of senders that hold the PID; not counted if nothing is kept.
     inside: AtomicUsize,
     spawn: Mutex<Door>,
-    /// What is told of the child.
+    /// The state shown to users.
     pub(super) status: Mutex<ChildStatus>,
-    /// Of a child that is a supervisor: what is known of its children.
+    /// The children, if the child is a supervisor.
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
 
 struct Door {
     state: SlotState,
-    /// The process that serves, or is ending.
+    /// The process that serves or is ending.
     process: Option<Pid>,
-    /// What waits, in this order: what the process that is ending leaves (which is complete when it has ended), what
-    /// the ones before it left and no successor got, what was sent since.
+    /// Waiting messages, in this order: those left by the process that is ending (complete when it has ended), those
+    /// left by earlier ones that no successor got, those sent since.
     left: VecDeque<Package>,
     older: VecDeque<Package>,
     kept: VecDeque<Package>,
-    /// Who wants to know when there may be a process again.
+    /// Signalled when there may be a process again.
     rooms: Vec<Arc<Oneshot<()>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SlotState {
-    /// Not started yet: what is sent waits, whatever is kept later.
+    /// Not started yet: messages wait, whatever is kept later.
     New,
     Up,
     Down,
-    /// The child does not come back by itself.
+    /// The child will not come back by itself.
     Shut,
 }
 
@@ -129,26 +129,26 @@ impl ChildSlot {
         }
     }
 
-    /// The type that the child is started as next, if the closure that does so says it.
+    /// Returns the type of the next start, if its closure tells it.
     pub(crate) fn next_kind(&self) -> Option<&'static ProcessKind> {
         *lock(&self.next_kind)
     }
 
-    /// Another closure starts the child from here on, which gives processes of this type.
+    /// Sets the type of the closure that starts the child from here on.
     pub(crate) fn redefine(&self, kind: Option<&'static ProcessKind>) {
         *lock(&self.next_kind) = kind;
     }
 
-    /// The name, for messages to people.
+    /// Returns the name, shortened for messages to people.
     pub(crate) fn short_name(&self) -> String {
         self.name.chars().take(80).collect()
     }
 
-    /// A process serves from here on. It gets all that has waited.
+    /// Sets the serving process and sends it all waiting messages.
     pub(crate) fn up(&self, pid: Pid) {
-        // As others who send to it: when it ends before this is over, what it leaves is waited for too.
+        // Counted like other senders: if it ends meanwhile, its end waits for this hand-over.
         self.inside.fetch_add(1, Ordering::SeqCst);
-        // Its supervisor, whose step this is, is not held for the mailbox that becomes too full.
+        // The supervisor, whose step this is, must not be suspended at a full mailbox.
         in_manner(Manner::Try, || self.hand_over(pid));
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
@@ -166,13 +166,13 @@ impl ChildSlot {
             if spawn.state == SlotState::Shut {
                 spawn.state = SlotState::Down;
             }
-            // Sent without the lock, since that may dispose of what others have sent, which shows it to a user's hook.
+            // Sent outside the lock: a message that is refused is shown to a user's hook.
             let mut waiting = std::mem::take(&mut spawn.older);
             waiting.append(&mut spawn.kept);
             drop(spawn);
             while let Some(package) = waiting.pop_front() {
                 if let Err(package) = hand(pid, package) {
-                    // It has ended already. What it has been sent comes back as what it left, ahead of this.
+                    // It has ended already. Messages sent to it return as its remains, ahead of this one.
                     waiting.push_front(package);
                     let mut spawn = lock(&self.spawn);
                     spawn.older = waiting;
@@ -182,12 +182,12 @@ impl ChildSlot {
         }
     }
 
-    /// The process that served ends: its PID is given out no more.
+    /// Stops giving out the PID of a process that ends.
     pub(crate) fn ending(&self) {
         self.life.store(0, Ordering::SeqCst);
     }
 
-    /// Waits until all that were given its PID are done with it.
+    /// Waits for the senders that hold the PID.
     pub(crate) fn quiesce(&self) {
         let until = instant_now().checked_add(HURRY);
         let is_over = || self.inside.load(Ordering::SeqCst) == 0 || until.is_some_and(|until| instant_now() >= until);
@@ -197,7 +197,7 @@ impl ChildSlot {
             }
             yield_now();
         }
-        // One of them may need this worker to go on: a process that waited for room inside its step.
+        // A sender may need this worker to continue: a process that waits for room inside its step.
         while_blocked(|| {
             while !is_over() {
                 park(Some(PAUSE));
@@ -205,7 +205,7 @@ impl ChildSlot {
         });
     }
 
-    /// Takes what the process that served has not handled.
+    /// Takes a message that the ended process has not handled.
     pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
         let mut spawn = lock(&self.spawn);
         if self.keeps.is_none() || spawn.state == SlotState::Shut {
@@ -215,7 +215,7 @@ impl ChildSlot {
         Ok(())
     }
 
-    /// The process that served has ended, or none could be started.
+    /// Marks the child as down: its process has ended, or none could be started.
     pub(crate) fn down(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
         let mut spawn = lock(&self.spawn);
@@ -235,7 +235,7 @@ impl ChildSlot {
         self.bury(unwanted, reason);
     }
 
-    /// The child does not come back by itself: what waits for it are dead letters, whose callers learn why.
+    /// Marks the child as not coming back: waiting messages become dead letters, whose callers learn the reason.
     pub(crate) fn shut(&self, reason: &ExitReason) {
         self.life.store(0, Ordering::SeqCst);
         let mut spawn = lock(&self.spawn);
@@ -248,7 +248,8 @@ impl ChildSlot {
         }
     }
 
-    /// No supervisor is left that could start the child again. It has been shut, and so is what there is below it.
+    /// Called when no supervisor is left that could restart the child, after [`shut`](Self::shut): retires its
+    /// children.
     pub(crate) fn retire(&self, reason: &ExitReason) {
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
@@ -256,7 +257,7 @@ impl ChildSlot {
         }
     }
 
-    /// What waits is dead letters.
+    /// Turns the waiting messages into dead letters.
     pub(crate) fn empty(&self, reason: &ExitReason) {
         let waiting = lock(&self.spawn).take_all();
         self.bury(waiting, reason);
@@ -266,15 +267,15 @@ impl ChildSlot {
         for package in packages {
             let (to, message, caller) = package.into_parts();
             self.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Ended });
-            // After the letter: a caller that is told finds it counted.
+            // After the dead letter: a caller that is told finds it counted.
             if let Some(caller) = caller {
                 Caller::fail(caller, CallError::Gone(reason.clone()));
             }
         }
     }
 
-    /// Keeps a package for the process that serves next; `ended` has served, and does not any more. It comes back
-    /// without a reason if another process serves already.
+    /// Keeps a package for the next process; `ended` no longer serves. Returns the package without a reason if another
+    /// process already serves.
     fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut spawn = lock(&self.spawn);
@@ -290,7 +291,7 @@ impl ChildSlot {
         };
         match most {
             None if spawn.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
-            // Also from when its process has ended until its supervisor has decided what follows from that.
+            // Also between the end of its process and the supervisor's decision.
             None => Err((package, Some(SendFailure::Restarting(pid)))),
             Some(most) if spawn.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
@@ -301,16 +302,16 @@ impl ChildSlot {
     }
 }
 
-/// Those who wait for a process look again.
+/// Wakes those that wait for a process.
 fn tell(mut spawn: MutexGuard<'_, Door>) {
     let rooms = std::mem::take(&mut spawn.rooms);
-    // Their wakers may do anything.
+    // Outside the lock: wakers may do anything.
     drop(spawn);
     rooms.iter().for_each(|room| _ = room.put(()));
 }
 
 impl Door {
-    /// All that waits, in order.
+    /// Takes all waiting messages, in order.
     fn take_all(&mut self) -> VecDeque<Package> {
         let mut all = std::mem::take(&mut self.left);
         all.append(&mut self.older);
@@ -334,8 +335,8 @@ impl AliasTarget for ChildSlot {
     }
 
     fn enter(&self) -> Option<Pid> {
-        // Counted before it looks; an ending process looks at the count after it has said that none serves: one of the
-        // two sees the other.
+        // Counted before the look; an ending process reads the count after it has cleared the PID: one of the two sees
+        // the other.
         if self.keeps.is_some() {
             self.inside.fetch_add(1, Ordering::SeqCst);
         }
@@ -356,7 +357,7 @@ impl AliasTarget for ChildSlot {
         let to = package.to();
         loop {
             let mut ended = 0;
-            // Whether it has come up since the sender looked.
+            // It may have come up since the sender looked.
             if let Some(pid) = self.enter() {
                 ended = word(pid);
                 let (_, payload, caller) = package.into_parts();
@@ -382,8 +383,8 @@ impl AliasTarget for ChildSlot {
         lock(&self.spawn).process
     }
 
-    /// What it is now, which may have been upgraded, else what it is to be. A life that points on itself, as that of a
-    /// pool does, is not what its addresses are checked by.
+    /// Returns the type of the process, which may have been upgraded, or that of the next start. The process of an
+    /// alias, such as a pool's, is not what addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind> {
         let life = self.life().filter(|pid| !pid.is_alias());
         life.and_then(alias::kind).or_else(|| self.next_kind())
@@ -393,7 +394,7 @@ impl AliasTarget for ChildSlot {
         self.host.number()
     }
 
-    /// Room is when a process serves again, or when it is known that none will.
+    /// Signals when a process serves again, or when none will.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         let mut spawn = lock(&self.spawn);
         let is_settled = spawn.state == SlotState::Shut || self.life.load(Ordering::SeqCst) != 0;
@@ -407,26 +408,26 @@ impl AliasTarget for ChildSlot {
     }
 }
 
-/// Slot and generation; not zero, as the first generation is one.
+/// Packs slot and generation; not zero, since generations begin at one.
 fn word(pid: Pid) -> u64 {
     u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
 }
 
-/// Hands a package over to a process, however full its mailbox is: it has been accepted before. It comes back if the
-/// process has ended.
+/// Hands a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process has
+/// ended.
 fn hand(pid: Pid, package: Package) -> Result<(), Package> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
     deliver_anyway(pid, payload, caller).map_err(|package| addressed(package, to))
 }
 
-/// The package, for this one.
+/// Addresses the package to this process.
 fn addressed(package: Package, to: Pid) -> Package {
     let (_, payload, caller) = package.into_parts();
     Package::from_parts(to, payload, caller)
 }
 
-/// No supervisor is left that could start another.
+/// No supervisor is left that could restart it.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
         tell(lock(&self.spawn));

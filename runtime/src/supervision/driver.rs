@@ -1,4 +1,4 @@
-//! The supervisor's process: it tells the plan what has happened and does what the plan says.
+//! The supervisor's process: reports events to the plan and executes its actions.
 
 mod start;
 
@@ -26,60 +26,60 @@ use crate::util::panics::{Shown, Site, dispose};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many events that follow from one another are taken in one go. A child that cannot start and is tried again
-/// without a delay would keep a worker for ever.
+/// How many events that follow from one another are processed in one step: a child that fails to start and is retried
+/// without delay would keep a worker for ever.
 const IN_ONE_GO: usize = 64;
 
-/// A child to be added.
+/// A request to add a child.
 pub(super) struct Add {
     pub(super) slot: Arc<ChildSlot>,
     pub(super) rules: ChildRules,
     pub(super) start: Box<StartChild>,
 }
 
-/// Another closure is to start a child from here on.
+/// A request to replace the closure of a child.
 pub(super) struct Redefine {
     pub(super) slot: Arc<ChildSlot>,
     pub(super) kind: Option<&'static ProcessKind>,
     pub(super) start: Box<StartChild>,
 }
 
-/// What someone wants of a child.
+/// A request for a child.
 pub(super) enum ChildRequest {
     Stop(Arc<ChildSlot>),
     Restart(Arc<ChildSlot>),
 }
 
-/// A child, as its supervisor has it.
+/// The supervisor's record of a child.
 struct SupervisedChild {
     slot: Arc<ChildSlot>,
     start: Box<StartChild>,
-    /// The process that it is now.
+    /// Its current process.
     pid: Option<Pid>,
 }
 
-/// See the module.
+/// The process of a supervisor.
 pub(super) struct SupervisorProcess {
     registry: Arc<ChildRegistry>,
     plan: SupervisorPlan,
     host: Host,
-    /// Until the start: those to begin with.
+    /// The children to begin with, until the start.
     first: Vec<(Arc<ChildSlot>, Spec)>,
     members: BTreeMap<Id, SupervisedChild>,
     names: HashMap<Arc<str>, Id>,
     timers: HashMap<TimerOf, (u64, TimerKey)>,
     numbers: HashMap<u64, TimerOf>,
-    /// What has happened and was not told to the plan.
+    /// Events that the plan has not been told.
     happened: VecDeque<SupervisorEvent>,
     random: Random,
-    /// Who it is itself, once it has been started.
+    /// Its own PID, once it has been started.
     own: Option<(Pid, ExitListener)>,
-    /// Whether a supervisor looks after it.
+    /// Whether it has a supervisor.
     is_child: bool,
     end: Option<SupervisorEnd>,
-    /// Whether it was killed: then its children are.
+    /// Whether it was killed: it then kills its children.
     killed: bool,
-    /// The name of the child that failed too often, with the message in which it did.
+    /// The name of the child that failed too often, and the message in which it did.
     failed_child: Option<(Arc<str>, Option<&'static str>)>,
 }
 
@@ -110,7 +110,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// Tells the plan what has happened, and does what it says, until nothing follows or it is enough for now.
+    /// Reports events to the plan and executes its actions, until nothing follows or the limit of a step is reached.
     fn go_on(&mut self) {
         for _ in 0..IN_ONE_GO {
             let Some(event) = self.happened.pop_front() else { return };
@@ -138,7 +138,7 @@ impl SupervisorProcess {
             for action in actions {
                 self.act(action);
             }
-            // After it has been done: a child that is seen to be stopping has been told.
+            // After the actions: a child that is shown as stopping has been told.
             about.into_iter().for_each(|id| self.show(id));
             if self.plan.is_small() {
                 let ids: Vec<Id> = self.members.keys().copied().collect();
@@ -147,7 +147,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// Says of a failure what follows from it, once.
+    /// Logs a failure and its consequence, once.
     fn report(&mut self, id: Id, reason: &ExitReason, before: u64, actions: &[SupervisorAction]) {
         let Some(member) = self.members.get(&id) else { return };
         let (child, message_type) =
@@ -200,7 +200,7 @@ impl SupervisorProcess {
                             self.numbers.insert(number, of);
                             self.timers.insert(of, (number, key));
                         }
-                        // Too many timers are pending: rather at once than never.
+                        // The timer table is full: at once rather than never.
                         None => self.happened.push_back(SupervisorEvent::Due(of, number)),
                     }
                 }
@@ -208,7 +208,7 @@ impl SupervisorProcess {
             SupervisorAction::Unset(of) => self.unset(of),
             SupervisorAction::Over(id) => {
                 self.show(id);
-                // One that is stopped because a supervisor above wants it may have a successor, for which messages
+                // A child that is stopped on behalf of a supervisor above may have a successor, for which messages
                 // wait.
                 let may_return = self.is_child && self.plan.is_ending() && self.plan.gave_up_on().is_none();
                 if !may_return {
@@ -220,7 +220,7 @@ impl SupervisorProcess {
                 if let Some(member) = self.members.remove(&id) {
                     self.names.remove(&member.slot.name);
                     self.registry.remove(&member.slot);
-                    // Its closure is the user's.
+                    // The closure is the user's.
                     dispose(Site::ChildDrop, member);
                 }
             }
@@ -228,8 +228,8 @@ impl SupervisorProcess {
         }
     }
 
-    /// What it is told instead of being killed: its end must not be told before its children have ended, whose names
-    /// and files a successor would find taken.
+    /// Handles a kill: the supervisor's end must not be reported before that of its children, whose names and files a
+    /// successor would find taken.
     fn kill(&mut self) {
         self.killed = true;
         self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
@@ -252,7 +252,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// The child does not come back by itself: what waits for it will not be handled.
+    /// Marks a child as not coming back: its waiting messages will not be handled.
     fn shut(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let reason = lock(&slot.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
@@ -260,7 +260,7 @@ impl SupervisorProcess {
         }
     }
 
-    /// Shows in which state a child is.
+    /// Publishes the state of a child.
     fn show(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let mut status = lock(&slot.status);
@@ -295,7 +295,7 @@ impl SupervisorProcess {
             Ok(redefine) => return self.redefine(redefine),
             Err(package) => package,
         };
-        // Of another type it is a dead letter.
+        // A message of another type is a dead letter.
         if let Ok(wish) = package.take::<ChildRequest>() {
             let (ChildRequest::Stop(slot) | ChildRequest::Restart(slot)) = &wish;
             let id = self.id_of(slot);
@@ -312,16 +312,16 @@ impl SupervisorProcess {
             slot.redefine(kind);
             std::mem::swap(&mut member.start, &mut start);
         }
-        // The one that is not needed is the user's too.
+        // The closure that is not needed is the user's, too.
         dispose(Site::ChildDrop, start);
     }
 
-    /// The child whose slot that is, if it is known still.
+    /// Returns the ID of the child with that slot, if it is still known.
     fn id_of(&self, slot: &Arc<ChildSlot>) -> Option<Id> {
         self.names.get(&slot.name).filter(|id| Arc::ptr_eq(&self.members[id].slot, slot)).copied()
     }
 
-    /// The reason that the supervisor ends with.
+    /// Returns the reason that the supervisor ends with.
     fn reason(&self, end: SupervisorEnd) -> ExitReason {
         match end {
             _ if self.killed => ExitReason::Killed,
@@ -347,7 +347,7 @@ impl Process for SupervisorProcess {
             return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
         };
         self.own = Some((pid, ExitListener { slot, generation: pid.generation() }));
-        // Its children are to be stopped in order whatever it falls with.
+        // Its children are stopped in order whatever linked process fails.
         crate::actor::send::links::trap_exits(true);
         self.registry.begun(pid);
         for (slot, spec) in std::mem::take(&mut self.first) {
@@ -375,7 +375,7 @@ impl Process for SupervisorProcess {
                     }
                 }
                 Some(Event::Completed { tag, .. }) => {
-                    // One that was taken back may be on its way.
+                    // A cancelled timer's message may be on its way.
                     if let Some(of) = self.numbers.remove(&tag) {
                         self.timers.remove(&of);
                         self.happened.push_back(SupervisorEvent::Due(of, tag));
@@ -397,7 +397,7 @@ impl Process for SupervisorProcess {
         }
     }
 
-    /// A supervisor that ends before its children have, at the deadline of a shutdown, takes them along.
+    /// A supervisor that ends before its children, at the deadline of a shutdown, ends them too.
     fn close(&mut self) {
         for pid in self.members.values().rev().filter_map(|member| member.pid) {
             pid.kill();

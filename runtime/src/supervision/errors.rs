@@ -1,4 +1,4 @@
-//! What can be wrong with a tree, and with what is asked of one.
+//! The errors of supervisors and of requests to them.
 
 use crate::errors::{InitError, SpawnError, did_you_mean, list};
 use crate::exit::ExitReason;
@@ -6,32 +6,32 @@ use crate::pid::Pid;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a supervisor could not be spawned. Nothing of it is left.
+/// The reason why a supervisor could not be spawned. Its children have been stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SupervisorError {
     /// Two children have the same name.
     #[error("two children are called `{name}`; a supervisor knows its children by name, so give each its own")]
     Duplicate {
-        /// The name.
+        /// Their name.
         name: String,
     },
-    /// It has no children, and cannot be given any later.
+    /// It has no children, and its strategy cannot add any later.
     #[error(
         "a {strategy} supervisor without children has nothing to do; add one with `.child(…)`, or use \
             `Supervisor::dynamic()`"
     )]
     Childless {
-        /// What kind of supervisor.
+        /// The name of its strategy.
         strategy: &'static str,
     },
-    /// The window in which restarts are counted has no length.
+    /// The window for counting restarts has no length.
     #[error(
         "an intensity of {most} restarts within no time counts none; give a longer time, or `u32::MAX` restarts \
             for no limit"
     )]
     Window {
-        /// How many restarts were to be allowed.
+        /// The number of restarts to allow.
         most: u32,
     },
     /// Its process could not be spawned.
@@ -39,84 +39,84 @@ pub enum SupervisorError {
     Spawn(#[from] SpawnError),
 }
 
-/// Why a supervisor could not do what was asked of one of its children.
+/// The reason why a supervisor refused a request for a child.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChildError {
-    /// There is no child of that name.
+    /// There is no child with that name.
     #[error("there is no child `{name}`; there {}{}", are(has, *count), did_you_mean(name, has))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The children there are: all, or the sixteen whose names are most like it.
+        /// The children: all, or the sixteen with the most similar names.
         has: Vec<String>,
-        /// How many there are.
+        /// The number of children.
         count: usize,
     },
-    /// The child is of another type.
+    /// The child has another type.
     #[error("the child `{name}` is a `{found}`, not a `{expected}`")]
     Type {
-        /// The child.
+        /// The name of the child.
         name: String,
-        /// What it was taken for.
+        /// The requested type.
         expected: &'static str,
-        /// What it is.
+        /// Its type.
         found: String,
     },
-    /// The child is no supervisor.
+    /// The child is not a supervisor.
     #[error("the child `{name}` is no supervisor, but a `{found}`; ask for its address with `child`")]
     NoTree {
-        /// The child.
+        /// The name of the child.
         name: String,
-        /// What it is.
+        /// Its type.
         found: String,
     },
-    /// The child is a hand-written process that has not been started, so that its type is not known.
+    /// The child is a hand-written process that has not been started: its type is unknown.
     #[error(
         "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with \
             `child_pid`, or with `sibling_pid` in a child's closure"
     )]
     Untyped {
-        /// The child.
+        /// The name of the child.
         name: String,
     },
     /// Another child has the name.
     #[error("there is a child `{name}` already; stop that one and wait for its end, or choose another name")]
     Duplicate {
-        /// The name.
+        /// That name.
         name: String,
     },
-    /// The supervisor takes no more children.
+    /// The supervisor does not take further children.
     #[error(
         "a {strategy} supervisor takes no children while it runs; use `Supervisor::dynamic()` for those that \
             come and go"
     )]
     Fixed {
-        /// What kind of supervisor.
+        /// The name of its strategy.
         strategy: &'static str,
     },
     /// The supervisor has ended.
     #[error("the supervisor {0} has ended")]
     Gone(Pid),
-    /// A sibling was asked for where the process is not the child of a supervisor.
+    /// A sibling was requested for a process that is not a supervisor's child.
     #[error(
         "there is no sibling `{name}`: what is spawned here is not the child of a supervisor; capture the \
             address in the closure instead"
     )]
     Alone {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
 }
 
-/// For the closure that starts a supervisor as a child, in which a sibling is asked for.
+/// For closures that start a supervisor as a child and ask for a sibling.
 impl From<ChildError> for SupervisorError {
     fn from(error: ChildError) -> Self {
         Self::Spawn(error.into())
     }
 }
 
-/// For the closure that starts a child, in which a sibling is asked for: the child cannot start.
+/// For closures that start a child and ask for a sibling: the child cannot start.
 impl From<ChildError> for SpawnError {
     fn from(error: ChildError) -> Self {
         Self::Init(InitError::failed(error))
@@ -132,8 +132,8 @@ fn are(has: &[String], count: usize) -> String {
     }
 }
 
-/// What a supervisor ends of when one of its children fails more often than is allowed: its exit reason is
-/// [`ExitReason::Error`] with this in it.
+/// The error that ends a supervisor whose children fail more often than allowed: its exit reason is
+/// [`ExitReason::Error`] with this inside.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "the child `{child}`, restarted {} before, ended once more ({reason}{}); no more than {} within {within:?} \
@@ -148,13 +148,13 @@ pub struct GaveUp {
     pub child: Arc<str>,
     /// How often it had been restarted.
     pub restarts: u64,
-    /// How many restarts, of all children together, are allowed within the time below.
+    /// How many restarts of all children are allowed within `within`.
     pub most: u32,
-    /// The time.
+    /// The window for counting restarts.
     pub within: Duration,
-    /// Why it ended at last.
+    /// The reason of the last failure.
     pub reason: ExitReason,
-    /// The type of the message in which it failed, if it was handling one.
+    /// The type of the message that it was handling, if any.
     pub handling: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! One life of a child, as its end is told to its supervisor.
+//! One run of a child, which reports its end to the supervisor.
 
 use super::child_slot::ChildSlot;
 use super::plan::Id;
@@ -15,10 +15,10 @@ use crate::sync::{AtomicBool, Ordering};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
-/// The tag under which ends of children come; timers have smaller ones.
+/// The tag of ends of children; timers have smaller ones.
 pub(super) const ENDED: u64 = u64::MAX;
 
-/// A child has ended.
+/// The end of a child.
 pub(super) struct ChildEnded {
     pub(super) id: Id,
     pub(super) pid: Pid,
@@ -26,7 +26,7 @@ pub(super) struct ChildEnded {
     pub(super) handling: Option<&'static str>,
 }
 
-/// The supervisor's process: where ends of children are told.
+/// The supervisor's process, to which ends of children are reported.
 #[derive(Clone, Copy)]
 pub(super) struct ExitListener {
     pub(super) slot: &'static Slot,
@@ -41,13 +41,13 @@ impl ExitListener {
     }
 }
 
-/// See the module.
+/// One run of a child.
 pub(super) struct ChildRun {
     id: Id,
     slot: Arc<ChildSlot>,
     listener: ExitListener,
     born: OnceLock<Pid>,
-    /// Whether it turned out that the process is not the child.
+    /// Whether the closure returned another process.
     disowned: AtomicBool,
 }
 
@@ -56,12 +56,12 @@ impl ChildRun {
         Arc::new(Self { id, slot, listener, born: OnceLock::new(), disowned: AtomicBool::new(false) })
     }
 
-    /// The process that was spawned through the `ChildSpawn`.
+    /// Returns the process that was spawned through the `ChildSpawn`.
     pub(super) fn born(&self) -> Option<Pid> {
         self.born.get().copied()
     }
 
-    /// That process is not the child.
+    /// Marks that process as not being the child.
     pub(super) fn disown(&self) {
         self.disowned.store(true, Ordering::SeqCst);
     }
@@ -97,8 +97,8 @@ impl Guardian for ChildRun {
     }
 }
 
-/// The same for a child that was spawned without it: nothing of its mailbox is inherited, and its host's shutdown does
-/// not wait for its supervisor to stop it.
+/// Reports the end of a child that was not spawned through its `ChildSpawn`: its mailbox is not inherited, and its
+/// host's shutdown does not wait for the supervisor to stop it.
 pub(super) struct UnguardedChild {
     pub(super) id: Id,
     pub(super) pid: Pid,

@@ -1,16 +1,15 @@
-//! Supervisors: who starts processes again that fail, and stops them in order.
+//! Supervisors: processes that restart failed children, and stop them in order.
 //!
-//! A [`Supervisor`] says what to start, in which order, and what to do when one of them ends. Spawned, it gives a
-//! [`Tree`], which prints, stops, and takes in further children; `.child(…)` gives addresses that stay valid across
-//! restarts.
+//! A [`Supervisor`] specifies its children, their order, and the strategy for failures. Spawning it returns a [`Tree`],
+//! which prints, stops, and accepts further children; `.child(…)` returns addresses that stay valid across restarts.
 
 // From the bottom up:
-// * `plan`: what a supervisor does, as a pure state machine, with back-off and restart intensity;
-// * `errors`, and `status`: what is told of a child; `child_slot`: where a child is reached, across restarts;
-//   `registry`: the children of a supervisor, as others see them; `show`: a tree as text;
-// * `incarnation`: one run of a child, as its end is told; `child`: what is said of a child before it is started;
-// * `driver`: the supervisor's process; `tree`: its handle; `siblings`: how a child is given the address of
-//   another; `supervisor`, with `place`: how it is built and spawned.
+// * `plan`: the decisions of a supervisor as a pure state machine, with backoff and restart intensity;
+// * `errors`, and `status`: the state of a child as users see it; `child_slot`: the stable target of a child's address;
+//   `registry`: the children of a supervisor; `show`: a tree as text;
+// * `incarnation`: one run of a child; `child`: its specification;
+// * `driver`: the supervisor's process; `tree`: its handle; `siblings`: addresses between children; `supervisor`, with
+//   `place`: building and spawning it.
 
 pub(crate) mod child;
 pub(crate) mod child_slot;

@@ -1,4 +1,4 @@
-//! Where a supervisor is spawned.
+//! Where a supervisor can be spawned.
 
 use crate::actor::definition::actor::Actor;
 use crate::actor::definition::context::Context;
@@ -6,13 +6,13 @@ use crate::api::child_spawn::ChildSpawn;
 use crate::api::runtime::{Host, Runtime};
 use std::ops::Deref;
 
-/// What [`Supervisor::spawn`](super::Supervisor::spawn) takes: a runtime, a host, the context of a process, or what the
-/// closure of a child is given, for a supervisor below another.
+/// The argument of [`Supervisor::spawn`](super::Supervisor::spawn): a runtime, a host, the context of a process, or,
+/// for a supervisor below another one, the argument of a child's closure.
 pub trait SpawnPlace: Sealed {}
 
-/// For this module only.
+/// Seals the trait.
 pub trait Sealed {
-    /// What a child is spawned through.
+    /// Returns what to spawn through.
     #[doc(hidden)]
     fn child_spawn(self) -> ChildSpawn;
 }

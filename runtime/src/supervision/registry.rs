@@ -1,12 +1,11 @@
-//! The children of a supervisor, as others see them: their slots by name, and what is told of them.
+//! The children of a supervisor as others see them: their slots by name, and their states.
 //!
-//! The supervisor's process writes; handles of the tree read. Of a supervisor that is itself a child the
-//! registry outlives the process: its successor finds the slots of its children there, so that their addresses stay
-//! valid too.
+//! The supervisor's process writes; handles of the tree read. The registry of a supervisor that is itself a child
+//! outlives the process: its successor finds the slots of its children there, so their addresses stay valid.
 //!
-//! The PID that points on to a child is good for as long as anyone can start the child: also while it is down, and
-//! while its supervisor is, if that is a child itself. When no supervisor can any more the PID is retired, whatever
-//! still has a handle of the tree: it has no names then, and is in no group.
+//! A child's alias is valid as long as a supervisor can start the child: also while the child is down, and while its
+//! supervisor is, if that is itself a child. When no supervisor can any more, the alias is retired, even if handles of
+//! the tree remain; it then has no names and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
 use super::errors::ChildError;
@@ -20,21 +19,21 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// See the module.
+/// The children of a supervisor.
 pub(crate) struct ChildRegistry(Mutex<Children>);
 
 struct Children {
     strategy: Strategy,
-    /// The process; `None` before the first.
+    /// The supervisor's process; `None` before the first.
     supervisor: Option<Pid>,
-    /// Why that has ended, if it has.
+    /// The reason of its end, if it has ended.
     end: Option<ExitReason>,
     entries: HashMap<Arc<str>, ChildEntry>,
     next: u64,
 }
 
 struct ChildEntry {
-    /// Where it is among the others.
+    /// Its position among the children.
     place: u64,
     slot: Arc<ChildSlot>,
     alias: Alias,
@@ -46,8 +45,8 @@ impl ChildRegistry {
         Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
-    /// A supervisor begins, or its successor does, with these children. Returns their slots: those of children of the
-    /// same name and nature are kept, others are dropped.
+    /// Sets the children of a supervisor that begins or restarts. Returns their slots: those of children with the same
+    /// name and kind are kept, others are dropped.
     pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
         let mut names = lock(&self.0);
         let mut before = std::mem::take(&mut names.entries);
@@ -73,12 +72,12 @@ impl ChildRegistry {
         begun
     }
 
-    /// From here on this process is the supervisor.
+    /// Sets the supervisor's process.
     pub(crate) fn begun(&self, supervisor: Pid) {
         lock(&self.0).supervisor = Some(supervisor);
     }
 
-    /// Adds a child. Returns the PID that points on to it; the slot is refused if there is one of that name.
+    /// Adds a child. Returns its alias; refuses the slot if the name is taken.
     pub(crate) fn add(&self, slot: Arc<ChildSlot>) -> Option<Pid> {
         let mut names = lock(&self.0);
         if names.entries.contains_key(&slot.name) {
@@ -90,7 +89,7 @@ impl ChildRegistry {
         Some(pid)
     }
 
-    /// The child is known no more.
+    /// Removes a child.
     pub(crate) fn remove(&self, slot: &Arc<ChildSlot>) {
         let mut names = lock(&self.0);
         let known = names.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
@@ -101,7 +100,7 @@ impl ChildRegistry {
         }
     }
 
-    /// The slot of a child, and the PID that points on to it.
+    /// Returns the slot and the alias of a child.
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<ChildSlot>, Pid), ChildError> {
         let names = lock(&self.0);
         match names.entries.get(name) {
@@ -114,19 +113,19 @@ impl ChildRegistry {
         lock(&self.0).strategy
     }
 
-    /// The supervisor's process, and why it has ended if it has.
+    /// Returns the supervisor's process, and its exit reason if it has ended.
     pub(crate) fn supervisor(&self) -> (Option<Pid>, Option<ExitReason>) {
         let names = lock(&self.0);
         (names.supervisor, names.end.clone())
     }
 
-    /// That of a child that is a supervisor.
+    /// Returns the registry of a child that is a supervisor.
     pub(crate) fn of(slot: &ChildSlot) -> Option<Arc<Self>> {
         let subtree = lock(&slot.subtree).clone()?;
         subtree.into_any().downcast().ok()
     }
 
-    /// The slots, in their order, with the PIDs that point on to them.
+    /// Returns the slots in order, with their aliases.
     pub(super) fn slots(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
         let names = lock(&self.0);
         let mut entries: Vec<_> = names.entries.values().collect();
@@ -134,8 +133,8 @@ impl ChildRegistry {
         entries.into_iter().map(|entry| (entry.slot.clone(), entry.alias.pid())).collect()
     }
 
-    /// The supervisor's process has ended, and has another one above it that decides what follows. What waits for its
-    /// children goes on waiting, unless it gave up.
+    /// Called when the supervisor's process has ended and a supervisor above it decides what follows. Messages for its
+    /// children continue to wait, unless it gave up.
     pub(crate) fn suspend(&self, reason: &ExitReason, gave_up: bool) {
         lock(&self.0).end = Some(reason.clone());
         for (slot, _) in self.slots() {
@@ -173,8 +172,8 @@ impl ChildEntry {
     }
 }
 
-/// No supervisor can start the child again. The watchers of its groups hear why it ended last, or `reason` if it never
-/// ran.
+/// Retires a child that no supervisor can start. Watchers of its groups get its last exit reason, or `reason` if it
+/// never ran.
 fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
     let last = lock(&slot.status).last.as_ref().map(|last| last.reason.clone());
     alias::retire(pid, last.as_ref().unwrap_or(reason));
@@ -189,7 +188,7 @@ impl Children {
     }
 }
 
-/// Lets children go that are known no more. Not under the lock: what waited for them is shown to a user's hook.
+/// Drops removed children. Outside the lock: their waiting messages are shown to a user's hook.
 fn drop_entries(entries: impl Iterator<Item = ChildEntry>, reason: &ExitReason) {
     for entry in entries {
         entry.slot.shut(reason);
@@ -197,7 +196,7 @@ fn drop_entries(entries: impl Iterator<Item = ChildEntry>, reason: &ExitReason) 
     }
 }
 
-/// How many names an error tells at most.
+/// The most names that an error lists.
 const TOLD: usize = 16;
 
 fn unknown<'a>(name: &str, names: impl ExactSizeIterator<Item = &'a Arc<str>>) -> ChildError {

@@ -10,28 +10,28 @@ use crate::sync::lock;
 use std::fmt;
 use std::sync::Arc;
 
-/// A child of a supervisor, as it was when it was asked for: see [`Tree::children`](super::Tree::children).
+/// A snapshot of a child: see [`Tree::children`](super::Tree::children).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChildInfo {
     /// Its name.
     pub name: Arc<str>,
-    /// The name of its type: of the process that it is now, also after an [upgrade](Pid::upgrade); while it is down, of
-    /// what it was started as last. `None` of a hand-written process that has not been started.
+    /// The name of its type: that of the current process, also after an [upgrade](Pid::upgrade), or that of its last
+    /// start while it is down. `None` for a hand-written process that has not been started.
     pub process: Option<&'static str>,
-    /// The PID that points on to it, whichever life it is in.
+    /// Its alias, valid across restarts.
     pub address: Pid,
-    /// The PID of the process that it is now; `None` while it is down.
+    /// The PID of its current process; `None` while it is down.
     pub pid: Option<Pid>,
-    /// Where it is in its life.
+    /// Its current state.
     pub state: ChildState,
-    /// How often it has been started again after a failure.
+    /// How often it has been restarted after a failure.
     pub restarts: u64,
-    /// How it ended last, if it has.
+    /// How it ended last, if it has ended.
     pub last: Option<LastEnd>,
-    /// Whether it is a supervisor, and of what kind: `one_for_one`, `one_for_all`, `rest_for_one` or `dynamic`.
+    /// Its strategy if it is a supervisor: `one_for_one`, `one_for_all`, `rest_for_one` or `dynamic`.
     pub supervisor: Option<&'static str>,
-    /// Of a supervisor: its children.
+    /// Its children if it is a supervisor.
     pub children: Vec<ChildInfo>,
 }
 
@@ -64,7 +64,7 @@ impl ChildInfo {
     }
 }
 
-/// As it stands in its tree: a line, and below it those of its children.
+/// Prints the child as in its tree: one line, and the lines of its children below.
 impl fmt::Display for ChildInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, 0)
@@ -78,7 +78,7 @@ fn write_below(children: &[ChildInfo], f: &mut fmt::Formatter<'_>, depth: usize)
     })
 }
 
-/// The name of a type without the modules that it is in.
+/// Returns the name of a type without its modules.
 pub(super) fn short(name: &'static str) -> &'static str {
     let end = name.find('<').unwrap_or(name.len());
     name[..end].rfind("::").map_or(name, |start| &name[start + 2..])

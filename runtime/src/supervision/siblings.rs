@@ -1,4 +1,4 @@
-//! How a child is given the address of another child of its supervisor.
+//! Addresses of siblings for a child that is being started.
 
 use super::errors::ChildError;
 use super::registry::ChildRegistry;
@@ -10,18 +10,18 @@ use crate::pid::Pid;
 use crate::sync::Arc;
 
 impl ChildSpawn {
-    /// Returns the address of another child of the same supervisor, to be put into the state of this one. It stays
-    /// valid when either of them is started again.
+    /// Returns the address of another child of the same supervisor, to store in this child's state. It stays valid when
+    /// either of them is restarted.
     ///
     /// All children that the supervisor was built with have an address before the first one starts, whatever their
     /// order. The supervisor is busy while it starts a child, so an entry must not wait for the start or restart of a
-    /// sibling: a call to one that does not run would wait until its deadline. A message that is only sent waits for
-    /// the sibling.
+    /// sibling: a call to one that does not run would wait until its deadline. A message that is sent, not called,
+    /// waits for the sibling.
     ///
     /// A hand-written process, whose closure returns a PID, has no known type before it runs: use
     /// [`sibling_pid`](Self::sibling_pid) for it.
     ///
-    /// As [`Tree::child`](super::Tree::child), `sibling::<dyn Storage>(name)` asks whether it answers a protocol.
+    /// Like [`Tree::child`](super::Tree::child), `sibling::<dyn Storage>(name)` checks that it implements the protocol.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -54,14 +54,14 @@ impl ChildSpawn {
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::child`](super::Tree::child); and [`ChildError::Alone`] for what is not the child of a supervisor,
-    /// such as a member of a pool. Passed on by the closure, the error is that of the child's start.
+    /// As [`Tree::child`](super::Tree::child); and [`ChildError::Alone`] for a process that is not a supervisor's
+    /// child, such as a member of a pool. Returned by the closure, the error makes the child's start fail.
     pub fn sibling<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
         address_of(&*self.registry_of_siblings(name)?, name)
     }
 
-    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid across restarts of
-    /// either.
+    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid when either of them
+    /// is restarted.
     ///
     /// # Errors
     /// [`ChildError::Unknown`] if there is no such child, and [`ChildError::Alone`] as for [`sibling`](Self::sibling).

@@ -1,25 +1,25 @@
-//! What is kept of a child to be told.
+//! The state of a child as users see it.
 
 use super::errors::while_handling;
 use super::plan::Phase;
 use crate::exit::ExitReason;
 use std::fmt;
 
-/// Where a child is in its life.
+/// The state of a child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChildState {
-    /// It is to be started when those before it run.
+    /// Will be started once those before it run.
     Waiting,
-    /// It runs.
+    /// Running.
     Running,
-    /// It has been told to end, or killed.
+    /// Told to end, or killed.
     Stopping,
-    /// It was killed, and has not ended: its step does not return.
+    /// Killed, but has not ended: its step does not return.
     Stuck,
-    /// It has failed, or another one of its group, and is to be started again.
+    /// Failed, or stopped with its group; will be restarted.
     BackingOff,
-    /// It is down, and does not come back by itself.
+    /// Down, and will not be restarted by itself.
     #[default]
     Down,
 }
@@ -54,7 +54,7 @@ impl fmt::Display for ChildState {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LastEnd {
-    /// Why.
+    /// The exit reason.
     pub reason: ExitReason,
     /// The type of the message that it was handling when it failed. That message is not delivered again.
     pub handling: Option<&'static str>,
@@ -66,12 +66,12 @@ impl fmt::Display for LastEnd {
     }
 }
 
-/// What is kept of a child to be told: its supervisor writes it.
+/// The published state of a child, written by its supervisor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
     pub(super) last: Option<LastEnd>,
-    /// What the process calls its type.
+    /// The name of the process's type.
     pub(super) process: Option<&'static str>,
 }

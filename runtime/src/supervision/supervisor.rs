@@ -1,4 +1,4 @@
-//! How a supervisor is built and spawned.
+//! Building and spawning a supervisor.
 
 use super::child::{Child, Spec};
 use super::child_slot::{ChildSlot, Subtree};
@@ -21,8 +21,8 @@ use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A supervisor that is about to be spawned: it starts its children in order, starts those again that fail, and stops
-/// them in reverse order.
+/// A supervisor that is about to be spawned. It starts its children in order, restarts those that fail, and stops them
+/// in reverse order.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -59,7 +59,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Without a word about it at most five restarts within ten seconds are made, with the delays of [`Backoff::default`].
+/// By default it allows five restarts within ten seconds, with the delays of [`Backoff::default`].
 #[must_use = "nothing is started until `.spawn(…)`"]
 pub struct Supervisor {
     strategy: Strategy,
@@ -76,40 +76,39 @@ impl Supervisor {
         Self { strategy, most, within, backoff: Backoff::default(), name: None, children: Vec::new() }
     }
 
-    /// One that starts again only the child that failed.
+    /// A supervisor that restarts only the child that failed.
     pub fn one_for_one() -> Self {
         Self::of(Strategy::OneForOne)
     }
 
-    /// One that stops all children when one fails, in reverse order, and starts all of them again.
+    /// A supervisor that, when one child fails, stops all in reverse order and starts them again.
     pub fn one_for_all() -> Self {
         Self::of(Strategy::OneForAll)
     }
 
-    /// One that stops the children after the one that failed, in reverse order, and starts it and them again.
+    /// A supervisor that, when one child fails, stops those after it in reverse order, and starts it and them again.
     pub fn rest_for_one() -> Self {
         Self::of(Strategy::RestForOne)
     }
 
-    /// One that starts again only the child that failed, and whose children come and go while it runs: see
-    /// [`Tree::start`]. They do not wait for each other when they start, and are told to end all at once. One that ends
-    /// for good is forgotten.
+    /// A supervisor that restarts only the child that failed, and whose children are added and removed while it runs:
+    /// see [`Tree::start`]. They start without waiting for each other, and are stopped all at once. A child that will
+    /// not be restarted is removed.
     pub fn dynamic() -> Self {
         Self::of(Strategy::Dynamic)
     }
 
-    /// Sets how many restarts, of all children together, there may be within a time. One more failure, and the
-    /// supervisor gives up: it stops the other children and ends, with the failure in its reason.
-    /// [`GaveUp`](super::GaveUp) is what its own supervisor gets to see.
+    /// Limits the restarts of all children together within a window of time. One more failure, and the supervisor gives
+    /// up: it stops the other children and ends, with a [`GaveUp`](super::GaveUp) as its reason.
     ///
-    /// With 0 restarts the first failure is one too many; with [`u32::MAX`] none is. A window of [`Duration::MAX`]
-    /// counts all restarts ever.
+    /// With 0 restarts the first failure is one too many; with [`u32::MAX`] there is no limit. A window of
+    /// [`Duration::MAX`] counts all restarts ever.
     pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
         (self.most, self.within) = (restarts, within);
         self
     }
 
-    /// Sets how long it waits before it starts a child again.
+    /// Sets the delays before restarts.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
@@ -121,7 +120,7 @@ impl Supervisor {
         self
     }
 
-    /// Adds a permanent child after the others: the short form of [`add`](Self::add) with a [`Child::new`].
+    /// Adds a permanent child after the others: short for [`add`](Self::add) with [`Child::new`].
     pub fn child<S, E>(
         self,
         name: impl Into<Arc<str>>,
@@ -141,11 +140,11 @@ impl Supervisor {
         self
     }
 
-    /// Spawns the supervisor, which starts its children on the calling thread, in order, before this returns. A child
-    /// whose start fails is tried again as after any other failure, so it may still be down then, and those after it.
+    /// Spawns the supervisor, which starts its children in order, on the calling thread, before this returns. A child
+    /// whose start fails is retried like after any failure, so it and those after it may still be down then.
     ///
-    /// The supervisor lives until it is stopped, its host goes down or it gives up; dropping the [`Tree`] changes
-    /// nothing.
+    /// The supervisor runs until it is stopped, its host is shut down, or it gives up; dropping the [`Tree`] does not
+    /// stop it.
     ///
     /// # Errors
     /// See [`SupervisorError`].
@@ -165,7 +164,7 @@ impl Supervisor {
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
         let process = SpawnProcess::new(host.life(), at, driver).guarded(guardian).told_to_stop();
-        // What is asked of it is never refused; the one that asks may be no process, which cannot be suspended.
+        // Requests are never refused; a requester that is not a process cannot be suspended.
         let process = process.mailbox(Bound::Unbounded);
         let process = match name {
             Some(name) => process.named(name),
@@ -186,7 +185,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns whether it makes sense.
+    /// Validates the configuration.
     fn check(&self) -> Result<(), SupervisorError> {
         if !Intensity::counts(self.most, self.within) {
             return Err(SupervisorError::Window { most: self.most });
@@ -203,7 +202,7 @@ impl Supervisor {
 }
 
 impl Spec {
-    /// A slot for the child.
+    /// Makes a slot for the child.
     pub(super) fn slot(&self, host: &'static crate::engine::host::Scheduler) -> Arc<ChildSlot> {
         let subtree = self.is_tree.then(|| ChildRegistry::new(Strategy::OneForOne) as Arc<dyn Subtree>);
         let slot = Arc::new(ChildSlot::new(self.name.clone(), self.kind, self.keeps, host, subtree));

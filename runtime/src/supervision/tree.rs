@@ -1,4 +1,4 @@
-//! The handle of a tree.
+//! Handles of supervisors.
 
 use super::child::{Child, Spec};
 use super::driver::{Add, ChildRequest, Redefine};
@@ -21,9 +21,9 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// A supervisor that was spawned, with its children. Cheap to clone; dropping it changes nothing.
+/// A handle of a supervisor and its children. Cheap to clone; dropping it does not stop anything.
 ///
-/// It prints as the tree that it is, one child a line, those of supervisors below indented:
+/// It prints as a tree, one line per child, with the children of supervisors indented:
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -56,7 +56,7 @@ pub struct Tree {
     registry: Arc<ChildRegistry>,
 }
 
-/// The address of the child of that name, if it is a `P`.
+/// Returns the address of the child with that name, if it is a `P`.
 pub(super) fn address_of<P: Addressed + ?Sized>(
     registry: &ChildRegistry,
     name: &str,
@@ -67,7 +67,7 @@ pub(super) fn address_of<P: Addressed + ?Sized>(
         let found = format!("{} supervisor", registry.strategy().name());
         return Err(ChildError::Type { name, expected, found });
     }
-    // What its closure gives does not say which protocols it answers, if it is no address: its process does.
+    // Unless its closure returns an address, only the running process tells which protocols it implements.
     let wanted = TypeId::of::<P>();
     let fits = |kind: &&ProcessKind| if P::IS_PROTOCOL { (kind.answers)(wanted) } else { kind.type_id == wanted };
     let kinds = [slot.next_kind(), pid.resolve().and_then(alias::kind)];
@@ -85,35 +85,35 @@ impl Tree {
         Self { pid, registry }
     }
 
-    /// The PID of the supervisor; of one that is a child, the PID that points on to it.
+    /// Returns the PID of the supervisor; its alias if it is itself a child.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The address of a child. It stays valid when the child is started again, and when its supervisor is, if that is a
-    /// child itself.
+    /// Returns the address of a child. It stays valid when the child is restarted, and when its supervisor is, if that
+    /// is itself a child.
     ///
-    /// `child::<Disk>(name)` asks whether it is a `Disk`, `child::<dyn Storage>(name)` whether it answers the protocol
+    /// `child::<Disk>(name)` checks that it is a `Disk`, `child::<dyn Storage>(name)` that it implements the protocol
     /// `Storage`.
     ///
     /// # Errors
-    /// If there is no such child, if it is of another type, or if it does not answer the protocol.
+    /// [`ChildError`] if there is no such child, if it has another type, or if it does not implement the protocol.
     pub fn child<P: Addressed + ?Sized>(&self, name: &str) -> Result<Address<P>, ChildError> {
         address_of(&self.registry, name)
     }
 
-    /// The PID that points on to a child, whatever its type.
+    /// Returns the alias of a child, whatever its type.
     ///
     /// # Errors
-    /// If there is no such child.
+    /// [`ChildError::Unknown`] if there is no such child.
     pub fn child_pid(&self, name: &str) -> Result<Pid, ChildError> {
         self.registry.find(name).map(|(_, pid)| pid)
     }
 
-    /// The tree of a child that is a supervisor. It stays valid as an address does.
+    /// Returns the tree of a child that is a supervisor. It stays valid like an address.
     ///
     /// # Errors
-    /// If there is no such child, or if it is no supervisor.
+    /// [`ChildError`] if there is no such child, or if it is not a supervisor.
     pub fn tree(&self, name: &str) -> Result<Self, ChildError> {
         let (slot, pid) = self.registry.find(name)?;
         match ChildRegistry::of(&slot) {
@@ -126,12 +126,11 @@ impl Tree {
         }
     }
 
-    /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and gives its address at once: the child
-    /// is started on a worker, and what is sent to it meanwhile waits. One that cannot start is tried again as after
-    /// any other failure.
+    /// Adds a child to a [`dynamic`](super::Supervisor::dynamic) supervisor, and returns its address at once: the child
+    /// is started on a worker, and earlier messages wait for it. A failing start is retried like after any failure.
     ///
     /// # Errors
-    /// If the supervisor is not dynamic or has ended, or if another child has the name.
+    /// [`ChildError`] if the supervisor is not dynamic or has ended, or if another child has the name.
     pub fn start<S>(&self, child: Child<S>) -> Result<Address<S::Process>, ChildError>
     where
         S: Spawned<Process: Actor>,
@@ -139,8 +138,8 @@ impl Tree {
         self.begin(child.spec).map(Address::new)
     }
 
-    /// The same for a child of any type, such as a [`Tree`] or a hand-written process. Returns the PID that points on
-    /// to it.
+    /// Like [`start`](Self::start), for a child of any type, such as a [`Tree`] or a hand-written process. Returns its
+    /// alias.
     ///
     /// # Errors
     /// As [`Tree::start`].
@@ -166,17 +165,18 @@ impl Tree {
         Ok(pid)
     }
 
-    /// Stops a child; it stays down, and a dynamic one is forgotten. This does not wait: `join` the child's PID before.
+    /// Stops a child; it stays down, and a dynamic one is removed. Returns without waiting: `join` the child's PID
+    /// first to wait for its end.
     ///
     /// # Errors
-    /// If there is no such child, or if the supervisor has ended.
+    /// [`ChildError`] if there is no such child, or if the supervisor has ended.
     pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
         let (slot, _) = self.registry.find(name)?;
         self.ask(ChildRequest::Stop(slot))
     }
 
-    /// Stops a child and starts it anew, or starts one that is down, without a delay. It counts as no failure, and
-    /// concerns no other child. This does not wait.
+    /// Stops a child and starts it again, or starts one that is down, without delay. It does not count as a failure and
+    /// affects no other child. Returns without waiting.
     ///
     /// # Errors
     /// As [`Tree::stop_child`].
@@ -185,13 +185,12 @@ impl Tree {
         self.ask(ChildRequest::Restart(slot))
     }
 
-    /// Changes how a child is started from its next start on. What it is now goes on, and the address, the name, the
-    /// restart rules and the messages that are kept stay. This does not wait.
+    /// Replaces the closure that starts a child, from its next start on. The running process continues; its address,
+    /// name, restart rules and kept messages stay. Returns without waiting.
     ///
-    /// It is for a child that is [upgraded](Pid::upgrade): without it, a restart makes the old definition again, by the
-    /// closure that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts
-    /// the child as the new definition. When this supervisor is itself restarted, it is built anew and starts what its
-    /// closures say.
+    /// Use it for a child that is [upgraded](Pid::upgrade): otherwise a restart uses the old definition, by the closure
+    /// that the supervisor was built with. Call it before the upgrade, so that a failure in between restarts the new
+    /// definition. When this supervisor is itself restarted, it is built anew from its original closures.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -218,7 +217,7 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`Tree::stop_child`]; [`ChildError::NoTree`] and [`ChildError::Type`] if a process was to take the place of a
+    /// As [`Tree::stop_child`]; [`ChildError::NoTree`] and [`ChildError::Type`] if a process would replace a
     /// supervisor, or the other way round.
     pub fn redefine<S, E>(
         &self,
@@ -249,27 +248,27 @@ impl Tree {
         crate::routing::router::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
     }
 
-    /// The children as they are now, in the order in which they were added. Also when the supervisor has ended: as they
-    /// were.
+    /// Returns a snapshot of the children, in the order in which they were added; after the supervisor's end, their
+    /// last states.
     pub fn children(&self) -> Vec<ChildInfo> {
         show::children(&self.registry)
     }
 
-    /// Asks the supervisor to stop its children, in reverse order, and to end then. Returns whether it lived. The same
-    /// as [`stop`](Pid::stop) of its PID.
+    /// Asks the supervisor to stop its children in reverse order and then to end, like [`stop`](Pid::stop) of its PID.
+    /// Returns whether it was alive.
     pub fn stop(&self) -> bool {
         self.pid.stop()
     }
 
-    /// Waits for the end of the supervisor, which comes after those of its children: await it, or `wait` on a plain
-    /// thread. A supervisor that gave up ends of an error that holds a [`GaveUp`](super::GaveUp).
+    /// Waits for the end of the supervisor, which comes after that of its children: await it, or `wait` on a plain
+    /// thread. A supervisor that gave up ends with an error that holds a [`GaveUp`](super::GaveUp).
     pub fn join(&self) -> Ended {
-        // Of one that had ended the registry knows why.
+        // The registry knows the reason of one that had already ended.
         self.pid.join().or_known(self.registry.supervisor().1)
     }
 }
 
-/// What the closure of a child gives that is a supervisor.
+/// For the closure of a child that is a supervisor.
 impl Spawned for Tree {
     type Process = ();
 

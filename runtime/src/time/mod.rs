@@ -1,9 +1,9 @@
-//! Timers.
+//! Timers and clocks.
 //!
-//! * [`wheel`]: a hierarchical timer wheel, without a clock, a lock or a thread;
+//! * [`wheel`]: a hierarchical timer wheel, without clock, lock or thread;
 //! * [`timers`]: the wheels of a host, each under its own lock; [`next_due`]: when the earliest timer of all is due;
-//! * [`timekeeper`]: the thread that serves timers of code without a host;
-//! * [`virtual_clock`]: the clock that tests move by hand.
+//! * [`timekeeper`]: the thread for timers of code without a host;
+//! * [`virtual_clock`]: the clock that tests advance.
 
 pub(crate) mod next_due;
 pub(crate) mod timekeeper;

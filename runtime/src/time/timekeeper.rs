@@ -1,6 +1,6 @@
-//! The time of those who have no host: calls awaited outside of processes, to something that keeps no time itself.
+//! Timers of code without a host: calls awaited outside of processes.
 //!
-//! One thread for the program, started when there is something to wait for and ended when there is nothing left.
+//! One thread for the program, started for the first timer and ended when there are none.
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
@@ -8,16 +8,16 @@ use crate::env::world::World;
 use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
 use crate::util::panics::{Site, contain};
 
-/// See the module.
+/// The program's timers.
 pub(crate) struct Timekeeper {
     timers: Timers,
-    /// Whether the thread is there. A thread that sets a timer, and the thread before it ends, looks at it and at the
-    /// timers under this lock.
+    /// Whether the thread runs. Checked together with the timers, under this lock, by threads that set a timer and by
+    /// the thread before it ends.
     running: Mutex<bool>,
     changed: Condvar,
 }
 
-/// The program's.
+/// Returns the program's timekeeper.
 pub(crate) fn timekeeper() -> &'static Timekeeper {
     static TIMEKEEPER: World<OnceLock<Timekeeper>> = World::new(OnceLock::new());
     let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };
@@ -58,7 +58,7 @@ impl TimeKeeper for Timekeeper {
 }
 
 impl Timekeeper {
-    /// Has the thread look again. Under the lock, so that this does not fall between its look and its wait.
+    /// Wakes the thread. Under the lock, so that this cannot fall between its look and its wait.
     fn tell(&self) {
         let _running = lock(&self.running);
         self.changed.notify_all();
@@ -71,7 +71,7 @@ impl Timekeeper {
             match self.timers.due(now) {
                 Due::Fire(action) => {
                     drop(running);
-                    // It may wake a task of some executor: code of others.
+                    // It may wake a task of another executor: foreign code.
                     let _panic = contain(Site::OutsideTimer, || action.perform());
                     running = lock(&self.running);
                     continue;

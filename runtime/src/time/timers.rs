@@ -1,10 +1,10 @@
-//! What is to happen later: several wheels, each under a lock of its own, and when the first of all is due.
+//! The timers of a host: several wheels, each under its own lock, and the earliest due moment of all.
 //!
 //! A thread of the host sets timers in the wheel of its permit, any other thread in the last one, so that workers do
-//! not meet there. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is
-//! due: workers do between steps, the poller when it wakes; so no timer waits for the thread that set it.
+//! not contend. The locks are taken to set, cancel and fire, never to send or to run. Any thread may fire what is due:
+//! workers do between steps, the poller when it wakes; so no timer waits for the thread that set it.
 //!
-//! Each wheel tells when there is something to do in it, and [`NextDue`] when there is in any.
+//! Each wheel has a word for its next due moment, and [`NextDue`] is that of all.
 //!
 //! # Order
 //!
@@ -129,15 +129,14 @@ impl Timers {
         Some((TimerKey { place: number << u32::BITS | index as usize, serial }, first))
     }
 
-    /// Cancels a timer. Returns whether it was still to come: if so, it never fires, even if it was due.
+    /// Cancels a timer. Returns whether it was pending: if so, it never fires, even if it was due.
     pub(crate) fn cancel(&self, key: TimerKey) -> bool {
         let Some((shared, key)) = self.find(key) else { return false };
         let action = lock(&shared.wheel).cancel(key);
         action.is_some()
     }
 
-    /// Makes a timer due at another moment. Returns whether it was still to come; and whether it is due before all
-    /// others now.
+    /// Moves a timer to another moment. Returns whether it was pending, and whether it now precedes all others.
     pub(crate) fn reset(&self, key: TimerKey, due: Moment) -> (bool, bool) {
         let Some((shared, key)) = self.find(key) else { return (false, false) };
         let mut wheel = lock(&shared.wheel);
@@ -154,7 +153,7 @@ impl Timers {
         Some((shared, WheelKey { index: key.place as u32, serial: key.serial }))
     }
 
-    /// Takes out the first that is due at `now`. Does a bounded piece of work.
+    /// Takes the first timer that is due at `now`. Does a bounded amount of work.
     pub(crate) fn due(&self, now: Moment) -> Due {
         match self.first_due(now, 0) {
             Some((number, until)) => self.take(&self.wheels[number], &mut lock(&self.wheels[number].wheel), now, until),
@@ -162,8 +161,8 @@ impl Timers {
         }
     }
 
-    /// The same for one of several threads, which holds this permit: where another thread is it takes nothing, and its
-    /// own wheel comes first, if it is late by [`SLACK`] at most.
+    /// Takes a due timer for one of several threads, which holds this permit: skips wheels that another thread is
+    /// using, and prefers its own if that is at most [`SLACK`] late.
     pub(crate) fn due_beside_others(&self, permit: Option<usize>, now: Moment) -> Due {
         let mut taken = 0_u32;
         while let Some((first, until)) = self.first_due(now, taken) {
@@ -182,21 +181,21 @@ impl Timers {
         if taken == 0 { Due::Nothing } else { Due::Taken }
     }
 
-    /// Takes out the first of a wheel, if it is due at `until`.
+    /// Takes the first timer of a wheel, if it is due at `until`.
     fn take(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
         let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
         shared.next.store(Moment::of_nanoseconds(wheel.next()));
         action.map_or(Due::Sought, Due::Fire)
     }
 
-    /// The wheel of a permit, or of those who have none.
+    /// Returns the wheel of a permit, or of threads without one.
     #[inline]
     fn number(&self, permit: Option<usize>) -> usize {
         let last = self.wheels.len() - 1;
         permit.map_or(last, |permit| if last == 0 { 0 } else { permit % last })
     }
 
-    /// The wheel that is due first, if one is, and when another is; without those that are `taken`.
+    /// Returns the wheel that is due first and when the next one is, leaving out those in `taken`.
     fn first_due(&self, now: Moment, taken: u32) -> Option<(usize, Moment)> {
         let (mut first, mut until, mut earliest) = (None, now, Moment::NEVER);
         for (number, shared) in self.wheels.iter().enumerate().filter(|(number, _)| taken & 1 << number == 0) {
@@ -210,8 +209,8 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Nothing is due, so the thread that keeps the time can sleep longer. Returns whether a timer was set meanwhile
-    /// that is due before all others, so that a thread must be told.
+    /// Called when nothing is due. Returns whether a timer that precedes all others was set meanwhile, so that a thread
+    /// must be woken.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }
@@ -220,7 +219,7 @@ impl Timers {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
-    /// Drops all that is pending.
+    /// Drops all timers.
     pub(crate) fn clear(&self) {
         for shared in &self.wheels {
             let mut wheel = lock(&shared.wheel);

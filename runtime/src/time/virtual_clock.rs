@@ -1,18 +1,17 @@
-//! The time that a test moves by hand, and the runtimes that go by it.
+//! Virtual clocks: the time that a test advances, and the runtimes that use it.
 //!
-//! Nothing happens on such a clock but by [`Clock::advance`]. It goes from due moment to due moment: it lets all
-//! runtimes of the clock come to rest, sets the time to the next moment that anything is due at, fires what is due
-//! then, on the calling thread and in the order that it was set, and so on until the target. So ten ticks of a second
-//! are ten events ten seconds apart for those who hear them, each with all that follows from it done before the next.
-//! With one worker the order of everything is the same each time; with several, as on any clock, those that run at once
-//! may overlap.
+//! Time passes only in [`Clock::advance`]. It lets all runtimes of the clock become idle, moves to the next moment at
+//! which a timer is due, fires the timers of that moment, on the calling thread and in the order in which they were
+//! set, and so on until the target. So ten ticks of a second are ten events ten seconds apart, each with all its
+//! consequences done before the next. With one worker the order of everything is the same each time; with several,
+//! processes that run at once may overlap, as on any clock.
 //!
 //! # All at rest
 //!
-//! Runtimes of one clock may send to each other, so it is not enough that each has been at rest at some time. Each
-//! gives a number that changes whenever one of its threads gets up ([`ClockUser::at_rest`]). Two looks at all of them
-//! that give the same numbers prove a moment, between the two, at which no thread of any was up; and what the threads
-//! had pushed before they lay down is in queues that the second look finds.
+//! Runtimes of one clock may send to each other, so it is not enough that each was idle at some time. Each has a number
+//! that changes whenever one of its threads unparks ([`ClockUser::at_rest`]). Two looks at all of them with the same
+//! numbers prove that there was a moment between the two at which no thread was running; and what the threads pushed
+//! before they parked is in queues that the second look finds.
 
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, instant_now, is_told, while_going_by};
 use crate::env::world::World;
@@ -21,81 +20,80 @@ use std::fmt;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-/// How long to wait, by the system's time, for processes to come to rest. Those that have not by then, most likely
-/// never do; a guess, long enough for a machine that is busy with other things.
+/// How long, by the system's time, to wait for processes to become idle. A guess, long enough for a busy machine:
+/// processes that run longer most likely never do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a runtime cannot be waited for until it is idle.
+/// The reason why a runtime cannot be waited for until it is idle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdleError {
-    /// Inside a process, or in a hook or command handler, which is not idle as long as it waits for that.
+    /// Inside a process, a hook or a command handler, which is not idle while it waits.
     #[error("a thread that runs processes cannot wait until they are idle; do it on a thread outside")]
     Inside,
-    /// A runtime that was built paused has not been resumed.
+    /// A paused runtime has not been resumed.
     #[error("the runtime `{0}` is paused, and what was spawned there cannot run; call `resume` first")]
     Paused(String),
     /// The runtime has been shut down.
     #[error("the runtime `{0}` has been shut down")]
     Shutdown(String),
-    /// Its processes have not come to rest.
+    /// Its processes have not become idle.
     #[error(
         "processes of the runtime `{runtime}` have not come to rest in {waited:?}, among them: {processes}; one that goes \
          on without end, or waits in a step for something else than messages and time, is never idle"
     )]
     Busy {
-        /// Its name.
+        /// The name of the runtime.
         runtime: String,
-        /// How long it was waited for, by the system's time.
+        /// The time waited, by the system's clock.
         waited: Duration,
-        /// Some of those that run, or are ready to.
+        /// Some of the processes that run, or are ready to.
         processes: String,
     },
 }
 
-/// Why a clock cannot be moved.
+/// The reason why a clock cannot be advanced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// It is the system's.
+    /// It is the system's clock.
     #[error("the system's clock cannot be moved; build the runtime with a clock from `Clock::manual()`")]
     System,
-    /// What goes by it cannot be waited for.
+    /// Its runtimes cannot be waited for.
     #[error(transparent)]
     Idle(#[from] IdleError),
 }
 
-/// What goes by a manual clock.
+/// A user of a virtual clock.
 pub(crate) trait ClockUser: Sync {
-    /// Returns whether nothing of it runs or can run, as far as one look shows: the number of times that its threads
-    /// had got up. Two looks with the same number show that it was at rest between them.
+    /// Returns the number of unparks if nothing runs or can run as far as one look shows. Two looks with the same
+    /// number prove that it was idle between them.
     fn at_rest(&self) -> Option<u64>;
 
-    /// Waits until it is at rest, or has been shut down.
+    /// Waits until it is idle, or has been shut down.
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError>;
 
-    /// When the next of its timers is due.
+    /// Returns when its next timer is due.
     fn next_due(&self) -> Moment;
 
-    /// Fires those that are due.
+    /// Fires its due timers.
     fn fire(&'static self, now: Moment);
 }
 
-/// A time that a test moves. Never freed, as the hosts that go by it, but used again.
+/// The state of a virtual clock. Never freed, like the hosts that use it, but reused.
 struct Manual {
     now: SharedMoment,
-    /// Held by the thread that moves the time, or lets its users come to rest.
+    /// Held by the thread that advances the clock, or waits for its users.
     turn: Mutex<()>,
     driven: Mutex<Vec<&'static dyn ClockUser>>,
 }
 
-/// The clock that a runtime goes by: the system's, or one that a test moves by hand. A handle, cheap to clone.
+/// The clock of a runtime: the system's, or one that a test advances. A handle, cheap to clone.
 ///
-/// What goes by a runtime's clock: sleeps, intervals, time-outs and deadlines of its processes, whatever is sent later
-/// to one of them, `ctx.now()`, and the limits of calls that are made to its processes from async code outside. What
-/// does not, because a thread of the system waits there: `wait` on a plain thread, `receive_timeout`, `shutdown` and
-/// `drain`. Runtimes whose processes call each other should share a clock, since a call's deadline is told to
-/// the called process.
+/// A runtime's clock determines the sleeps, intervals, timeouts and deadlines of its processes, delayed sends to them,
+/// `ctx.now()`, and the deadlines of calls to its processes from async code outside. Waits of system threads are by the
+/// system's time: `wait` on a plain thread, `receive_timeout`, `shutdown` and `drain`. Runtimes whose processes call
+/// each other should share a clock, since a call's deadline is passed to the called process.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -128,10 +126,10 @@ struct Manual {
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<ManualOwner>>);
 
-/// The right to a manual time: with the last handle another clock can have it.
+/// Ownership of a virtual clock's state, which is reused after the last handle.
 struct ManualOwner(&'static Manual);
 
-/// Those that no clock has.
+/// The states that no clock uses.
 static UNUSED_TIMES: World<Mutex<Vec<&'static Manual>>> = World::new(Mutex::new(Vec::new()));
 
 impl Drop for ManualOwner {
@@ -141,12 +139,12 @@ impl Drop for ManualOwner {
 }
 
 impl Clock {
-    /// The system's.
+    /// The system's clock.
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// One that stands still until it is moved, beginning at the system's present time. For tests.
+    /// A virtual clock that starts at the current time and stands still until it is advanced. For tests.
     pub fn manual() -> Self {
         let now = Moment::now_by(None);
         let unused = lock(&UNUSED_TIMES).pop();
@@ -163,12 +161,12 @@ impl Clock {
         self.0.as_ref().map(|owner| owner.0)
     }
 
-    /// Returns whether it is one that is moved by hand.
+    /// Returns whether it is a virtual clock.
     pub fn is_manual(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.moment().instant()
     }
@@ -177,27 +175,26 @@ impl Clock {
         Moment::now_by(self.told())
     }
 
-    /// The time that it tells, if it is not the system's.
+    /// Returns its time, if it is not the system's.
     pub(crate) fn told(&self) -> ClockOverride {
         self.manual_time().map(|manual| &manual.now)
     }
 
-    /// Moves the time on by `duration`, from due moment to due moment: all that goes by this clock comes to rest before
-    /// the time is moved, between any two moments at which something is due, and in the end. Several threads that move
-    /// a clock do so one after the other.
+    /// Advances the clock by `duration`, from one due moment to the next: all its runtimes become idle before each
+    /// move, and in the end. Several threads advance a clock one after the other.
     ///
-    /// What is done by others than the processes of these runtimes (threads that handle commands, tasks of other
-    /// executors) is not waited for.
+    /// Work outside of these runtimes' processes (threads that handle commands, tasks of other executors) is not waited
+    /// for.
     ///
     /// # Errors
-    /// [`ClockError::System`] for the system's clock; [`ClockError::Idle`] inside a process, with a runtime on the
-    /// clock that is paused, and when processes do not come to rest for a minute of the system's time. The time is then
-    /// where it had come to.
+    /// [`ClockError::System`] for the system's clock; [`ClockError::Idle`] inside a process, if a runtime of the clock
+    /// is paused, or if processes do not become idle within a minute of the system's time. The clock stays at the
+    /// moment it had reached.
     pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
         self.advance_until(duration, || false)
     }
 
-    /// The same; it ends early, at rest, when `is_enough`, which is asked whenever all have come to rest.
+    /// Advances, but ends early, with all idle, when `is_enough` returns true; it is called at each rest.
     pub(crate) fn advance_until(
         &self,
         duration: Duration,
@@ -222,21 +219,21 @@ impl Clock {
         Ok(())
     }
 
-    /// Waits until all that goes by a manual clock is at rest, and nothing is due; gives whether it is a manual one.
+    /// Waits until everything on a virtual clock is idle and nothing is due. Returns whether it is one.
     pub(crate) fn settle(&self) -> Result<bool, IdleError> {
         let Some(manual) = self.manual_time() else { return Ok(false) };
         let _turn = manual.take_turn()?;
         manual.settle().map(|()| true)
     }
 
-    /// From here on `driven` goes by this clock.
+    /// Adds a user of this clock.
     pub(crate) fn drive(&self, driven: &'static dyn ClockUser) {
         if let Some(manual) = self.manual_time() {
             lock(&manual.driven).push(driven);
         }
     }
 
-    /// It does not any more.
+    /// Removes a user.
     pub(crate) fn let_go(&self, driven: &'static dyn ClockUser) {
         if let Some(manual) = self.manual_time() {
             lock(&manual.driven).retain(|other| !ptr::addr_eq(ptr::from_ref(*other), ptr::from_ref(driven)));
@@ -245,18 +242,18 @@ impl Clock {
 }
 
 impl Manual {
-    /// The turn to move the time; not for a thread that goes by it, or by another such: a worker, or the thread that
+    /// Takes the right to advance the clock; refused on threads that use a virtual clock: a worker, or a thread that
     /// starts a process or fires a timer.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
         if is_told() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
     }
 
-    /// Those that go by it now: one that is shut down meanwhile has nothing left to do.
+    /// Returns the current users: one that is shut down meanwhile has nothing left to do.
     fn driven(&self) -> Vec<&'static dyn ClockUser> {
         lock(&self.driven).clone()
     }
 
-    /// Waits until all are at rest at once, and nothing is due.
+    /// Waits until all are idle at once, and nothing is due.
     fn settle(&'static self) -> Result<(), IdleError> {
         let until = instant_now() + PATIENCE;
         loop {

@@ -1,77 +1,76 @@
-//! A hierarchical timer wheel: what is due when, without a clock, a lock or a thread.
+//! A hierarchical timer wheel, without clock, lock or thread.
 //!
-//! Time is cut into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots stand for the digits, in
-//! base 64, of the tick that an entry is due in: an entry is in the level of the highest digit in which its tick
-//! differs from the present one, and there in the slot of its own digit. So to insert is to find the highest bit of an
-//! exclusive or, a slot is a list that an entry leaves at once, and as the present moves on, the slots that it comes to
-//! are taken apart, their entries into lower levels. An entry moves at most once a level: seldom more than twice, since
-//! four seconds are within the second level, and a long wait of a thread passes several levels at once.
+//! Time is divided into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots represent the base-64
+//! digits of an entry's tick: an entry is in the level of the highest digit in which its tick differs from the current
+//! one, in the slot of its own digit. So an insertion finds the highest bit of an exclusive or, a slot is a list that
+//! an entry leaves at once, and as time advances, the slots it reaches are taken apart, their entries moving to lower
+//! levels. An entry moves at most once per level: seldom more than twice, since four seconds are within the second
+//! level, and a long wait passes several levels at once.
 //!
-//! What is due in the present tick, or was before, is in order: by its moment and, of those at the same moment, by the
-//! order in which they were set. What the wheel brings is sorted when it comes, and is later than all that has come
-//! before; what is set when its tick is there already goes to a heap beside it. So the order is exact to the
-//! nanosecond, and ticks are no granularity: they bound how many entries are sorted at a time.
+//! Entries of the current tick, or earlier ones, are ordered: by moment, then by the order in which they were set.
+//! Entries from the wheel are sorted on arrival, and are later than all that came before; an entry set for the current
+//! tick goes to a heap beside them. So the order is exact to the nanosecond; ticks are no granularity, but bound how
+//! many entries are sorted at a time.
 //!
 //! # A million at once
 //!
-//! No call does more than a bounded piece of work, however many entries are due in one tick. The slots that the present
-//! has come to are taken apart [`PORTION`] by `PORTION`, one portion a call; each portion is sorted by itself, and the
-//! sorted runs are merged as their entries are taken. Until all slots are taken apart nothing can be fired, since what
-//! is first may be in the last of them; `next` says that there is something to do at once. Meanwhile entries may come
-//! and go as ever, and the present stays where it is.
+//! No call does more than a bounded amount of work, however many entries are due in one tick. The slots that time has
+//! reached are taken apart in portions of [`PORTION`], one per call; each portion is sorted by itself, and the sorted
+//! runs are merged as their entries are taken. Until all these slots are taken apart nothing can fire, since the first
+//! entry may be in the last of them; `next` says that there is work at once. Meanwhile entries may be added and
+//! removed, and the current tick stays.
 //!
-//! Entries lie in a slab, with their links in it: nothing is allocated for one but its place there, which is used
-//! again.
+//! Entries are in a slab, linked by index: an entry allocates nothing but its place there, which is reused.
 //!
-//! Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987 (scheme 7); the placing by the highest
-//! different digit is that of Linux's and Tokio's. Rejected: a heap alone, which cost 416 instructions to set and
-//! cancel one, and kept those that were cancelled; a wheel of milliseconds, which is no use to who waits for 100 µs.
+//! Source: Varghese and Lauck, Hashed and Hierarchical Timing Wheels, 1987 (scheme 7); placement by the highest
+//! differing digit as in Linux and Tokio. Rejected: a heap alone, which cost 416 instructions to set and cancel an
+//! entry, and kept cancelled ones; a wheel of milliseconds, too coarse for a wait of 100 µs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::{iter, vec};
 
-/// How many bits of a moment are within a tick.
+/// The bits of a moment within a tick.
 const TICK: u32 = 20;
-/// How many bits make a digit.
+/// The bits of a digit.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
-/// Enough digits for all ticks.
+/// Enough levels for all ticks.
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// When what never happens is due.
+/// The moment that is never due.
 const NEVER: u64 = u64::MAX;
 
-/// Where an entry is: in the slot of that number, or in one of the places below.
+/// The place of an entry: the index of a slot, or one of the values below.
 type EntryPlace = u16;
-/// Among those that are in order.
+/// Among the ordered entries.
 const NEAR: EntryPlace = EntryPlace::MAX;
-/// Due never.
+/// Never due.
 const ASIDE: EntryPlace = EntryPlace::MAX - 1;
 /// On the list of free entries.
 const FREE: EntryPlace = EntryPlace::MAX - 2;
 const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 
-/// How many cancelled entries may be among those in order before these are cleared of them, if they are half of them.
+/// How many cancelled entries may be among the ordered ones, if they are half of them, before they are removed.
 const STALE: usize = 64;
 
-/// How many entries are taken out of their slots at a time, and how many cancelled ones are passed over. So many take
-/// about 1 µs, or a read from memory each at worst: no longer than others wait for the lock without going to sleep. In
-/// tests few, so that these come to the ends of portions.
+/// How many entries are taken from their slots at a time, and how many cancelled ones are skipped. That many take about
+/// 1 µs, or a read from memory each at worst: no longer than other threads spin for the lock. Few in tests, so that the
+/// ends of portions are reached.
 const PORTION: usize = if cfg!(test) { 8 } else { 40 };
 
-/// A portion lies in less than 1,024 bytes: for a larger block glibc first tidies up all the small ones that are free,
-/// which takes milliseconds if a million timers have fired.
+/// A portion is smaller than 1,024 bytes: for a larger block glibc first consolidates all free small ones, which takes
+/// milliseconds after a million timers have fired.
 const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
 
 struct WheelEntry<T> {
     due: u64,
-    /// Given out once: names the entry, and orders those that are due at once.
+    /// Unique: identifies the entry, and orders those due at the same moment.
     serial: u64,
-    /// Its neighbours in the list of its slot; of a free one, `next` is the next free one.
+    /// The neighbours in the slot's list; `next` of a free entry is the next free one.
     next: u32,
     previous: u32,
     place: EntryPlace,
@@ -79,31 +78,29 @@ struct WheelEntry<T> {
 }
 
 struct Level {
-    /// Which slots are not empty.
+    /// A bit for each slot that is not empty.
     occupied: u64,
     first: [u32; SLOTS],
 }
 
-/// What stands for an entry where there is an order: its moment, its serial and its index. It stays when the entry
-/// goes.
+/// An entry where it is ordered: moment, serial and index. Outlives a removed entry.
 type Near = (u64, u64, u32);
 
-/// Entries in order. The first one is kept apart from the others, so that to compare two runs is to look at nothing
-/// else.
+/// Ordered entries. The first is stored apart, so that comparing two runs touches nothing else.
 struct Run {
     first: Near,
     rest: vec::IntoIter<Near>,
 }
 
 impl Run {
-    /// `None` of nothing.
+    /// `None` if there are no entries.
     fn of(entries: Vec<Near>) -> Option<Self> {
         let mut rest = entries.into_iter();
         rest.next().map(|first| Self { first, rest })
     }
 }
 
-/// By the first of each, of which no two are the same.
+/// Ordered by their first entries, which are distinct.
 impl Ord for Run {
     fn cmp(&self, other: &Self) -> Ordering {
         self.first.cmp(&other.first)
@@ -124,14 +121,14 @@ impl PartialEq for Run {
 
 impl Eq for Run {}
 
-/// Names an entry. Never used again for another one.
+/// Identifies an entry. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WheelKey {
     pub(crate) index: u32,
     pub(crate) serial: u64,
 }
 
-/// See the module.
+/// The timer wheel.
 pub(crate) struct Wheel<T> {
     entries: Vec<WheelEntry<T>>,
     free: u32,
@@ -139,22 +136,21 @@ pub(crate) struct Wheel<T> {
     serial: u64,
     present: u64,
     levels: [Level; LEVELS],
-    /// The first entry of each slot that the present has come to and that is still to be taken apart. Empty, if no more
-    /// is.
+    /// The first entry of each slot that time has reached and that is still to be taken apart.
     apart: Vec<u32>,
-    /// No later than any of these is due.
+    /// No later than the first of these entries.
     apart_from: u64,
-    /// The portion that is being brought.
+    /// The portion that is being sorted.
     brought: Vec<Near>,
-    /// What the wheel has brought, in order: the first portion of each time that the present moved on.
+    /// Ordered entries from the wheel: the first portion after each advance.
     sorted: VecDeque<Near>,
-    /// The further portions, each in order.
+    /// Further portions, each ordered.
     runs: BinaryHeap<Reverse<Run>>,
     in_runs: usize,
-    /// What came when its tick was there.
+    /// Entries that were set for the current tick.
     heap: BinaryHeap<Reverse<Near>>,
-    /// How many in these two stand for entries that are not there any more, about: one that is reset to the moment at
-    /// which it was due before has two there, both good.
+    /// About how many of these two stand for removed entries. (An entry that is reset to its earlier moment is there
+    /// twice, validly.)
     stale: usize,
 }
 

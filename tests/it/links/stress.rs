@@ -200,7 +200,7 @@ fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all() {
         until(|| runtime.statistics().processes.live == SURVIVORS as u64);
         for _ in 0..3 {
             bindings(&survivors);
-            survivors.iter().for_each(|survivor| drop(survivor.account().wait().unwrap()));
+            survivors.iter().for_each(|survivor| drop(survivor.account().timeout(LONG).wait().unwrap()));
         }
         let all = bindings(&survivors);
         let statistics = runtime.statistics();
@@ -224,7 +224,7 @@ fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all() {
             }
         }
         for survivor in survivors {
-            let (unasked, open) = survivor.account().wait().unwrap();
+            let (unasked, open) = survivor.account().timeout(LONG).wait().unwrap();
             assert_eq!(unasked, [] as [String; 0]);
             assert_eq!(open, all[&survivor.pid()].monitors.len(), "each monitor was told, or taken back, or is there");
         }

@@ -1,4 +1,4 @@
-//! What the macro says of a struct: its names, its entries, its messages, and how each message is handled.
+//! The traits that the macro implements for a struct: its names, its entries, its messages, and their dispatch.
 
 use super::context::Context;
 use super::entry::{EntryInfo, FutureOutput, Start};
@@ -14,72 +14,72 @@ use crate::process::mail::Mail;
 use crate::process::{Event, unknown_entry};
 use std::marker::PhantomData;
 
-/// The struct's half of `#[process]`.
+/// The part of the implementation that `#[process]` on the struct generates.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has a `#[process] impl`, but no `#[process]` on its struct",
     label = "the struct is not a process",
     note = "write `#[process]` before `struct {Self}`"
 )]
 pub trait Declared {
-    /// The name of the type, or the one that was given to it.
+    /// The type's name, or the name from the attribute.
     const NAME: &'static str;
-    /// Whether an `Err` of a message that was sent, not called, ends the process.
+    /// Whether an `Err` from a message that was sent, not called, ends the process.
     const ENDS_ON_ERROR: bool;
     /// Which threads may run it.
     type Placement;
 }
 
-/// A struct with `#[process]`: what addresses, contexts and spawns are typed by. The macro implements it.
+/// A struct with `#[process]`; addresses, contexts and spawns have it as their parameter. The macro implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a process",
     label = "not a process",
     note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages"
 )]
 pub trait Actor: Declared + Sized + 'static {
-    /// What `Address<Self>` derefs to: a method for each message.
+    /// What `Address<Self>` derefs to: one method for each message.
     type Client: Copy + Send + Sync + 'static;
-    /// What `Spawn<Self>` derefs to: a method for each entry.
+    /// What `Spawn<Self>` derefs to: one method for each entry.
     type Entries;
-    /// Which threads may run it: that of its [`Declared`].
+    /// Which threads may run it, as its [`Declared`] says.
     type Placement;
-    /// The entries, in the order of the source.
+    /// The entries, in source order.
     const ENTRIES: &'static [EntryInfo];
-    /// The message methods of its own.
+    /// The type's own message methods.
     const MESSAGES: &'static [&'static str];
-    /// The protocols that it answers, with their message methods.
+    /// The protocols that it implements, with their message methods.
     const PROTOCOLS: &'static [ProtocolInfo];
     /// The kinds of signals that have a method.
     const SIGNALS: &'static [&'static str];
     /// Whether any method is async.
     const ASYNC: bool;
 
-    /// The handle for a PID. For generated code.
+    /// Makes the handle for a PID. For generated code.
     fn client(pid: Pid) -> Self::Client;
-    /// The PID of a handle. For generated code.
+    /// Returns the PID of a handle. For generated code.
     fn pid(client: &Self::Client) -> Pid;
-    /// The entries of a spawn. For generated code.
+    /// Wraps a spawn in its entry methods. For generated code.
     fn entries(spawn: SpawnCore<Self>) -> Self::Entries;
-    /// The spawn of entries. For generated code.
+    /// Unwraps a spawn from its entry methods. For generated code.
     fn spawn_core(entries: &mut Self::Entries) -> &mut SpawnCore<Self>;
-    /// What an entry that is known by its text, and its inputs, come to. For generated code.
+    /// Finds an entry by its name and binds its inputs. For generated code.
     fn start_by_name(entry: &str, inputs: Inputs) -> Result<Start<Self>, EntryError>;
-    /// What the inputs for a message that is known by the name of its method come to. For generated code.
+    /// Finds a message by the name of its method and binds its inputs. For generated code.
     fn message_by_name(message: &str, inputs: Inputs) -> ByName;
     /// Returns whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
-    /// Hands a message to its method. For generated code.
+    /// Dispatches a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
-    /// Hands a signal to its method; one without a method comes back. For generated code.
+    /// Dispatches a signal to its method, or returns it if there is none. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Dispatched<'a>, Signal>;
-    /// The struct with its context inside the future of an async method. For generated code.
+    /// Moves the struct and its context into the future of an async method. For generated code.
     fn away(self, ctx: Context<Self>, errand: Errand) -> Kept<'static, FutureOutput<Self>>;
 }
 
-/// A process that may go from thread to thread: one without `#[process(pinned)]`, whose state is `Send`. What
-/// [`spawn`](crate::Host::spawn) asks for; all others are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
+/// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`. It is required by
+/// [`spawn`](crate::Host::spawn); other processes are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
-/// Implemented for all of them. A function that spawns what it is given asks for it:
-/// `fn start<P: Migratable>(process: P)`.
+/// Implemented for all such processes. Use it as the bound of a function that spawns its argument: `fn start<P:
+/// Migratable>(process: P)`.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -109,50 +109,49 @@ impl<P: Actor> Addressed for P {
     }
 }
 
-/// A process, or a protocol, that has a method for messages of type `M`.
+/// A process, or a protocol, with a method for messages of type `M`.
 #[diagnostic::on_unimplemented(
     message = "process `{Self}` does not understand the message `{M}`",
     label = "no method for `{M}`",
     note = "add a method `#[message({M})] fn …(&mut self, message: {M})` to `#[process] impl {Self}`"
 )]
 pub trait Handles<M>: Addressed {
-    /// What the method answers; of a `Result`, what it is when all goes well.
+    /// The type of the answer; for a method that returns a `Result`, its `Ok` type.
     type Reply: Send + 'static;
-    /// The error of the method; [`Infallible`](std::convert::Infallible) if it returns no `Result`.
+    /// The error type; [`Infallible`](std::convert::Infallible) for a method that returns no `Result`.
     type Error: Send + 'static;
 }
 
-/// What became of a message.
+/// The outcome of dispatching a message.
 pub enum Dispatched<'a> {
     /// It was handled.
     Done,
-    /// There is no method for it: the mail is unopened.
+    /// No method takes it; the mail is unopened.
     Unhandled,
     /// It was handled, and its error ends the process.
     Failed(ProcessError),
-    /// Its method is async.
+    /// Its method is async and has not finished.
     Pending(Kept<'a, Dispatched<'static>>),
 }
 
-/// What an async method is for. For generated code.
+/// Which async method a future belongs to. For generated code.
 #[derive(Debug)]
 pub struct Errand(pub(crate) Event);
 
 /// For generated code.
 impl Inputs {
-    /// Checks their number against entry number `index`.
+    /// Checks the number of inputs against the entry at `index`.
     pub fn check<P: Actor>(self, index: usize) -> Result<CheckedInputs, EntryError> {
         let entry = &P::ENTRIES[index];
         self.check_for(P::NAME, entry.name, entry.inputs)
     }
 }
 
-/// The error for a text that is no entry of `P`. For generated code.
+/// The error for a name that is no entry of `P`. For generated code.
 pub fn no_such_entry<P: Actor>(entry: &str) -> EntryError {
     unknown_entry(P::NAME, entry, names::<P>())
 }
 
-/// The names of the entries of `P`.
 pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
     struct EntryNames<P>(PhantomData<P>);
     impl<P: Actor> EntryNames<P> {

@@ -1,4 +1,4 @@
-//! What a method can do besides changing its struct.
+//! The context of a method: what it can do besides changing its struct.
 
 use crate::actor::send::addressed::SendTo;
 use crate::actor::send::call::{Call, send};
@@ -30,36 +30,35 @@ use std::time::{Duration, Instant};
 
 type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send>;
 
-/// What follows an answer.
+/// The closure that follows an answer.
 pub(crate) struct Continuation<P> {
     pub(crate) run: Followup<P>,
-    /// The answer as a message, for a process that has been upgraded since: `run` is of the old definition.
+    /// Turns the answer into a message, for a process that has been upgraded since: `run` belongs to the old
+    /// definition.
     pub(crate) late: fn(CommandResult) -> Payload,
 }
 
-/// What came of a call that the process made, with a closure to follow, before it was upgraded: the closure was of the
-/// old definition. The new one gets this as a message, if it has a method for it:
-/// `#[message(Answered<BankAudit, Report>)]`. `M` is the message that was called with.
+/// The answer to a call that the process made before it was upgraded. The closure of the call belonged to the old
+/// definition; the new one gets the answer as a message, if it has a method for it: `#[message(Answered<BankAudit,
+/// Report>)]`. `M` is the message of the call.
 pub struct Answered<M, T = (), E = Infallible> {
-    /// As the closure would have got it.
+    /// The result that the closure would have received.
     pub result: Result<T, CallError<E>>,
     of: PhantomData<fn(M)>,
 }
 
-/// The output of a future that the process had running, with a closure to follow, before it was upgraded. See
-/// [`Answered`].
+/// The output of a future that the process started with [`run`](Context::run) before it was upgraded. See [`Answered`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished<T> {
-    /// What the future gave.
+    /// The output of the future.
     pub output: T,
 }
 
-/// What a method can do besides changing its struct: know who and where it is, spawn, call, wait, end.
+/// The context of a method: its identity, and how to spawn, call, wait and end.
 ///
-/// A message method, an entry or a signal method gets one by taking `ctx: &mut Context<Self>`. Of the methods that give
-/// a future, those of the `serve` family and `receive` borrow it; all others borrow nothing, so that they can be joined
-/// and selected. To wait for messages or something else there are [`serve_until`](Self::serve_until) and
-/// [`serve_next_or`](Self::serve_next_or).
+/// A message method, an entry or a signal method takes it as `ctx: &mut Context<Self>`. The futures of the `serve`
+/// family and of `receive` borrow the context; all others borrow nothing and can be joined and selected. To wait for
+/// messages or something else, use [`serve_until`](Self::serve_until) or [`serve_next_or`](Self::serve_next_or).
 pub struct Context<P> {
     pid: Option<Pid>,
     process: PhantomData<fn(P)>,
@@ -70,15 +69,15 @@ impl<P> Context<P> {
         Self { pid, process: PhantomData }
     }
 
-    /// What is told of the process, while it lives.
+    /// The process's metadata, while it is alive.
     fn metadata(&self) -> Option<&'static Metadata> {
         TABLE.slot(self.pid?.slot()).map(|slot| &slot.metadata)
     }
 
-    /// The process's own PID.
+    /// Returns the PID of this process.
     ///
     /// # Panics
-    /// In a machine that is driven by hand, which has none; see [`Context::try_pid`].
+    /// If its machine is driven by hand and so has no PID; see [`Context::try_pid`].
     pub fn pid(&self) -> Pid {
         match self.pid {
             Some(pid) => pid,
@@ -86,37 +85,37 @@ impl<P> Context<P> {
         }
     }
 
-    /// The process's own PID; `None` if its machine is driven by hand.
+    /// Returns the PID of this process; `None` if its machine is driven by hand.
     pub fn try_pid(&self) -> Option<Pid> {
         self.pid
     }
 
-    /// The process that spawned this one; `None` if it was a thread.
+    /// Returns the process that spawned this one; `None` if a thread did.
     pub fn parent(&self) -> Option<Pid> {
         self.metadata()?.parent(self.pid?.node())
     }
 
-    /// The entry that it was started at; empty if its machine is driven by hand.
+    /// Returns the name of the entry that was spawned; empty if the machine is driven by hand.
     pub fn entry(&self) -> &'static str {
         self.metadata().and_then(Metadata::names).map_or("", |(_, entry)| entry)
     }
 
-    /// Where in the source it was spawned.
+    /// Returns the source location of the spawn.
     pub fn spawn_place(&self) -> Option<&'static Location<'static>> {
         self.metadata()?.place()
     }
 
-    /// When the caller of the method that runs now stops waiting.
+    /// Returns the deadline of the call that is being handled.
     pub fn deadline(&self) -> Option<Instant> {
         current::deadline().map(Moment::instant)
     }
 
-    /// Now, by the clock that timers go by: the runtime's.
+    /// Returns the current time of the runtime's clock, which timers use.
     pub fn now(&self) -> Instant {
         Moment::now().instant()
     }
 
-    /// A value that was given to this process, or to the one that spawned it, and so on upward, with `value`.
+    /// Returns a value that was set with `value` on this process's spawn, or inherited from its ancestors.
     pub fn value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         inherited_values()?.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
@@ -124,17 +123,17 @@ impl<P> Context<P> {
     /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send).
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or was never there.
+    /// Returns the message and the reason if the process has ended or never existed.
     pub fn send<M: Send + 'static>(&self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
 
-    /// Ends the process when the method that runs now is done (in async code: at its next await).
+    /// Ends the process after the current method returns; in async code, at its next await.
     pub fn stop(&self) {
         current::stop();
     }
 
-    /// A call whose answer is handled by a closure, while the process goes on with other messages: finish it with
+    /// Starts a call whose answer is handled by a closure, while the process serves other messages: finish it with
     /// `then`.
     pub fn call<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &mut self,
@@ -143,7 +142,7 @@ impl<P> Context<P> {
         CallThen { context: PhantomData, call }
     }
 
-    /// A future that runs beside the process's methods: finish it with `then`, whose closure gets its output.
+    /// Starts a future that runs beside the process's methods: finish it with `then`, whose closure gets its output.
     pub fn run<F>(&mut self, future: F) -> RunThen<'_, P, F>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -151,21 +150,21 @@ impl<P> Context<P> {
         RunThen { context: PhantomData, future }
     }
 
-    /// Waits that long; not at all for zero, for ever for `Duration::MAX`. Safe to cancel.
+    /// Waits for `duration`: zero returns at once, `Duration::MAX` never returns. Cancel safe.
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<P> {
         awaits::sleep(duration)
     }
 
-    /// Waits until then; not at all for a time that is over. Safe to cancel.
+    /// Waits until `at`, or returns at once if it has passed. Cancel safe.
     pub fn sleep_until(&self, at: Instant) -> impl Future<Output = ()> + Send + use<P> {
         awaits::sleep_until(Moment::from_instant(at))
     }
 
-    /// The output of `future`, if it comes within `duration`; else the future is dropped. It is polled at least once,
-    /// also for a duration of zero. As safe to cancel as the future is.
+    /// Returns the output of `future` if it completes within `duration`, and drops it otherwise. It is polled at least
+    /// once, even for a duration of zero. As cancel safe as the future.
     ///
     /// # Errors
-    /// [`Elapsed`], if it does not.
+    /// [`Elapsed`] if it does not complete in time.
     pub fn timeout<F: Future>(
         &self,
         duration: Duration,
@@ -174,12 +173,12 @@ impl<P> Context<P> {
         awaits::timeout(duration, future)
     }
 
-    /// Ticks once every `period`, the first time after one period. A period of zero is taken as one nanosecond.
+    /// Ticks once every `period`, first after one period. A period of zero counts as one nanosecond.
     pub fn interval(&self, period: Duration) -> Interval {
         Interval::new(period)
     }
 
-    /// Hands a command to its handler and waits for the answer. Dropping the future drops the answer.
+    /// Performs a command through its handler and returns the answer. Dropping the future discards the answer.
     pub fn perform<C: Command>(
         &self,
         command: C,
@@ -187,40 +186,39 @@ impl<P> Context<P> {
         awaits::perform(command)
     }
 
-    /// From here on the failure of a linked process is told to this one, as an [`Exit`](crate::Exit) signal, instead of
-    /// ending it; or not any more. A process with a `#[signal]` method for [`Exit`](crate::Exit) does so from its
-    /// start.
+    /// Sets whether the failure of a linked process arrives as an [`Exit`](crate::Exit) signal instead of ending this
+    /// process. A process with a `#[signal]` method for [`Exit`](crate::Exit) traps exits from its start.
     pub fn trap_exits(&mut self, traps: bool) {
         crate::actor::send::links::trap_exits(traps);
     }
 
-    /// Returns whether the process was told to end.
+    /// Returns whether the process has been told to end.
     pub fn is_cancelled(&self) -> bool {
         current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }
 
-    /// Waits until the process is told to end, and gives the reason. A process that awaits this when it is told is not
-    /// ended by it: the body goes on, and decides. Safe to cancel.
+    /// Waits until the process is told to end, and returns the reason. A process that is awaiting this is not ended by
+    /// the request; its body decides. Cancel safe.
     pub fn cancelled(&self) -> impl Future<Output = ExitReason> + Send + use<P> {
         awaits::cancelled()
     }
 
-    /// Runs `future` to its end even if the process is told to end meanwhile. (A kill still cuts it short.)
+    /// Runs `future` to completion even if the process is told to end meanwhile. (A kill still interrupts it.)
     pub fn shield<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<P, F> {
         awaits::shield(future)
     }
 }
 
-/// A call that a closure is to follow.
+/// A call to be completed with a closure.
 #[must_use = "nothing is called until `.then(…)`"]
 pub struct CallThen<'a, P, M, T, E> {
-    /// The continuation gets it back.
+    /// The continuation gets the context back.
     context: PhantomData<&'a mut Context<P>>,
     call: Call<M, T, E>,
 }
 
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
-    /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended by then.
+    /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {
@@ -235,16 +233,16 @@ impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallTh
     }
 }
 
-/// A future that a closure is to follow.
+/// A future to be completed with a closure.
 #[must_use = "nothing runs until `.then(…)`"]
 pub struct RunThen<'a, P, F> {
-    /// The continuation gets it back.
+    /// The continuation gets the context back.
     context: PhantomData<&'a mut Context<P>>,
     future: F,
 }
 
 impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_, P, F> {
-    /// Starts the future; `then` runs with its output, between two messages, unless the process has ended by then.
+    /// Starts the future; `then` runs with its output, between two messages, unless the process has ended.
     pub fn then(self, then: impl FnOnce(&mut P, F::Output, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer: CommandResult, context: &mut Context<P>| {
@@ -284,13 +282,13 @@ impl<P, F> fmt::Debug for RunThen<'_, P, F> {
     }
 }
 
-/// Keeps a continuation in the process's table, where its number is.
+/// Stores a continuation in the process's table and returns its index.
 pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
     let number = current::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
         continuations.downcast_mut::<Slab<Continuation<P>>>().map(|continuations| continuations.insert(continuation))
     });
-    // There is a process with a table of its own: a context is used by its methods only.
+    // A process with a table exists here: only its methods use a context.
     number.flatten().unwrap_or(usize::MAX)
 }
 
@@ -309,8 +307,8 @@ pub(crate) fn run_continuation<P: 'static>(
     }
 }
 
-/// The continuations of a process that is upgraded, for its new definition: what they wait for will come as messages.
-/// The closures are dropped, with all that they hold.
+/// Converts the continuations of a process that is being upgraded: their answers will arrive as messages. Drops the
+/// closures and their captures.
 pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     let old = match continuations.downcast::<Slab<Continuation<P>>>() {
         Ok(old) => *old,

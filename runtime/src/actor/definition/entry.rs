@@ -1,4 +1,4 @@
-//! How an entry is started by its name.
+//! Entries by name, and what they return.
 
 use super::context::Context;
 use super::inputs::InputInfo;
@@ -11,9 +11,9 @@ use std::fmt;
 /// An entry of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
-    /// Its name.
+    /// The name of the method.
     pub name: &'static str,
-    /// What it takes, without the context.
+    /// The parameters, without the context.
     pub inputs: &'static [InputInfo],
     /// Whether it is async.
     pub is_async: bool,
@@ -26,22 +26,22 @@ impl fmt::Display for EntryInfo {
     }
 }
 
-/// What a future gives back. For generated code.
+/// What the future of an async method resolves to. For generated code.
 pub enum FutureOutput<P> {
-    /// An async method is over.
+    /// From an async message method: the struct, its context, and the error that ends the process, if any.
     Method(P, Context<P>, Option<ProcessError>),
-    /// An async entry is over: its result, and what its error says if it is one.
+    /// From an async entry: the struct, its context, its result, and the text of its error.
     Entry(P, Context<P>, Payload, Option<String>),
 }
 
 pub(crate) type Pending<P> = Kept<'static, FutureOutput<P>>;
 
-/// What an async entry's future gives back: the struct, its context, and the result.
+/// The future of an async entry; it returns the struct, the context and the result.
 pub type EntryFuture<P, T, E> = Kept<'static, (P, Context<P>, Wire<T, E>)>;
 
 /// An entry with its inputs, ready to start. For generated code.
 pub struct Start<P> {
-    /// Which of the process's entries.
+    /// The index of the entry.
     pub(crate) index: usize,
     pub(crate) begin: Begin<P>,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Begin<P> {
 }
 
 impl<P: 'static> Start<P> {
-    /// A sync entry.
+    /// Makes the start of a sync entry.
     pub fn sync(
         index: usize,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
@@ -62,7 +62,7 @@ impl<P: 'static> Start<P> {
         Self { index, begin: Begin::Sync(Box::new(begin)) }
     }
 
-    /// An async entry.
+    /// Makes the start of an async entry.
     pub fn future<T: Send + 'static, E: Send + 'static>(
         index: usize,
         begin: impl FnOnce(P, Context<P>) -> EntryFuture<P, T, E> + Send + 'static,
@@ -71,7 +71,7 @@ impl<P: 'static> Start<P> {
     }
 }
 
-/// Turns an entry's future into what a machine polls.
+/// Erases the result type of an entry's future, for the machine to poll.
 pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(async move {
         let (process, context, Wire { result, error }) = future.await;
@@ -79,33 +79,33 @@ pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: 
     })
 }
 
-/// What an async entry returned, and what its error says. For generated code.
+/// The result of an async entry with the text of its error. For generated code.
 #[derive(Debug)]
 pub struct Wire<T, E> {
     /// What it returned.
     pub result: Result<T, E>,
-    /// What its error says.
+    /// The text of the error.
     pub error: Option<String>,
 }
 
-/// The result of an entry that returns no `Result`. For generated code.
+/// Wraps the value of an entry that returns no `Result`. For generated code.
 pub fn wire<T>(value: T) -> Wire<T, Infallible> {
     Wire { result: Ok(value), error: None }
 }
 
-/// The result of an entry that returns a `Result`. For generated code.
+/// Wraps the value of an entry that returns a `Result`. For generated code.
 pub fn wire_result<T, E>(result: Result<T, E>, describe: impl FnOnce(&E) -> String) -> Wire<T, E> {
     let error = result.as_ref().err().map(describe);
     Wire { result, error }
 }
 
-/// What a sync entry may return. For generated code.
+/// The allowed return types of a sync entry. For generated code.
 #[diagnostic::on_unimplemented(
     message = "a sync entry returns nothing or `Result<(), E>`, not `{Self}`",
     note = "make the entry `async` if it is to have a result"
 )]
 pub trait InitOutcome {
-    /// The same as what the start of a process comes to.
+    /// Converts to the result of starting a process.
     fn into_init(self) -> Result<(), InitError>;
 }
 
@@ -121,11 +121,11 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> InitOutcome for Result<(
     }
 }
 
-/// The two sides of a `Result`, whatever alias it is written as. For generated code.
+/// The type parameters of a `Result`, however it is aliased. For generated code.
 pub trait Fallible {
-    /// What it is when all goes well.
+    /// The `Ok` type.
     type Ok;
-    /// What it is otherwise.
+    /// The `Err` type.
     type Err;
 }
 
@@ -134,32 +134,31 @@ impl<T, E> Fallible for Result<T, E> {
     type Err = E;
 }
 
-/// Tells whether an answer is a `Result`, whatever alias it is written as. For generated code, and in a constant: an
-/// item of the type itself goes before one of a trait.
+/// Tells whether a type is a `Result`, however it is aliased: an inherent constant takes precedence over that of a
+/// trait. For generated code.
 #[derive(Debug)]
 pub struct AnswerType<T: ?Sized>(std::marker::PhantomData<T>);
 
 impl<T, E> AnswerType<Result<T, E>> {
-    /// It is one.
+    /// A `Result`.
     pub const IS_RESULT: bool = true;
 }
 
-/// See [`AnswerType`].
+/// The fallback of [`AnswerType`].
 pub trait MayBeResult {
-    /// It is none.
+    /// Any other type.
     const IS_RESULT: bool = false;
 }
 
 impl<T: ?Sized> MayBeResult for AnswerType<T> {}
 
-/// Describes an error by `Display` if it has that, by `Debug` if it has only that, and by its type otherwise. For
-/// generated code.
+/// Describes an error by `Display`, else by `Debug`, else by the name of its type. For generated code.
 #[derive(Debug)]
 pub struct ErrorText<'a, E>(pub &'a E);
 
 /// An error with a `Display`. For generated code.
 pub trait ByDisplay {
-    /// What it says.
+    /// The error as text.
     fn text(&self) -> String;
 }
 
@@ -171,7 +170,7 @@ impl<E: std::fmt::Display> ByDisplay for &&ErrorText<'_, E> {
 
 /// An error with a `Debug`. For generated code.
 pub trait ByDebug {
-    /// What it says.
+    /// The error as text.
     fn text(&self) -> String;
 }
 
@@ -183,7 +182,7 @@ impl<E: std::fmt::Debug> ByDebug for &ErrorText<'_, E> {
 
 /// Any error. For generated code.
 pub trait ByType {
-    /// What it says.
+    /// The error as text.
     fn text(&self) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! What an entry, or a message that is sent by the name of its method, is to be given, as values or as JSON.
+//! The inputs of an entry or a message that is named at run time, as values or as JSON.
 
 use crate::errors::{EntryError, describe};
 use crate::mailbox::payload::{Payload, Payloads};
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 pub struct InputInfo {
     /// Its name.
     pub name: &'static str,
-    /// Its type, as it is written.
+    /// Its type, as written in the source.
     pub type_name: &'static str,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for InputInfo {
     }
 }
 
-/// What an entry is to be started with, or a message made of. For generated code.
+/// The inputs as the caller gave them. For generated code.
 #[derive(Debug)]
 pub struct Inputs(Given);
 
@@ -36,12 +36,12 @@ enum Input {
     Value(Payload),
     #[cfg(feature = "serde")]
     Json(serde_json::Value),
-    /// The JSON object has none of that name.
+    /// Absent from the JSON object.
     #[cfg(feature = "serde")]
     Missing,
 }
 
-/// Inputs of the right number, taken one by one. For generated code.
+/// Inputs whose number was checked, to be taken one by one. For generated code.
 #[derive(Debug)]
 pub struct CheckedInputs {
     process: &'static str,
@@ -66,7 +66,7 @@ impl Inputs {
         Self(Given::ByName(values))
     }
 
-    /// Checks their number, or their names, against those that the method of `process` takes.
+    /// Checks the number, or the names, against those of a method of `process`.
     pub fn check_for(
         self,
         process: &'static str,
@@ -95,7 +95,7 @@ impl Inputs {
     }
 }
 
-/// One input for each that is expected, and none besides.
+/// Orders named inputs by the parameters, and refuses unknown names.
 #[cfg(feature = "serde")]
 fn in_order(
     mut given: serde_json::Map<String, serde_json::Value>,
@@ -139,19 +139,19 @@ impl CheckedInputs {
     }
 }
 
-/// Stands for the type of an input, so that how it is taken can depend on what the type can do. For generated code.
+/// Selects how an input is taken by what its type implements. For generated code.
 #[derive(Debug)]
 pub struct InputOf<T>(PhantomData<T>);
 
 impl<T> InputOf<T> {
     #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// The only one.
+    /// Makes the probe.
     pub fn new() -> Self {
         Self(PhantomData)
     }
 }
 
-/// An input that is not `Send`: the compiler says so where it is sent, and need not say it here too.
+/// For a type that is not `Send`: the compiler reports it where it is sent, and need not repeat it here.
 pub trait TakeNothing<T> {
     /// Takes the next input.
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
@@ -164,7 +164,7 @@ impl<T> TakeNothing<T> for InputOf<T> {
     }
 }
 
-/// An input of any type that is `Send`: as a value.
+/// For any `Send` type: takes a value.
 pub trait TakeValue<T> {
     /// Takes the next input.
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
@@ -185,7 +185,7 @@ impl<T: Send + 'static> TakeValue<T> for &InputOf<T> {
     }
 }
 
-/// An input of a type that can be read from JSON.
+/// For a type that implements `Deserialize`: takes a value or JSON.
 #[cfg(feature = "serde")]
 pub trait TakeJson<T> {
     /// Takes the next input.
@@ -198,21 +198,21 @@ impl<T: Send + serde::de::DeserializeOwned + 'static> TakeJson<T> for &&InputOf<
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             Some(Input::Json(value)) => {
-                // Both may quote the whole input, of which an error shows the beginning.
+                // Both texts may quote the whole input; the error shows only its beginning.
                 let start = |text: String, length| text.chars().take(length).collect::<String>();
                 T::deserialize(&value).map_err(|error| {
                     let (text, error) = (start(value.to_string(), 80), start(error.to_string(), 160));
                     inputs.wrong(format!("the JSON `{text}` ({error})"))
                 })
             }
-            // As a field of a struct that is left out: an `Option` is `None` then.
+            // Missing, like an absent field of a struct: an `Option` becomes `None`.
             Some(Input::Missing) => T::deserialize(super::json::LeftOut).map_err(|_| inputs.missing()),
             None => Err(inputs.wrong("nothing".to_string())),
         }
     }
 }
 
-/// The value as a `T`, if it is one or if it is a number that loses nothing, or a `&'static str` for a `String`.
+/// Converts the value to a `T`: as it is, as a number that loses nothing, or as a `String` from a `&'static str`.
 fn convert<T: Send + 'static>(value: Payload) -> Result<T, Payload> {
     let mut value = match value.take::<T>() {
         Ok(value) => return Ok(value),
@@ -228,7 +228,7 @@ fn convert<T: Send + 'static>(value: Payload) -> Result<T, Payload> {
     converted.ok_or(value)
 }
 
-/// A number of any of the primitive types.
+/// A number of any primitive type.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(i128),
@@ -236,7 +236,7 @@ enum Number {
     Float(f64),
 }
 
-/// `value`, if the two types are one.
+/// Returns `value` if the two types are the same.
 fn same<A: Send + 'static, T: Send + 'static>(value: A) -> Option<T> {
     Payload::new(value).take().ok()
 }
@@ -257,7 +257,7 @@ macro_rules! whole_numbers {
                 value.get_mut::<f64>().map(|number| Self::Float(*number))
             }
 
-            /// The number as a `T`, if `T` is a number type that can hold it exactly.
+            /// Returns the number as a `T` if that type can hold it exactly.
             fn into_type<T: Send + 'static>(self) -> Option<T> {
                 $(if let Some(number) = self.whole().and_then(|number| <$type>::try_from(number).ok())
                     && let Some(number) = same::<$type, T>(number) {
@@ -279,7 +279,7 @@ macro_rules! whole_numbers {
 whole_numbers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
 
 impl Number {
-    /// A float with no fraction counts as whole while every whole number of its size is exact.
+    /// A float without a fraction counts as an integer up to the size at which all integers are exact.
     fn whole(self) -> Option<i128> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         match self {

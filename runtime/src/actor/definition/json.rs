@@ -1,20 +1,20 @@
-//! Inputs as JSON: in order as an array, or by their names as an object.
+//! Inputs as JSON: an array in order, or an object by name.
 
 use super::inputs::Inputs;
 use serde::de::value::Error;
 use serde::de::{Deserializer, Error as _, Visitor};
 use serde_json::Value;
 
-/// What [`Host::start_json`](crate::Host::start_json) and [`Host::send_json`](crate::Host::send_json) take: a JSON
-/// array with all inputs in order, or a JSON object with a value for each input's name, as a text or as a
+/// JSON inputs for [`Host::start_json`](crate::Host::start_json) and [`Host::send_json`](crate::Host::send_json): an
+/// array with all inputs in order, or an object with a value for each input's name; as text or as a
 /// [`serde_json::Value`].
 ///
-/// In an object an input whose type is an `Option` may be left out, and is `None` then.
+/// An object may omit inputs of type `Option`, which are then `None`.
 #[derive(Clone, Debug)]
 pub struct JsonInputs(Result<Value, String>);
 
 impl JsonInputs {
-    /// The inputs, or why there are none.
+    /// Parses the inputs, or returns the reason for refusing them.
     pub(crate) fn read(self) -> Result<Inputs, String> {
         match self.0? {
             Value::Array(values) => Ok(Inputs::json(values)),
@@ -54,7 +54,7 @@ impl From<&Value> for JsonInputs {
     }
 }
 
-/// An input that is not there, of which an `Option` can be made and nothing else.
+/// Deserializes as a missing value: an `Option` becomes `None`, anything else fails.
 pub(crate) struct LeftOut;
 
 impl<'de> Deserializer<'de> for LeftOut {

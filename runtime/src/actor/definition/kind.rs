@@ -1,11 +1,11 @@
-//! What is known of a struct with `#[process]` without one at hand.
+//! Facts about a process type that need no instance.
 
 use super::actor::Actor;
 use crate::slots::ProcessKind;
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-/// What is known of the processes of type `P`.
+/// The table of facts for processes of type `P`.
 pub(crate) struct KindOf<P>(PhantomData<P>);
 
 impl<P: Actor> KindOf<P> {
@@ -16,12 +16,12 @@ impl<P: Actor> KindOf<P> {
     };
 }
 
-/// The entry of that name, if it is async: then the process lives in it.
+/// Returns the entry of that name if it is async: the process then lives inside it.
 pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
     P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
 }
 
-/// Returns whether there is a method for exits among these.
+/// Returns whether one of these signals is the exit of a linked process.
 pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
     let mut index = 0;
     while index < signals.len() {

@@ -1,10 +1,10 @@
-//! What `#[process]` says of a struct.
+//! What `#[process]` generates for a struct.
 //!
-//! * [`actor`]: the trait that it implements; [`entry`], [`inputs`] (and `json`): entries and what they are given;
-//!   [`spawn_core`]: a spawn before its entry is known;
-//! * [`context`]: what a method can do; [`reply`]: the answer that it owes;
-//! * [`protocol`]: messages that several structs answer; [`named_message`]: a message by the name of its method;
-//! * [`placement`]: which threads may run it; [`kind`]: what is known of the type without an instance.
+//! * [`actor`]: the traits that it implements; [`entry`], [`inputs`] (and `json`): entries and their inputs;
+//!   [`spawn_core`]: a spawn before its entry is chosen;
+//! * [`context`]: what a method can do; [`reply`]: answering a call later;
+//! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
+//! * [`placement`]: which threads may run it; [`kind`]: facts about the type.
 
 pub(crate) mod actor;
 pub(crate) mod context;

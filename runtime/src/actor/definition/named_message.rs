@@ -1,4 +1,4 @@
-//! A message that is sent by the name of its method: made of inputs, its type forgotten.
+//! Messages by the names of their methods: built from inputs, with the type erased.
 
 use super::actor::Actor;
 use super::inputs::Inputs;
@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 /// A message, ready to be sent. For generated code.
 pub struct Outgoing(Box<dyn FnOnce(Pid) -> Result<(), SendFailure>>);
 
-/// What the inputs for a message of some name come to; they go on if there is none of that name. For generated code.
+/// The result of looking for a message by name; if it is not found, the inputs are passed on. For generated code.
 pub type ByName = ControlFlow<Result<Outgoing, EntryError>, Inputs>;
 
-/// Makes an [`Outgoing`] of a message of that type, as far as it can be sent. For generated code.
+/// Makes an [`Outgoing`] of a message if its type is `Send`. For generated code.
 #[derive(Debug)]
 pub struct MessageOf<M>(PhantomData<M>);
 
 impl<M> MessageOf<M> {
     #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// The only one.
+    /// Makes the probe.
     pub fn new() -> Self {
         Self(PhantomData)
     }
@@ -29,7 +29,7 @@ impl<M> MessageOf<M> {
 
 /// A message that is `Send`.
 pub trait GoesOut<M> {
-    /// Its type is forgotten.
+    /// Erases the type of the message.
     fn outgoing(&self, message: M) -> Outgoing;
 }
 
@@ -39,9 +39,9 @@ impl<M: Send + 'static> GoesOut<M> for &MessageOf<M> {
     }
 }
 
-/// One that is not: the compiler says so where it is handled, and need not say it here too.
+/// A message that is not `Send`: the compiler reports it where it is handled, and need not repeat it here.
 pub trait StaysHere<M> {
-    /// Nothing that runs gets here.
+    /// Never runs.
     fn outgoing(&self, message: M) -> Outgoing;
 }
 
@@ -57,7 +57,7 @@ impl Outgoing {
     }
 }
 
-/// The message of the method of that name, of `P` itself or of a protocol that it answers.
+/// Finds the message among those of `P` and of the protocols that it implements.
 pub(crate) fn message_of<P: Actor>(name: &str, inputs: Inputs) -> Result<Outgoing, MessageError> {
     match P::message_by_name(name, inputs) {
         ControlFlow::Break(message) => Ok(message?),

@@ -1,27 +1,26 @@
-//! Which threads may run a process: any worker, or one that it has to itself.
+//! Placement: which threads may run a process, any worker or a thread of its own.
 //!
-//! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return its state and the
-//! futures of its methods need not be `Send`. What the macro generates for a method is the same text for both, since it
-//! does not see the struct's attributes: [`Place`] finds out which of the two it is, by what the struct's half has
-//! declared.
+//! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return, its state and the
+//! futures of its methods need not be `Send`. The macro generates the same text for the methods of both kinds, because
+//! it does not see the struct's attributes there: [`Place`] selects by the type that the struct's half has declared.
 //!
-//! All futures are `Send` for the machine that keeps them. Those of a pinned process are made so by being [`Anchored`]:
-//! they are polled and dropped on the thread that made them, or not at all.
+//! The machine stores all futures as `Send`. Those of a pinned process become `Send` by being [`Anchored`]: they are
+//! polled and dropped only on the thread that made them.
 
 use crate::util::thread_bound::Anchored;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-/// The placement of processes that any worker may run.
+/// Processes that any worker may run.
 #[derive(Debug)]
 pub enum OnWorkers {}
 
-/// The placement of processes that are `#[process(pinned)]`.
+/// Processes with `#[process(pinned)]`.
 #[derive(Debug)]
 pub enum OnItsThread {}
 
-/// A placement for which there is [`spawn`](crate::Host::spawn).
+/// A placement that [`spawn`](crate::Host::spawn) accepts.
 #[diagnostic::on_unimplemented(
     message = "a process that is `#[process(pinned)]` cannot be run by the workers",
     label = "it needs a thread of its own",
@@ -31,11 +30,10 @@ pub trait Anywhere {}
 
 impl Anywhere for OnWorkers {}
 
-/// State that may go from thread to thread, as that of a process does which the workers run: whatever is `Send`.
+/// State that may move between threads: anything that is `Send`.
 ///
-/// A bound of its own rather than `Send`, so that the compiler's error speaks of processes.
-/// [`Migratable`](crate::generic::Migratable) has the same text: the compiler takes that of the bound which was written
-/// where the process is spawned.
+/// A separate trait so that the compiler's error speaks of processes. [`Migratable`](crate::generic::Migratable) has
+/// the same text, because the compiler takes the one of the bound at the spawn.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
@@ -49,24 +47,24 @@ pub trait Movable: Send {}
 #[diagnostic::do_not_recommend]
 impl<P: Send> Movable for P {}
 
-/// A future of a process's method, as its machine keeps it.
+/// The future of a method, as the machine stores it.
 pub type Kept<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Stands for a process of type `P` with the placement `L`, to find out where its futures may go. For generated code.
+/// Selects where the futures of a process `P` with placement `L` may be polled: an autoref probe. For generated code.
 #[derive(Debug)]
 pub struct Place<P, L>(PhantomData<(P, L)>);
 
 impl<P, L> Place<P, L> {
     #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// The only one.
+    /// Makes the probe.
     pub fn new() -> Self {
         Self(PhantomData)
     }
 }
 
-/// Of a pinned process: found first. For generated code.
+/// For a pinned process: found first. For generated code.
 pub trait OfPinned {
-    /// What keeps its futures.
+    /// Returns the wrapper for its futures.
     fn keeper(&self) -> Pinned;
 }
 
@@ -76,9 +74,9 @@ impl<P> OfPinned for Place<P, OnItsThread> {
     }
 }
 
-/// Of another whose state may change threads: found by one more reference, so later. For generated code.
+/// For a process whose state is `Send`: found second, with one more reference. For generated code.
 pub trait OfMobile {
-    /// What keeps its futures.
+    /// Returns the wrapper for its futures.
     fn keeper(&self) -> NotPinned;
 }
 
@@ -88,9 +86,9 @@ impl<P: Send, L> OfMobile for &Place<P, L> {
     }
 }
 
-/// Of any that is not pinned. For generated code.
+/// For a generic process that is not pinned. For generated code.
 pub trait OfAll {
-    /// What keeps its futures.
+    /// Returns the wrapper for its futures.
     fn keeper(&self) -> NotPinned;
 }
 
@@ -100,10 +98,10 @@ impl<P, L> OfAll for &Place<P, L> {
     }
 }
 
-/// Of any other: found last. That its state should be `Send` is told once, where the whole of it is kept, and not again
-/// for each method. For generated code.
+/// For all others: found last. The missing `Send` is reported once, where the state is stored, and not again for each
+/// method. For generated code.
 pub trait OfFaulty {
-    /// What keeps its futures.
+    /// Returns the wrapper for its futures.
     fn keeper(&self) -> Pinned;
 }
 
@@ -113,18 +111,17 @@ impl<P, L> OfFaulty for &&Place<P, L> {
     }
 }
 
-/// Keeps the futures of a pinned process. For generated code.
+/// Wraps the futures of a pinned process. For generated code.
 #[derive(Debug)]
 pub struct Pinned;
 
-/// Keeps the futures of any other. For generated code.
+/// Wraps the futures of any other process. For generated code.
 #[derive(Debug)]
 pub struct NotPinned;
 
-/// The methods of the two have one name, which says what is to be done where a future is refused: the compiler shows
-/// it.
+/// The name of the two methods is advice: the compiler shows it where it refuses a future.
 impl Pinned {
-    /// Keeps a future that is made, polled and dropped on one thread.
+    /// Wraps a future that is made, polled and dropped on one thread.
     pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> Kept<'a, F::Output>
     where
         F: Future + 'a,
@@ -134,7 +131,7 @@ impl Pinned {
 }
 
 impl NotPinned {
-    /// Keeps a future that may be polled on any thread.
+    /// Wraps a future that may be polled on any thread.
     pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> Kept<'a, F::Output>
     where
         F: Future + Send + 'a,

@@ -1,12 +1,12 @@
-//! Protocols: messages that several kinds of process answer, under one type of address.
+//! Protocols: messages that several process types answer, under one address type.
 //!
-//! `#[protocol]` writes everything about the messages for the type `dyn Storage`; `#[process] impl Storage for Disk`
-//! says how a `Disk` handles them. Neither macro sees the other's text: what the second needs of the first it finds by
-//! types, the messages as a [`Chain`], and the method of a name by [`Named`].
+//! `#[protocol]` generates the messages for the type `dyn Storage`; `#[process] impl Storage for Disk` says how a
+//! `Disk` handles them. Neither macro sees the other's text, so the second finds what it needs by types: the messages
+//! as a [`Chain`], the method of a name by [`Named`].
 //!
-//! These have a parameter `L`, for the process that asks, and are implemented for all of them. It says nothing; but a
-//! type of the asking crate must stand there, or the compiler, when it looks whether two `impl`s for the process
-//! overlap, takes it that the protocol's crate may yet change its mind about the message types.
+//! These traits have a parameter `L` for the process and are implemented for every `L`. It carries no information: a
+//! type of the using crate must appear there, or the coherence check assumes that the protocol's crate might change its
+//! message types.
 
 use super::actor::{Dispatched, Handles};
 use super::context::Context;
@@ -17,7 +17,7 @@ use crate::process::mail::Mail;
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-/// A protocol: `dyn` and a trait with `#[protocol]`. The macro implements it.
+/// A protocol: `dyn` of a trait with `#[protocol]`. The macro implements it.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -46,34 +46,34 @@ use std::marker::PhantomData;
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait Protocol: Addressed {
-    /// The handle for its messages, over that for others: what addresses deref to. For generated code.
+    /// Puts the handle for its messages on top of another: the deref chain of an address. For generated code.
     type Linked<Rest: Link>: Link;
     /// Its name and its messages.
     const INFO: ProtocolInfo;
 
-    /// What the inputs for a message of `process` that is known by the name of its method come to. For generated code.
+    /// Finds a message of `process` by the name of its method and binds its inputs. For generated code.
     fn message_by_name(process: &'static str, message: &str, inputs: Inputs) -> ByName;
 }
 
-/// A process that answers the protocol `Q`, such as `dyn Storage`. The macro implements it.
+/// A process that implements the protocol `Q`, such as `dyn Storage`. The macro implements it.
 #[diagnostic::on_unimplemented(
     message = "process `{Self}` does not answer the protocol `{Q}`",
     label = "no `#[process] impl` of `{Q}` for `{Self}`",
     note = "write `#[process]` before the `impl` of the protocol for `{Self}`, or remove it from `protocols(…)`"
 )]
 pub trait Serves<Q: ?Sized>: Addressed + Sized {
-    /// Whether any of its methods for the protocol is async.
+    /// Whether any of its methods in the protocol is async.
     const ASYNC: bool;
 
-    /// Returns whether the message is one of the protocol. For generated code.
+    /// Returns whether the message belongs to the protocol. For generated code.
     fn understands(mail: &Mail<'_>) -> bool;
     /// Returns whether the message has an async method. For generated code.
     fn is_async(mail: &Mail<'_>) -> bool;
-    /// Hands a message to its method. For generated code.
+    /// Dispatches a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 
-/// A process whose own `impl` names the protocol `Q`, so that its messages reach it. For generated code.
+/// A process whose own `impl` lists the protocol `Q`, so that its messages are dispatched. For generated code.
 #[diagnostic::on_unimplemented(
     message = "the messages of this protocol never reach `{Self}`: its own `#[process] impl` does not name it",
     label = "not in `protocols(…)`",
@@ -81,7 +81,7 @@ pub trait Serves<Q: ?Sized>: Addressed + Sized {
 )]
 pub trait Lists<Q: ?Sized> {}
 
-/// Methods of a trait that a process has as the trait says: what is sent is handed to them. For generated code.
+/// Provided methods of a trait that the process did not override. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no protocol",
     label = "not a protocol",
@@ -94,15 +94,15 @@ pub trait Plain<P> {
     fn deliver<'a>(process: &'a mut P, mail: &mut Mail<'_>) -> Dispatched<'a>;
 }
 
-/// The messages of a protocol, in their order: pairs of the first one and the others. For generated code.
+/// The messages of a protocol in source order, as nested pairs. For generated code.
 pub trait Chain<L> {
-    /// The type of the first one.
+    /// The first message's type.
     type Message;
-    /// What it is answered with.
+    /// Its answer.
     type Reply: Send + 'static;
-    /// The error of the answer.
+    /// Its error.
     type Error: Send + 'static;
-    /// The others.
+    /// The rest of the list.
     type Rest: Chain<L>;
 }
 
@@ -113,8 +113,7 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
     type Rest = Rest;
 }
 
-/// What follows the last one: an `impl` with more methods than the protocol is told so by the compiler, and by it
-/// alone.
+/// The end of the list: an `impl` with more methods than the protocol is reported by the compiler alone.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
     type Reply = ();
@@ -122,7 +121,7 @@ impl<L> Chain<L> for () {
     type Rest = Beyond<()>;
 }
 
-/// What follows that. For generated code.
+/// Past the end of the list. For generated code.
 pub struct Beyond<T>(PhantomData<T>);
 
 impl<L, T> Chain<L> for Beyond<T> {
@@ -139,11 +138,11 @@ impl<L, T> Chain<L> for Beyond<T> {
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
 pub trait MessagesFrom<const I: usize, L> {
-    /// They.
+    /// The messages from there.
     type Messages: Chain<L>;
 }
 
-/// The message of the method whose name has the hash `H`. For generated code.
+/// The message of the method whose name hashes to `H`. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no protocol with a method of this name",
     label = "no method of the protocol",
@@ -152,17 +151,17 @@ pub trait MessagesFrom<const I: usize, L> {
 pub trait Named<const H: u64, L> {
     /// Its type.
     type Message;
-    /// What it is answered with.
+    /// Its answer.
     type Reply: Send + 'static;
-    /// The error of the answer.
+    /// Its error.
     type Error: Send + 'static;
-    /// What it carries.
+    /// Its fields, as a tuple.
     type Parts;
-    /// Takes the message apart.
+    /// Returns the fields of the message.
     fn parts(message: Self::Message) -> Self::Parts;
 }
 
-/// A process that has a method for each of these messages. For generated code.
+/// A process with a method for each of these messages. For generated code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle all messages of the protocol",
     label = "a method is missing"
@@ -173,11 +172,11 @@ impl<P> HandlesAll<()> for P {}
 
 impl<P: Handles<M> + HandlesAll<Rest>, M, T, E, Rest> HandlesAll<((M, T, E), Rest)> for P {}
 
-/// That a method answers as the protocol says: two of these are of one type. For generated code.
+/// Asserts that a method returns what the protocol says: both sides must have the same type. For generated code.
 pub struct Answer<T, E>(PhantomData<fn() -> (T, E)>);
 
 impl<T, E> Answer<T, E> {
-    /// The only one.
+    /// The only value.
     pub const THIS: Self = Self(PhantomData);
 }
 

@@ -1,4 +1,4 @@
-//! The called end of a call.
+//! Answering a call, at once or later.
 
 use super::actor::{Declared, Dispatched};
 use crate::actor::tasks::current;
@@ -14,21 +14,20 @@ use std::convert::Infallible;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-/// The caller, if any, of the message that is handled now. For generated code.
+/// The caller, if any, of the message that is being handled. For generated code.
 #[derive(Debug)]
 pub struct Asked {
     caller: Option<Caller>,
     message: fn() -> &'static str,
 }
 
-/// Opens a message for its method, if it is an `M`: from here on the process acts within the caller's deadline. For
-/// generated code.
+/// Opens a message if it is an `M`; from here on the process runs under the caller's deadline. For generated code.
 #[inline(always)]
 pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     let (message, caller) = mail.open::<M>()?;
     if caller.as_ref().is_some_and(|caller| !caller.take()) {
         throw_away(message, caller);
-        // The mail is opened, and empty: what follows finds nothing in it.
+        // The mail is opened and empty: later looks find nothing in it.
         return None;
     }
     if caller.is_some() || current::has_deadline() {
@@ -37,8 +36,7 @@ pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
-/// The same for a message that is larger than a process's room on the stack is for: it is moved once, into `to`. For
-/// generated code.
+/// Like `ask`, for a message too large for the stack frame of a step: moves it once, into `to`. For generated code.
 #[inline(never)]
 pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> Option<Asked> {
     let caller = mail.open_into(to)?;
@@ -54,20 +52,20 @@ pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> 
     Some(Asked { caller, message: std::any::type_name::<M> })
 }
 
-/// Returns whether a message is so large that it is handled in a function of its own: all that share one share the room
-/// that it takes on the stack. A guess: one of this size costs more to move than a call does. For generated code.
+/// Returns whether a message is handled in a function of its own, because methods that share a function share its stack
+/// frame. A guess: moving a message of this size costs more than a call. For generated code.
 #[inline(always)]
 pub const fn is_large<M>() -> bool {
     size_of::<M>() > 1024
 }
 
-/// Calls it, in a frame of its own. For generated code.
+/// Calls `handle` in a stack frame of its own. For generated code.
 #[inline(never)]
 pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
-/// A message that its caller has withdrawn.
+/// Discards a message that its caller has withdrawn.
 #[cold]
 fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
     if let Some(pid) = current_pid() {
@@ -75,13 +73,13 @@ fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
     }
 }
 
-/// Apart, so that a message that was sent is handled without it.
+/// Not inlined, so that a message that was sent, not called, pays nothing for it.
 #[inline(never)]
 fn answer<T: Send + 'static>(caller: Caller, value: T) {
     caller.answer(Payload::new(Ok::<T, Infallible>(value)));
 }
 
-/// It is dropped unanswered when its process fails, or is ended, in the method: that is what its message is noted for.
+/// Dropped unanswered if the process fails or is ended inside the method: that is why the message was noted.
 impl Drop for Asked {
     fn drop(&mut self) {
         if std::thread::panicking() || caller::is_ending() {
@@ -98,19 +96,19 @@ fn note(message: fn() -> &'static str) {
 }
 
 impl Asked {
-    /// The caller; from here on the method is over, or has it in hand.
+    /// Takes the caller: the method has returned, or answers by itself.
     #[inline(always)]
     fn into_caller(self) -> Option<Caller> {
         let mut this = ManuallyDrop::new(self);
         this.caller.take()
     }
 
-    /// Notes the message of a method that keeps its caller in hand, if the process fails in it.
+    /// Notes the message of a method that answers by itself, in case the process fails in it.
     pub fn watch(&self) -> Watch {
         Watch(Self { caller: None, message: self.message })
     }
 
-    /// Answers with what the method returned.
+    /// Answers with the return value.
     #[inline(always)]
     pub fn answer<T: Send + 'static>(self, value: T) -> Dispatched<'static> {
         if let Some(caller) = self.into_caller() {
@@ -119,8 +117,8 @@ impl Asked {
         Dispatched::Done
     }
 
-    /// Answers with what the method returned. An error of a message that was sent, not called, has no caller to go to:
-    /// it is reported, and ends the process if that is how it was declared.
+    /// Answers with the return value. The error of a message that was sent, not called, is reported instead, and ends
+    /// the process if it is declared so.
     pub fn answer_result<P: Declared, T: Send + 'static, E: Send + 'static>(
         self,
         result: Result<T, E>,
@@ -128,7 +126,7 @@ impl Asked {
     ) -> Dispatched<'static> {
         let message = self.message;
         let mut caller = self.into_caller();
-        // One that only hears of it is told by its drop.
+        // A caller that only listens learns of it from the drop.
         if let Some(caller) = caller.take_if(|caller| !caller.was_sent()) {
             caller.answer(Payload::new(result));
             return Dispatched::Done;
@@ -146,40 +144,40 @@ impl Asked {
         }
     }
 
-    /// The caller, for a program's own hands: from here on it is not known who will answer.
+    /// Gives the caller to the user's code: from here on the runtime does not know who will answer.
     fn kept(self) -> Option<Caller> {
-        // Its message has been taken, and is not withdrawn any more.
+        // The message has been taken and can no longer be withdrawn.
         self.into_caller().inspect(|caller| _ = caller.keep())
     }
 
-    /// The right to answer later.
+    /// Converts to the right to answer later.
     pub fn into_reply<T: Send + 'static>(self) -> Reply<T> {
         Reply { caller: self.kept(), wrap: |value| Payload::new(Ok::<T, Infallible>(value)) }
     }
 
-    /// The right to answer later, with a result.
+    /// Converts to the right to answer later, with a `Result`.
     pub fn into_reply_result<T: Send + 'static, E: Send + 'static>(self) -> Reply<Result<T, E>> {
         Reply { caller: self.kept(), wrap: Payload::new }
     }
 }
 
-/// See [`Asked::watch`].
+/// The guard of [`Asked::watch`].
 #[must_use = "it notes what happens while it is there"]
 #[derive(Debug)]
 pub struct Watch(Asked);
 
 impl Watch {
-    /// The method is over.
+    /// Marks the method as returned.
     pub fn over(self) {
         drop(self.0.into_caller());
     }
 }
 
-/// The right, and the duty, to answer a call later: keep it, hand it on, send it to any thread.
+/// The right and the duty to answer a call later: keep it, hand it on, or send it to any thread.
 ///
 /// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with
-/// [`CallError::Died`](crate::CallError::Died) if the process ends with it in hand. A message that was sent, not
-/// called, comes with a reply that goes nowhere.
+/// [`CallError::Died`](crate::CallError::Died) if the process ends while holding it. The reply of a message that was
+/// sent, not called, goes nowhere.
 #[must_use = "dropping a reply fails its caller"]
 pub struct Reply<T> {
     caller: Option<Caller>,
@@ -187,14 +185,14 @@ pub struct Reply<T> {
 }
 
 impl<T: Send + 'static> Reply<T> {
-    /// Answers.
+    /// Answers the call.
     pub fn send(self, value: T) {
         if let Some(caller) = self.caller {
             caller.answer((self.wrap)(value));
         }
     }
 
-    /// Returns whether no caller waits for the answer: the message was sent, not called, or the caller has given up.
+    /// Returns whether no caller is waiting: the message was sent, not called, or the caller has given up.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::is_abandoned)
     }

@@ -1,4 +1,4 @@
-//! What a spawn consists of before its entry is known.
+//! A spawn before its entry is chosen.
 
 use super::context::Context;
 use super::entry::Pending;
@@ -10,25 +10,24 @@ use crate::pid::Pid;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-/// What a spawn consists of, inside the entries that the macro generates.
+/// The state and options of a spawn, inside the entries that the macro generates.
 pub struct SpawnCore<P> {
     pub(crate) host: HostLife,
     pub(crate) place: &'static Location<'static>,
     pub(crate) source: Cell<Option<Source<P>>>,
-    /// Made when there are any.
+    /// Allocated when the first option is set.
     pub(crate) options: RefCell<Option<Box<Options>>>,
 }
 
 /// Where the state of the process comes from.
 pub(crate) enum Source<P> {
-    /// It is here; and how it starts, which only code that knows that it may change threads can say.
+    /// The state itself, and how to start it: only code that knows that the state is `Send` can tell.
     Here(P, Begins<P>),
-    /// It is made on a thread of its own.
+    /// Made on the process's own thread.
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
-/// Spawns a process whose state is here, for the workers to run. Of a process that may not change threads there is
-/// none.
+/// Spawns a process on the workers; absent for a process that may not change threads.
 pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
 /// An entry, to be called once.

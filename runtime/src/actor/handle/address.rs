@@ -13,14 +13,14 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The address of a process of type `P`, or of one that answers the protocol `P`: its PID, with a method for each of
-/// the messages.
+/// The address of a process of type `P`, or of one that implements the protocol `P`: its PID, with a method for each
+/// message.
 ///
-/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended comes back. The type is checked again
-/// at delivery, so that no address, however it was made, can be wrong about a process in a way that matters.
+/// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended is returned to the sender. The type is
+/// checked again at delivery, so an address with the wrong type cannot do harm.
 ///
-/// Its own methods are `pid` and `narrow`; everything else is a message. What is done to the process itself is done
-/// with its [`Pid`].
+/// Its own methods are `pid` and `narrow`; all others are messages. Operations on the process itself are methods of its
+/// [`Pid`].
 pub struct Address<P: Addressed + ?Sized> {
     handle: P::Handle,
 }
@@ -30,14 +30,13 @@ impl<P: Addressed + ?Sized> Address<P> {
         Self { handle: P::handle_of(pid) }
     }
 
-    /// The PID of the process.
+    /// Returns the PID of the process.
     pub fn pid(self) -> Pid {
         P::pid_of(&self.handle)
     }
 
-    /// An address for less: for one protocol, as `Address<dyn Storage>`, or for one type of message, as
-    /// `Recipient<Tick>`, whatever else the process understands. Which one is said where it goes, or as
-    /// `narrow::<Address<dyn Storage>>()`.
+    /// Narrows the address: to one protocol, as `Address<dyn Storage>`, or to one type of message, as
+    /// `Recipient<Tick>`. The target is inferred, or written as `narrow::<Address<dyn Storage>>()`.
     pub fn narrow<N: NarrowOf<P>>(self) -> N {
         N::narrow_of(self)
     }
@@ -85,16 +84,16 @@ impl<P: Addressed + ?Sized> fmt::Debug for Address<P> {
     }
 }
 
-/// The same as the PID.
+/// Prints the PID.
 impl<P: Addressed + ?Sized> fmt::Display for Address<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pid().fmt(f)
     }
 }
 
-/// What an address of a `P` can be [narrowed](Address::narrow) to.
+/// The types that an address of a `P` can be [narrowed](Address::narrow) to.
 pub trait NarrowOf<P: Addressed + ?Sized> {
-    /// The narrower address.
+    /// Returns the narrower address.
     fn narrow_of(address: Address<P>) -> Self;
 }
 
@@ -110,20 +109,20 @@ impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::
     }
 }
 
-/// The address of whatever process understands messages of type `M`, answering with `T` or failing with `E`.
+/// The address of any process that handles messages of type `M`, answering with `T` or failing with `E`.
 pub struct Recipient<M, T = (), E = Infallible> {
     pid: Pid,
     types: PhantomData<fn(M) -> (T, E)>,
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
-    /// Whatever process has that PID. Its type is checked at delivery: if it has no method for `M`, messages are dead
-    /// letters and calls fail with [`CallError::Unhandled`](crate::CallError::Unhandled).
+    /// Makes a recipient of a PID. Its type is checked at delivery: if the process has no method for `M`, messages
+    /// become dead letters and calls fail with [`CallError::Unhandled`](crate::CallError::Unhandled).
     pub fn of(pid: Pid) -> Self {
         Self { pid, types: PhantomData }
     }
 
-    /// The PID of the process.
+    /// Returns the PID of the process.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -131,12 +130,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     /// Sends `message` and expects no answer.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended.
+    /// Returns the message and the reason if the process has ended.
     pub fn send(&self, message: M) -> Result<(), SendError<M>> {
         send(self.pid, message)
     }
 
-    /// A call with `message`.
+    /// Makes a call with `message`.
     pub fn call(&self, message: M) -> Call<M, T, E> {
         Call::new(self.pid, std::any::type_name::<M>(), message)
     }

@@ -1,4 +1,4 @@
-//! Sending as a sink: with the feature `futures`.
+//! Recipients as sinks, with the feature `futures`.
 
 use super::address::Recipient;
 use crate::errors::{SendError, SendFailure};
@@ -8,23 +8,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// What [`Recipient::sink`] gives.
+/// The sink of a [`Recipient`]; see [`Recipient::sink`].
 #[must_use = "nothing is sent until something is put into the sink"]
 pub struct MessageSink<M, T, E> {
     to: Recipient<M, T, E>,
-    /// The message that met a full mailbox.
+    /// The message that found the mailbox full.
     late: Option<Late<M>>,
 }
 
 type Late<M> = Pin<Box<dyn Future<Output = Result<(), SendError<M>>> + Send>>;
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
-    /// A sink that sends to it: forwarding a stream into it waits while the mailbox is full, as
-    /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own.
-    /// Putting a message in allocates only when the mailbox is full; the sink keeps one message then, which goes with
-    /// it if it is dropped.
+    /// Returns a sink that sends to this recipient: forwarding a stream into it waits while the mailbox is full, as
+    /// [`Call::send_async`](crate::Call::send_async) does. Each clone of the recipient may have sinks of its own. A
+    /// send allocates only when the mailbox is full; the sink then holds one message, which is dropped with it.
     ///
-    /// An error is of the message that it holds: the process has ended. Whatever an answer would be is dropped.
+    /// An error means that the process has ended, and holds the message. Answers are dropped.
     ///
     /// ```
     /// use futures_util::{StreamExt, stream};
@@ -73,7 +72,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Sink<M> for Messag
         self.get_mut().poll_late(context)
     }
 
-    /// Also takes a message, though it should not be asked to, before it is ready: the late one goes first.
+    /// Accepts a message even if the sink is not ready; the one that is held goes first.
     fn start_send(mut self: Pin<&mut Self>, message: M) -> Result<(), Self::Error> {
         let to = self.to;
         if let Some(late) = self.late.take() {

@@ -1,10 +1,9 @@
-//! Streams whose items come to a process as messages.
+//! Streams whose items arrive as messages.
 //!
-//! Each is pumped by a future beside the process's methods. It takes one item out of its stream, puts it into the
-//! inbox, where the process looks before it looks into its mailbox, and waits until the process looks for something new
-//! to do: so the stream is polled only when its last item has been handled, however long the method takes. Nothing
-//! piles up in between, and a stream that always has something more alternates with the mailbox: the pump is polled
-//! once for each look there.
+//! A future beside the process's methods pumps each stream: it takes one item, puts it into the inbox, which the
+//! process checks before its mailbox, and waits until the process looks for its next input. So the stream is polled
+//! only after its last item was handled, however long that took, and items never pile up. A stream that is always ready
+//! alternates with the mailbox, because the pump is polled once for each look there.
 
 use crate::actor::definition::actor::{Actor, Handles};
 use crate::actor::definition::context::{Context, Continuation, Finished, add_continuation};
@@ -24,24 +23,23 @@ use std::task::Poll;
 
 type AtEnd<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) + Send>;
 
-/// A stream whose items come to a process of type `P` as messages: see [`Context::attach`]. Dropping the handle changes
-/// nothing.
+/// A stream that is attached to a process of type `P`: see [`Context::attach`]. Dropping the handle does not detach it.
 pub struct Attached<P> {
     attachment: Arc<Attachment>,
     then: Arc<Mutex<Option<AtEnd<P>>>>,
 }
 
 impl<P> Attached<P> {
-    /// What the process does when the stream has ended, and its last item has been handled. Of two the later. Nothing
-    /// if that has come to pass already.
+    /// Sets what the process does after the stream has ended and its last item was handled. A later call replaces an
+    /// earlier one; if that moment has passed, the closure never runs.
     pub fn then(self, then: impl FnOnce(&mut P, &mut Context<P>) + Send + 'static) -> Self {
         let before = lock(&self.then).replace(Box::new(then));
         drop(before);
         self
     }
 
-    /// Takes the stream away from the process, from any thread: no item comes any more, not even one that is on its
-    /// way, and the stream is dropped by the process. What was said with [`then`](Self::then) is not done.
+    /// Detaches the stream, from any thread: no further item arrives, not even one that is on its way, and the process
+    /// drops the stream. A closure set with [`then`](Self::then) does not run.
     pub fn detach(&self) {
         let then = lock(&self.then).take();
         drop(then);
@@ -50,16 +48,16 @@ impl<P> Attached<P> {
 }
 
 impl<P: Actor> Context<P> {
-    /// From here on the items of `stream` come to the process as messages, until the stream ends, the process does, or
-    /// the handle's [`detach`](Attached::detach) is called. The process needs a method for their type, and handles them
-    /// where it handles its messages: between two of them, in a body while that [serves](Self::serve).
+    /// Delivers the items of `stream` to the process as messages until the stream ends, the process ends, or
+    /// [`detach`](Attached::detach) is called. The process needs a method for their type; it handles them where it
+    /// handles messages: between two of them, or in an async entry while that [serves](Self::serve).
     ///
-    /// The stream is polled only when its last item has been handled: one that is faster than the process waits. It
-    /// takes turns with the mailbox.
+    /// The stream is polled only after its last item was handled, so a fast stream waits for the process. It takes
+    /// turns with the mailbox.
     ///
-    /// After an [upgrade](crate::Pid::upgrade) the items come to the new definition, and the end as a
-    /// [`Finished<()>`](Finished) instead of the closure. In a machine that is driven by hand, which has no PID, a
-    /// stream ends at once.
+    /// After an [upgrade](crate::Pid::upgrade) the items go to the new definition, and the end arrives as
+    /// [`Finished<()>`](Finished) instead of the closure. A machine that is driven by hand has no PID; there the stream
+    /// ends at once.
     ///
     /// ```
     /// use futures_util::stream;
@@ -98,7 +96,7 @@ impl<P: Actor> Context<P> {
         self.attach_with(stream, |item| item)
     }
 
-    /// The same, where `message` makes a message of each item.
+    /// Like [`attach`](Self::attach), with `message` making a message of each item.
     pub fn attach_with<S, M>(&mut self, stream: S, message: impl FnMut(S::Item) -> M + Send + 'static) -> Attached<P>
     where
         S: Stream<Item: Send> + Send + 'static,

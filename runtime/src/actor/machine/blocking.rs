@@ -1,4 +1,4 @@
-//! Something that blocks, in a method: a system call, a foreign lock, a long computation.
+//! Blocking operations in a method: system calls, foreign locks, long computations.
 
 use crate::actor::definition::context::Context;
 use crate::engine::blocking::block_in_place::block_in_place;
@@ -8,8 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{self, Poll};
 
-/// Something that blocks its thread, and has not begun: await it in an async method, or [`wait`](Self::wait) in a sync
-/// one. Made by [`Context::blocking`].
+/// A blocking operation that has not begun: await it in an async method, or call [`wait`](Self::wait) in a sync one.
+/// Made by [`Context::blocking`].
 #[must_use = "nothing runs until `.await` or `.wait()`"]
 pub struct Blocking<F, R> {
     state: BlockingState<F, R>,
@@ -17,19 +17,19 @@ pub struct Blocking<F, R> {
 
 enum BlockingState<F, R> {
     New(F),
-    /// There is no thread for it yet.
+    /// Queued for a thread.
     Waits(F, QueuedPlace),
-    /// It has run, and the process had to wait for its turn.
+    /// Finished; the process is queued for a permit.
     Ran(R),
     Over,
 }
 
 impl<F: FnOnce() -> R, R> Blocking<F, R> {
-    /// Runs it, on this thread, while another thread runs the other processes; and goes on when there is a worker for
-    /// it. In an async method, await it instead.
+    /// Runs the operation on this thread, while another thread runs the other processes, and returns when a permit is
+    /// available. In an async method, await it instead.
     ///
     /// # Panics
-    /// If what runs does, with its panic.
+    /// If the operation panics, with its panic.
     pub fn wait(self) -> R {
         match self.state {
             BlockingState::New(run) | BlockingState::Waits(run, _) => block_in_place(run),
@@ -39,7 +39,7 @@ impl<F: FnOnce() -> R, R> Blocking<F, R> {
     }
 }
 
-// What runs is never pinned, and so is nothing in here.
+// The closure and its result are never pinned.
 impl<F, R> Unpin for Blocking<F, R> {}
 
 impl<F: FnOnce() -> R, R> Future for Blocking<F, R> {
@@ -81,20 +81,19 @@ impl<F, R> fmt::Debug for Blocking<F, R> {
 
 impl<P> Context<P> {
     /// Runs `run`, which blocks its thread (a system call, a foreign lock, a long computation), while another thread
-    /// runs the other processes. Nothing runs until the value is awaited, in an async method, or waited for, in a sync
-    /// one.
+    /// runs the other processes. It starts when the value is awaited, in an async method, or waited for, in a sync one.
     ///
-    /// It runs on this thread's stack, in the step: it may borrow from the method's locals and from `self`, and a panic
-    /// in it is the step's. What it sends counts as sent from outside. Once it has begun it is not cancelled: a process
-    /// that is killed meanwhile ends when it is over.
+    /// `run` executes on this thread's stack, inside the step: it may borrow the method's locals and `self`, and its
+    /// panic is the step's. Its sends count as sent from outside. Once begun it is not cancelled: a process that is
+    /// killed meanwhile ends when `run` returns.
     ///
-    /// Afterwards the step goes on if a worker is idle; else an async method's process takes its turn in the queue, and
-    /// a sync one goes on with the first worker that ends a step. At most as many steps block at a time as
-    /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) says: beyond that an async one waits for its
-    /// turn (dropped meanwhile, it does not run), and a sync one blocks its worker, which is counted and logged.
+    /// Afterwards the step continues at once if a worker is idle. Otherwise an async method's process queues for its
+    /// turn, and a sync method continues on the first worker that finishes a step. At most
+    /// [`Builder::blocking_threads`](crate::Builder::blocking_threads) steps block at a time: beyond that an async
+    /// method waits (if dropped, `run` never starts), and a sync one blocks its worker, which is counted and logged.
     ///
-    /// Costs a hand-over to another thread, some microseconds; a new thread if none stands by. In a machine that is
-    /// driven by hand it simply runs.
+    /// Costs a hand-off to another thread, some microseconds; a new thread if there is no spare one. A machine that is
+    /// driven by hand simply runs it.
     ///
     /// ```
     /// use postroom::prelude::*;

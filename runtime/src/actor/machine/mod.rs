@@ -1,7 +1,7 @@
-//! The state machine that owns a struct, and the future of the method that runs.
+//! The state machine that owns a process's struct, and the future of its current method.
 //!
 //! * [`state_machine`]: its steps; [`serving`]: handling messages in place; [`serve`]: the loop of an async entry;
-//! * [`attach`]: streams as messages; [`blocking`]: blocking code in a method; [`upgrade`]: handing the struct to
+//! * [`attach`]: streams as messages; [`blocking`]: blocking operations in a method; [`upgrade`]: handing the struct to
 //!   another definition.
 
 pub(crate) mod attach;

@@ -1,6 +1,6 @@
 //! How an async entry takes messages.
 //!
-//! The methods here are the only ones that borrow the context, since a message method gets it while it runs.
+//! These methods alone borrow the context, because a message method needs it while it runs.
 
 use super::serving::deliver;
 use crate::actor::definition::actor::{Actor, Dispatched};
@@ -22,11 +22,11 @@ use std::pin::pin;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-/// How many messages a process may set aside while it waits for others: more ends it, since nothing would hold their
-/// senders.
+/// How many messages a process may stash while it waits for others. More ends it: stashed messages count in no mailbox,
+/// so nothing would slow their senders.
 const ASIDE: usize = 16_384;
 
-/// What there is to do for a process that takes messages.
+/// The next input of a serving process.
 enum NextInput {
     Message(Package),
     Signal(Signal),
@@ -34,16 +34,16 @@ enum NextInput {
 }
 
 impl<P: Actor> Context<P> {
-    /// Handles messages, one after the other, until the process ends. Not safe to cancel: a message whose async method
-    /// is pending then is cut short, and its caller told.
+    /// Handles messages one after the other until the process ends. Not cancel safe: a message whose async method is
+    /// pending is cut short, and its caller is told.
     pub async fn serve(&mut self, this: &mut P) -> Infallible {
         loop {
             self.serve_next(this).await;
         }
     }
 
-    /// Handles messages until `future` is ready, and gives its output. The message that is handled at that moment is
-    /// finished first.
+    /// Handles messages until `future` is ready, and returns its output. A message that is being handled at that moment
+    /// is finished first.
     pub async fn serve_until<F: Future>(&mut self, this: &mut P, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
@@ -53,10 +53,9 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for one message and handles it, unless `future` is ready before one has come: then gives its output. A
-    /// message that has been begun is finished, however long that takes. This is how to wait for messages *or*
-    /// something else, since in a `select!` no other branch could use the context while
-    /// [`serve_next`](Self::serve_next) borrows it.
+    /// Waits for one message and handles it, or returns the output of `future` if that is ready first. A message that
+    /// has been begun is finished, however long it takes. Use this to wait for messages *or* something else: in a
+    /// `select!` no other branch could use the context while [`serve_next`](Self::serve_next) borrows it.
     pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
         let next = {
             let mut future = pin!(future);
@@ -80,11 +79,11 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Handles the messages that have arrived, and waits for no others. Returns how many it handled.
+    /// Handles the messages that have arrived without waiting for more. Returns their number.
     pub async fn serve_ready(&mut self, this: &mut P) -> usize {
         let mut handled = 0;
         loop {
-            // Polled again until the machine has found a message or an empty mailbox.
+            // Polled until the machine finds a message or an empty mailbox.
             current::peek(|waits| waits.seen_empty = false);
             let wanting = Wanting;
             let next = poll_fn(|context| match poll_next(&wanting, context) {
@@ -103,8 +102,8 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for one message, and handles it, if one comes within `duration`; gives whether one did. How long its
-    /// method takes does not count. With zero it handles one that is there. Not safe to cancel, as [`Context::serve`].
+    /// Waits at most `duration` for one message and handles it; returns whether one came. The time that its method
+    /// takes does not count. Zero handles a message that is there. Not cancel safe, like [`Context::serve`].
     pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
         let next = {
             let limit = pin!(awaits::sleep(duration));
@@ -133,7 +132,7 @@ impl<P: Actor> Context<P> {
     }
 
     async fn handle(&mut self, this: &mut P, next: NextInput) {
-        // The deadline of the message that is handled ends with it, also if this is dropped on the way.
+        // The deadline of the handled message ends with it, even if this future is dropped.
         let deadline = current::deadline();
         let _restore = defer(move || _ = current::set_deadline(deadline));
         let mut delivery = match next {
@@ -153,10 +152,10 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Waits for a message of type `T`, whatever else arrives before it: that is set aside, in its order, for later. A
-    /// caller that waits for an answer to it is told that it was dropped.
+    /// Waits for a message of type `T`. Messages of other types are stashed in order and handled later. A caller that
+    /// expects an answer to the `T` is told that it was dropped.
     ///
-    /// Setting aside more than 16,384 messages ends the process. Safe to cancel.
+    /// Stashing more than 16,384 messages ends the process. Cancel safe.
     pub async fn receive<T: Send + 'static>(&mut self) -> T {
         let mut looked = 0;
         let wanting = Wanting;
@@ -165,8 +164,8 @@ impl<P: Actor> Context<P> {
         open(package)
     }
 
-    /// The same, if one comes within `duration`. With zero it takes one that is there. What is set aside stays in its
-    /// order, whether or not one came. Safe to cancel.
+    /// Like [`receive`](Self::receive), for at most `duration`. Zero takes a message that is there. Stashed messages
+    /// keep their order whether or not one came. Cancel safe.
     pub async fn receive_within<T: Send + 'static>(&mut self, duration: Duration) -> Option<T> {
         let mut looked = 0;
         let limit = pin!(awaits::sleep(duration));
@@ -183,9 +182,9 @@ impl<P: Actor> Context<P> {
     }
 }
 
-/// Waits for an async method, and lets others know if it has to.
+/// Awaits an async method, and marks the process as in a method while it is pending.
 async fn finish_method(mut future: Kept<'_, Dispatched<'static>>) -> Dispatched<'static> {
-    /// The method is over, or dropped on the way.
+    /// Cleared when the method returns or is dropped.
     struct InMethod(bool);
     impl Drop for InMethod {
         fn drop(&mut self) {
@@ -206,7 +205,7 @@ async fn finish_method(mut future: Kept<'_, Dispatched<'static>>) -> Dispatched<
     .await
 }
 
-/// The next message of type `T`, behind those that were looked at; the others are set aside.
+/// Returns the next message of type `T` beyond the first `looked`, and stashes the others.
 fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
     if current::is_to_pause() {
         context.waker().wake_by_ref();
@@ -224,16 +223,16 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskCon
         match current::open_inbound(found) {
             Some(package) if package.take_up() => return Poll::Ready(package),
             Some(withdrawn) => withdrawn.throw_away(),
-            // It came from a stream that was detached.
+            // From a stream that has been detached.
             None => {}
         }
         *looked = 0;
     }
 }
 
-/// The next message of type `T`, and the stream whose item has been handled by now.
+/// Returns the next message of type `T`, and the stream whose previous item has now been handled.
 fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> (Option<Inbound>, Option<Arc<Attachment>>) {
-    // Set aside in their order: what was aside before, then what has come since.
+    // Keeps the order: first what was stashed before, then what has arrived since.
     let before = waits.aside.len();
     let came = waits.inbox.drain(..);
     waits.aside.extend(came);

@@ -1,5 +1,5 @@
-//! How a struct serves what arrives: messages where they lie, one by one, as long as there is nothing else to see to;
-//! and before the next of them answers, signals, and what was set aside.
+//! How a struct handles its input: messages in place, one by one, while there is nothing else to do; before the next
+//! message come answers, signals, and stashed messages.
 
 use crate::actor::definition::actor::{Actor, Dispatched, Errand};
 use crate::actor::definition::context::{Context, run_continuation};
@@ -16,10 +16,10 @@ use crate::process::event::StepInput;
 use crate::process::mail::Mail;
 use crate::process::{Event, Events};
 
-/// How far serving came.
+/// Why serving stopped.
 pub(crate) enum Served {
     All,
-    /// Up to a message with an async method, or a signal that may have one.
+    /// At a message with an async method, or a signal that may have one.
     Away(Errand),
 }
 
@@ -32,8 +32,8 @@ impl Served {
     }
 }
 
-/// Handles messages as long as there is nothing else to see to: what most steps consist of. Returns whether that is why
-/// it ends; if not, there are no more.
+/// Handles messages in place while there is nothing else to do: most steps consist of this alone. Returns true if other
+/// work ended the loop, false if the mailbox is empty.
 #[inline(always)]
 pub(crate) fn serve_mail_only<P: Actor>(
     process: &mut P,
@@ -48,7 +48,7 @@ pub(crate) fn serve_mail_only<P: Actor>(
         }
         let fault = match process.deliver(context, &mut mail) {
             Dispatched::Done => None,
-            // Not for a message that is not async.
+            // Only async messages are pending.
             Dispatched::Pending(future) => {
                 drop(future);
                 None
@@ -68,7 +68,7 @@ pub(crate) fn serve_mail_only<P: Actor>(
     Ok(false)
 }
 
-/// A message whose method is async is served from the table.
+/// A message with an async method takes the slow path.
 #[cold]
 fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     let package = context.try_pid().and_then(|pid| mail.into_package(pid));
@@ -80,7 +80,7 @@ fn refuse<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     drop(context.try_pid().and_then(|pid| mail.into_package(pid)));
 }
 
-/// Handles what arrives until there is nothing left, or until a message has an async method.
+/// Handles all input until none is left or a message has an async method.
 pub(crate) fn serve<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
@@ -114,7 +114,7 @@ pub(crate) fn serve<P: Actor>(
     }
 }
 
-/// The same as [`serve_mail_only`], which is put in the place of its call where most steps pass.
+/// [`serve_mail_only`], not inlined.
 #[inline(never)]
 fn serve_mail_apart<P: Actor>(
     process: &mut P,
@@ -133,7 +133,7 @@ fn serve_event<P: Actor>(
 ) -> Result<Option<Served>, ProcessError> {
     match event {
         Event::Message(package) => serve_package(process, context, package),
-        // Served from the table, before the next message.
+        // Taken by the slow path before the next message.
         other => {
             bring::<P>(other);
             Ok(None)
@@ -141,7 +141,7 @@ fn serve_event<P: Actor>(
     }
 }
 
-/// Serves a message that is in no mailbox any more.
+/// Handles a message that was taken out of its mailbox earlier.
 fn serve_package<P: Actor>(
     process: &mut P,
     context: &mut Context<P>,
@@ -160,7 +160,7 @@ fn serve_package<P: Actor>(
     }
 }
 
-/// Serves what comes before the messages of the mailbox.
+/// Handles the input that comes before the mailbox's messages.
 fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Option<Served>, ProcessError> {
     loop {
         if let Some(served) = serve_waits(process, context) {
@@ -177,9 +177,9 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
     }
 }
 
-/// Runs what the process has waited for. Returns what serving comes to, if it does not go on.
+/// Runs the answers and futures that the process waited for. Returns the reason if serving stops.
 fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Served> {
-    // What follows belongs to no caller's message.
+    // Continuations run on behalf of no caller.
     current::set_deadline(None);
     loop {
         while let Some((number, answer)) = current::peek(|waits| waits.ready.pop_front()).flatten() {
@@ -200,14 +200,14 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
         if current::is_leaving() {
             return Some(Served::All);
         }
-        // A signal method may have started some.
+        // Signal methods may have started some.
         if current::peek(|waits| waits.has_new_beside()) != Some(true) {
             return None;
         }
     }
 }
 
-/// Puts an event where the future will find it.
+/// Stores an event where the process's future finds it.
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
         Event::Completed { tag, result } if !pending::is_deadline(tag) => {
@@ -218,7 +218,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
         }
         other => other,
     };
-    // What was said before, with drops of users' own: dropped when the table is not in use.
+    // Replaced signals hold values of users: dropped after the table is released.
     let mut before = [None, None];
     let wakers = current::with(|waits| match event {
         Event::Message(package) => {
@@ -226,7 +226,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             Vec::new()
         }
         Event::Completed { .. } => waits.expire(),
-        // Told twice: by a shutdown, and by the spawn that met it.
+        // Both a shutdown and a spawn that met it may cancel the process.
         Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
             if waits.cancelled == Some(ExitReason::Shutdown) =>
         {
@@ -260,13 +260,13 @@ pub(crate) fn end(reason: ExitReason) {
     drop(before);
 }
 
-/// [`Actor::deliver`] is put in the place of its call wherever it is called: where most messages come by, and here.
+/// Not inlined: [`Actor::deliver`] is inlined at each of its calls, which are here and on the fast path.
 #[inline(never)]
 fn deliver_apart<'a, P: Actor>(process: &'a mut P, context: &'a mut Context<P>, mail: &mut Mail<'_>) -> Dispatched<'a> {
     process.deliver(context, mail)
 }
 
-/// Hands a package to its method; one without a method is dropped.
+/// Dispatches a package to its method, or drops it if there is none.
 pub(crate) fn deliver<'a, P: Actor>(
     process: &'a mut P,
     context: &'a mut Context<P>,
@@ -282,7 +282,7 @@ pub(crate) fn deliver<'a, P: Actor>(
     delivery
 }
 
-/// Sees a delivery to its end. Returns the error that ends the process, if there is one.
+/// Awaits a delivery. Returns the error that ends the process, if any.
 pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError> {
     loop {
         delivery = match delivery {
@@ -294,9 +294,10 @@ pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError>
     }
 }
 
-/// What the macro makes of [`Actor::away`]. As with the other futures, one name says what is to be done.
+/// The wrappers that the macro's [`Actor::away`] uses. As for other futures, the name is advice that the compiler
+/// shows.
 impl Pinned {
-    /// Keeps a struct with its context, inside the future of an async method, on one thread.
+    /// Moves a struct and its context into the future of an async method, confined to one thread.
     pub fn let_the_state_be_send_or_write_process_pinned<P: Actor>(
         self,
         process: P,
@@ -308,7 +309,7 @@ impl Pinned {
 }
 
 impl NotPinned {
-    /// Keeps a struct with its context inside the future of an async method.
+    /// Moves a struct and its context into the future of an async method.
     pub fn let_the_state_be_send_or_write_process_pinned<P: Actor + Movable>(
         self,
         process: P,
@@ -319,7 +320,7 @@ impl NotPinned {
     }
 }
 
-/// The struct with its context inside the future of an async method.
+/// Runs an async method with the struct and its context inside the future.
 async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> FutureOutput<P> {
     let (mut process, mut context) = (process, context);
     let delivery = match errand.0 {
@@ -330,14 +331,14 @@ async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Futu
             }
             Dispatched::Done
         }),
-        // No method is for it.
+        // Completions have no method.
         Event::Completed { .. } => Dispatched::Done,
     };
     let failed = finish(delivery).await;
     FutureOutput::Method(process, context, failed)
 }
 
-/// The same for a struct without async methods, which is never asked. For generated code.
+/// For a struct without async methods, where it is never called. For generated code.
 pub fn never_away<P: Actor>(_: P, _: Context<P>, _: Errand) -> Kept<'static, FutureOutput<P>> {
     unreachable!("`{}` has no async method", P::NAME)
 }

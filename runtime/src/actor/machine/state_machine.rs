@@ -1,9 +1,9 @@
-//! The state machine that owns a struct, and whatever future is pending.
+//! The state machine that owns a struct, and its pending future, if any.
 //!
-//! A [`Machine`] is a [`Process`]: the scheduler steps it, and so can a test, without a runtime. It serves messages one
-//! by one; a process whose methods are all sync never leaves that state, and the code for futures is not even compiled
-//! for it. An async entry or method takes the struct and its context into a future and gives them back at its end, so
-//! that dropping the future (a kill) drops the struct with it, the method's locals first.
+//! A [`Machine`] is a [`Process`]: the scheduler steps it, or a test does without a runtime. It handles messages one by
+//! one; a process whose methods are all sync never leaves that state, and no code for futures is compiled for it. An
+//! async entry or method moves the struct and its context into a future, which returns them at its end: dropping the
+//! future (a kill) drops the method's locals first, then the struct.
 
 use super::serving::{bring, serve, serve_mail_only};
 use crate::actor::definition::actor::{Actor, Errand, names};
@@ -30,29 +30,28 @@ use std::task::{Context as TaskContext, Poll};
 enum MachineState<P> {
     /// Not started.
     New(P),
-    /// Takes messages one by one.
+    /// Handles messages one by one.
     Serving(P, Context<P>),
-    /// An async entry has it, and acts for someone who stops waiting then.
+    /// In an async entry, with the deadline of its caller.
     Entry(Pending<P>, Option<Moment>),
-    /// The same of an async method.
+    /// In an async method, with the deadline of its caller.
     Method(Pending<P>, Option<Moment>),
-    /// It is over. What is left of it is dropped when it is closed, so that the callers that it leaves unanswered learn
-    /// why.
+    /// Ended. The remains are dropped when the machine is closed, so that callers left unanswered learn the reason.
     #[expect(dead_code, reason = "kept to be dropped")]
     OverStruct(P, Context<P>),
     #[expect(dead_code, reason = "kept to be dropped")]
     OverFuture(Pending<P>),
-    /// It is over, and nothing is left.
+    /// Ended and dropped.
     Over,
 }
 
 impl<P> MachineState<P> {
-    /// Takes the state out of its place, which is over.
+    /// Takes the state and leaves `Over`.
     fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Over)
     }
 
-    /// Nothing more happens in it.
+    /// Marks the machine as ended, keeping what it held.
     fn finish(&mut self) {
         *self = match self.take() {
             Self::New(_) => Self::Over,
@@ -96,12 +95,12 @@ pub struct Machine<P: Actor> {
 }
 
 impl<P: Actor> Machine<P> {
-    /// A machine for a struct that has not been started.
+    /// Makes a machine for a struct that has not been started.
     pub fn new(process: P) -> Self {
         Self { state: MachineState::New(process), seat: TableSeat::default() }
     }
 
-    /// The struct; `None` while an async method has it, and when the process is over.
+    /// Returns the struct; `None` while an async method owns it, and after the end.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
             MachineState::New(process) | MachineState::Serving(process, _) => Some(process),
@@ -109,7 +108,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// The struct, to do with it what a test wants.
+    /// Returns the struct for a test to change.
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
             MachineState::New(process) | MachineState::Serving(process, _) => Some(process),
@@ -117,7 +116,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Starts with an entry that is known.
+    /// Starts with a resolved entry.
     pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
         match start.begin {
             Begin::Sync(begin) => self.start_sync(ctx, begin),
@@ -131,8 +130,8 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        // What most often is nothing is not handed on by value: a wide copy of a word that was just written waits for
-        // it to be in the cache, twenty cycles each.
+        // Passed by reference though mostly `None`: a wide copy of a word that was just written stalls until the store
+        // reaches the cache, about twenty cycles each.
         let (mut failed, mut end) = (None, None);
         current::enter(&mut self.seat, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {
@@ -174,7 +173,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// One step, with this process's table in place.
+    /// Makes one step with this process's table of waits installed.
     fn step_inside(
         state: &mut MachineState<P>,
         life: u64,
@@ -192,7 +191,7 @@ impl<P: Actor> Machine<P> {
                 }
                 MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
-                        // What else has been said to it goes along, or ends it first.
+                        // Other controls follow the one at hand, or end the process first.
                         while let Some(event) = events.next_control() {
                             bring::<P>(event);
                         }
@@ -243,7 +242,7 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// A step of a process that waits for something, or that something else than messages has come for.
+    /// A step of a process that waits for something, or that got input other than messages.
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, life) = (&mut self.state, self.seat.life);
@@ -257,7 +256,7 @@ impl<P: Actor> Machine<P> {
         Ok(())
     }
 
-    /// Hands the state to the definition that was asked for.
+    /// Hands the state to the requested definition.
     #[cold]
     fn hand_over(&mut self, out: &mut StepOutput<'_>) {
         while let Some(upgrade) = self.seat.next_upgrade() {
@@ -277,16 +276,16 @@ impl<P: Actor> Machine<P> {
             }
             return;
         }
-        // All were refused: there may be messages that have waited for them.
+        // All requests were refused; messages may have waited for them.
         out.set(StepStatus::Continue);
     }
 
-    /// A machine that goes on where another one stood, with what that one waited for.
+    /// Makes the machine of the new definition, with what the old one was waiting for.
     pub(crate) fn taking_over(process: P, pid: Option<Pid>, seat: TableSeat) -> Self {
         Self { state: MachineState::Serving(process, Context::new(pid)), seat }
     }
 
-    /// Takes the struct into a future for an async method.
+    /// Moves the struct into the future of an async method.
     fn send_away(state: &mut MachineState<P>, errand: Errand) {
         let MachineState::Serving(process, context) = state.take() else {
             return;
@@ -295,7 +294,7 @@ impl<P: Actor> Machine<P> {
         *state = MachineState::Method(process.away(context, errand), deadline);
     }
 
-    /// Brings a future what it waits for, and polls it.
+    /// Delivers the events that a future waits for, and polls it.
     fn poll_away(future: &mut Pending<P>, life: u64, events: &mut Events<'_>) -> Away<P> {
         let waker = waker::own_waker_of(waker::owner_of_life(life));
         loop {
@@ -303,7 +302,7 @@ impl<P: Actor> Machine<P> {
                 bring::<P>(event);
             }
             if current::special() {
-                // Woken by something else than what it waits for.
+                // The wake-up came from something else.
                 current::peek(Waits::resume);
                 current::poll_beside();
                 current::rouse();
@@ -331,7 +330,7 @@ impl<P: Actor> Machine<P> {
             }
             match events.next_for_machine() {
                 None => {
-                    // Not so if the budget of the step is used.
+                    // Not if the budget of the step is used up.
                     let empty = !events.has_messages();
                     current::peek(|waits| waits.seen_empty = empty);
                     return Away::Idle;
@@ -342,11 +341,11 @@ impl<P: Actor> Machine<P> {
     }
 }
 
-/// What became of a future.
+/// The outcome of polling a future.
 enum Away<P> {
-    /// It waits for a message.
+    /// Waits for a message.
     Idle,
-    /// It waits for something else.
+    /// Waits for something else.
     Suspended,
     Ended(ExitReason),
     Finished(FutureOutput<P>),
@@ -385,7 +384,7 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn close(&mut self) {
-        // Whatever is pending ends with its process's table in place, so that what it waits for is cancelled.
+        // The pending future is dropped with its process's table installed, so that its waits are cancelled.
         let state = self.state.take();
         current::enter(&mut self.seat, current::deadline(), |_| {
             drop(state);
@@ -404,7 +403,7 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
-        // An earlier wish may make it what this one expects.
+        // An earlier request may change the type to the one that this request expects.
         let is_first = !self.seat.is_upgrading();
         if is_first && !upgrade.is::<Handover<P>>() {
             return upgrade.refuse(UpgradeRefusal::Type(P::NAME));

@@ -1,8 +1,8 @@
-//! Upgrades: a process hands its state to another definition, under the same PID.
+//! Upgrades: a process hands its state to another definition and keeps its PID.
 //!
-//! A wish to upgrade travels in the control lane, ahead of messages. The machine of the old definition acts on it when
-//! no method is at work: it gives its struct to the closure that came with the wish, and what it waits for to a machine
-//! of the new definition, which the scheduler puts in its place. What the slot has stays where it is.
+//! A request travels in the control lane, ahead of messages. The old definition's machine acts on it between methods:
+//! it passes its struct to the request's closure, and its pending waits to a machine of the new definition, which the
+//! scheduler installs. The slot's own data stays in place.
 //!
 //! | | after the upgrade |
 //! |---|---|
@@ -45,24 +45,24 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-/// Why a process was not upgraded. `E` is the error of the closure that makes the new state.
+/// The reason why a process was not upgraded. `E` is the error of the closure that makes the new state.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpgradeError<E = Infallible> {
-    /// It has ended, or ended before it came to it.
+    /// It has ended, before the upgrade or before the request.
     #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
     Gone(Pid),
-    /// It is of another type. It lives on.
+    /// It has another type. It continues unchanged.
     #[error("{pid} is a `{found}`, not a `{expected}`, and goes on as what it is")]
     Type {
         /// The process.
         pid: Pid,
-        /// What was to be upgraded.
+        /// The expected type.
         expected: &'static str,
-        /// What it is.
+        /// The actual type.
         found: &'static str,
     },
-    /// It lives in an async entry, whose end is its own. It lives on.
+    /// It runs an async entry, which owns its state. It continues unchanged.
     #[error(
         "{pid} lives in its async entry `{entry}`, which has its state until it ends; let it serve from a sync entry"
     )]
@@ -72,23 +72,23 @@ pub enum UpgradeError<E = Infallible> {
         /// The entry.
         entry: &'static str,
     },
-    /// It asked for it itself, and would wait for itself.
+    /// A process cannot wait for its own upgrade.
     #[error("{0} cannot wait for its own upgrade; use `ctx.upgrade(…)`, which takes place when the method is done")]
     Itself(Pid),
-    /// No such upgrade is registered. It lives on.
+    /// No such upgrade is registered. The process continues unchanged.
     #[error("no upgrade of `{process}` to `{to}` is registered; there {}", registered(has))]
     Missing {
         /// The type of the process.
         process: &'static str,
-        /// What it was to be upgraded to.
+        /// The requested type.
         to: String,
-        /// What it can be upgraded to.
+        /// The registered types.
         has: Vec<&'static str>,
     },
-    /// The new state could not be made. The old one is gone, and so is the process: its reason says the same.
+    /// The new state could not be made. The old state is gone and the process has ended, with this as its reason.
     #[error("the new state could not be made: {0}")]
     Failed(E),
-    /// The closure that makes the new state panicked, and the process has ended of it.
+    /// The closure that makes the new state panicked, which ended the process.
     #[error("the new state could not be made: {0}")]
     Panicked(Panic),
 }
@@ -97,14 +97,14 @@ fn registered(has: &[&'static str]) -> String {
     if has.is_empty() { "is none of it".to_owned() } else { format!("are those to {}", has.join(", ")) }
 }
 
-/// What the closure of an upgrade gives: the new state, or a `Result` with it.
+/// The result of an upgrade's closure: the new state, or a `Result` with it.
 pub trait IntoUpgrade {
     /// The new definition.
     type Process: Migratable;
-    /// Why it could not be made.
+    /// The error of making it.
     type Error: fmt::Display + Send + 'static;
 
-    /// Either.
+    /// Converts to a `Result`.
     fn into_result(self) -> Result<Self::Process, Self::Error>;
 }
 
@@ -126,7 +126,7 @@ impl<P: Migratable, E: fmt::Display + Send + 'static> IntoUpgrade for Result<P, 
     }
 }
 
-/// The code that waits for an upgrade. Dropped without a word, it is told that the process has ended.
+/// The waiter for an upgrade. Dropped without an answer, it reports that the process has ended.
 struct UpgradeCaller<E> {
     pid: Pid,
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
@@ -140,12 +140,12 @@ impl<E> UpgradeCaller<E> {
 
 impl<E> Drop for UpgradeCaller<E> {
     fn drop(&mut self) {
-        // Nothing, if it has been told.
+        // No effect if it was answered.
         self.told.put(Err(UpgradeError::Gone(self.pid)));
     }
 }
 
-/// The wish to upgrade a process of type `P`.
+/// Makes the request to upgrade a process of type `P`.
 fn wish<P: Actor, S: IntoUpgrade>(
     asker: Option<UpgradeCaller<S::Error>>,
     make: impl FnOnce(P) -> S + Send + 'static,
@@ -183,7 +183,7 @@ fn wish<P: Actor, S: IntoUpgrade>(
     Handover { make: Box::new(make), refuse: Box::new(refuse) }
 }
 
-/// The new definition, with what the old one waited for.
+/// Makes the machine of the new definition, with what the old one waited for.
 fn successor<P: Actor, N: Migratable, E: Send + 'static>(
     new: N,
     mut seat: TableSeat,
@@ -208,12 +208,11 @@ fn successor<P: Actor, N: Migratable, E: Send + 'static>(
 }
 
 impl<P: Actor> Context<P> {
-    /// When the method that runs now is done, another definition takes this one's place, under the same PID: what
-    /// `make` gives for the state, or the end of the process if that is an error. See [`Pid::upgrade`] for what is
-    /// kept.
+    /// Replaces this definition by another when the current method returns, under the same PID. `make` converts the
+    /// state; its error ends the process. See [`Pid::upgrade`] for what is kept.
     ///
     /// # Errors
-    /// [`UpgradeError::Entry`] in an async entry, which has the state until it ends.
+    /// [`UpgradeError::Entry`] in an async entry, which owns the state until it ends.
     pub fn upgrade<S: IntoUpgrade>(&mut self, make: impl FnOnce(P) -> S + Send + 'static) -> Result<(), UpgradeError> {
         if let Some(entry) = async_entry::<P>(self.entry()) {
             return Err(UpgradeError::Entry { pid: self.pid(), entry });
@@ -225,18 +224,18 @@ impl<P: Actor> Context<P> {
 }
 
 impl Pid {
-    /// Asks the process, which is an `Old`, to hand its state to another definition, under the same PID: what `make`
-    /// gives for it, the new state or a `Result` with it. Await the upgrade, or `wait` for it on a plain thread;
-    /// dropping it changes nothing.
+    /// Asks the process, an `Old`, to hand its state to another definition under the same PID. `make` converts the
+    /// state and returns the new one or a `Result` with it. Await the upgrade, or `wait` for it on a plain thread;
+    /// dropping it does not withdraw the request.
     ///
-    /// The wish overtakes messages. An async method that is at work is finished first. Kept are the mailbox, the name,
-    /// links, monitors, timers, and what is being waited for: what comes of calls and futures whose closures were of
-    /// the old definition is a message to the new one, [`Answered`](crate::future::Answered) or
-    /// [`Finished`](crate::future::Finished). Old addresses stay valid; what the new definition has no method for is a
-    /// dead letter, and a call fails with [`Unhandled`](crate::CallError::Unhandled). A PID that points on means the
-    /// process that answers for it now.
+    /// The request takes priority over queued messages; an async method that is running finishes first. The mailbox,
+    /// name, links, monitors and timers are kept, as are pending calls and futures: their closures belonged to the old
+    /// definition, so their outcome arrives as a message to the new one, [`Answered`](crate::future::Answered) or
+    /// [`Finished`](crate::future::Finished). Old addresses stay valid; messages without a method in the new definition
+    /// are dead letters, and such calls fail with [`Unhandled`](crate::CallError::Unhandled). An alias stands for its
+    /// current process.
     ///
-    /// Costs one control message, and the allocations of a spawn.
+    /// Costs one control message and the allocations of a spawn.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -265,7 +264,7 @@ impl Pid {
     /// ```
     ///
     /// # Errors
-    /// See [`UpgradeError`]: refused, the process goes on as what it is; if the new state cannot be made, it ends.
+    /// See [`UpgradeError`]: a refused process continues unchanged; if the new state cannot be made, it ends.
     pub fn upgrade<Old: Actor, S: IntoUpgrade>(
         self,
         make: impl FnOnce(Old) -> S + Send + 'static,
@@ -276,7 +275,7 @@ impl Pid {
         if process.is_some() && process == current_pid() {
             asker.tell(Err(UpgradeError::Itself(self)));
         } else {
-            // Dropped if the process has ended: that tells the asker.
+            // Dropped if the process has ended, which tells the waiter.
             let control = Control::Upgrade(Upgrade::new(wish::<Old, S>(Some(asker), make)));
             if let Some(process) = process
                 && let Some(slot) = TABLE.living(process)
@@ -288,7 +287,7 @@ impl Pid {
     }
 }
 
-/// An upgrade, to be waited for. It gives the address of the process as what it is then.
+/// An upgrade to wait for. Its result is the process's address with its new type.
 #[must_use = "await it, or call `.wait()`: it may be refused"]
 pub struct Upgrading<A, E = Infallible> {
     pid: Pid,
@@ -297,12 +296,12 @@ pub struct Upgrading<A, E = Infallible> {
 }
 
 impl<A, E: Send + 'static> Upgrading<A, E> {
-    /// The same, giving the PID alone.
+    /// Returns only the PID of the result.
     pub(crate) fn untyped(self) -> Upgrading<Pid, E> {
         Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
     }
 
-    /// Blocks the thread until it is done.
+    /// Blocks the thread until the upgrade is done.
     ///
     /// # Errors
     /// See [`UpgradeError`].
@@ -313,7 +312,7 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         }
     }
 
-    /// The same, for a while; the wish stands if it has not been heard by then.
+    /// Blocks for at most `timeout`; the request stands if it has not been answered by then.
     ///
     /// # Errors
     /// As [`Upgrading::wait`].

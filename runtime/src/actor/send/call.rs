@@ -26,17 +26,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// How long a call waits if nothing else is said, neither by the call nor by
-/// [`Builder::call_timeout`](crate::Builder::call_timeout).
+/// How long a call waits unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A message that is ready to go: to be sent, or to be answered. `M` is its type, `T` and `E` what comes back.
+/// A message that is ready to be sent, or to be called with. `M` is its type; `T` and `E` are the answer's.
 ///
-/// Nothing has happened yet: finish it with `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain
-/// thread).
+/// Nothing happens until `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain thread).
 ///
 /// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than the caller of
-/// the method the method that makes it. Dropping a call that waits cancels it: its answer will be thrown away.
+/// the method that makes it. Dropping a waiting call cancels it: its answer is discarded.
 #[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
 pub struct Call<M, T = (), E = Infallible> {
     pid: Pid,
@@ -54,61 +52,61 @@ enum Limit {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// A call of `pid` with `message`; `method` is for people, as `Type::method`.
+    /// Makes a call of `pid` with `message`; `method` is shown to people, as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
         Self { pid, method, message, limit: Limit::Default, answer: PhantomData }
     }
 
-    /// Whom it goes to.
+    /// Returns the PID of the receiver.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &M {
         &self.message
     }
 
-    /// The message, without sending it.
+    /// Returns the message without sending it.
     pub fn into_message(self) -> M {
         self.message
     }
 
-    /// The method that is called, as `Type::method`.
+    /// Returns the name of the method, as `Type::method`.
     pub fn method(&self) -> &'static str {
         self.method
     }
 
-    /// Waits that long for the answer instead.
+    /// Sets how long to wait for the answer.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit = Limit::After(timeout);
         self
     }
 
-    /// Waits until then for the answer instead.
+    /// Sets the time at which the call stops waiting.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.limit = Limit::At(Moment::from_instant(deadline));
         self
     }
 
-    /// The same call, until then.
+    /// Sets the deadline, if there is one.
     pub(crate) fn until(self, deadline: Option<Moment>) -> Self {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
 
-    /// Sends the message and expects no answer. A process that sends to one whose mailbox is full is suspended after
-    /// its step, until there is room: see [`Bound`](crate::Bound).
+    /// Sends the message and expects no answer. A process that sends to a full mailbox is suspended after its step
+    /// until there is room: see [`Bound`](crate::Bound).
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended; and if its mailbox is full and no process sends.
+    /// The message and the reason if the process has ended, or if its mailbox is full and the sender is not a process.
     #[inline]
     pub fn send(self) -> Result<(), SendError<M>> {
         send(self.pid, self.message)
     }
 
-    /// Blocks the thread until the answer is there. In async code, await the call instead. Inside a process this costs
-    /// a thread: the worker is lent to another one meanwhile, so that the called process can run.
+    /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process this costs a
+    /// thread: the permit passes to another thread meanwhile, so that the called process can run.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -116,7 +114,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self.attempt().unwrap_or_else(|refused| Err(refused.into()))
     }
 
-    /// The same; a message that is refused comes back.
+    /// Like [`wait`](Self::wait), but returns a message that was refused.
     pub(crate) fn attempt(self) -> Result<Result<T, CallError<E>>, SendError<M>> {
         let deadline = self.due();
         let call = Arc::new(OutsideCall(Oneshot::new()));
@@ -131,7 +129,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 return Ok(Err(CallError::Cycle(cycle)));
             }
         };
-        // By the system's time, but for a process that goes by another: a timer ends its wait.
+        // Waits by the system's time, except in a process with a virtual clock: there a timer ends the wait.
         let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
@@ -142,25 +140,25 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Ok(answer.map_or(Err(CallError::Timeout), unpack))
     }
 
-    /// Sends the message; the answer goes to the continuation of that number.
+    /// Sends the message; the answer goes to the continuation of that index.
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
         let caller = current::with(|waits| {
             let key = waits.add_continuation(continuation);
             let caller = waits.caller(key, deadline);
             if caller.is_none() {
-                // Driven by hand: nothing could bring an answer.
+                // The machine is driven by hand: no answer could arrive.
                 waits.ready.push_back((continuation, Err(CommandError::Call(CallError::Dropped))));
             }
             caller
         });
         if let Some(caller) = caller.flatten() {
-            // A refusal answers the caller, hence the continuation.
+            // A refused message drops its caller, which answers the continuation.
             let _refused = post(self.pid, self.message, caller);
         }
     }
 
-    /// When the call stops waiting, if that was said of it.
+    /// Returns the call's own deadline, if it has one.
     pub(crate) fn limit(&self) -> Option<Moment> {
         match self.limit {
             Limit::Default => None,
@@ -169,7 +167,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// When the call stops waiting: its own limit, or that of the call being served if that is sooner.
+    /// Returns the effective deadline: the call's own, or that of the call being served if it is sooner.
     pub(crate) fn due(&self) -> Option<Moment> {
         let own = match self.limit {
             Limit::Default => default_deadline(self.pid),
@@ -181,10 +179,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
-/// The process that the calling thread runs, if it does, waits for the answer to that call, and does nothing else.
+/// Registers that the process on this thread, if any, waits for this call and does nothing else.
 ///
 /// # Errors
-/// The cycle, if the call closes one.
+/// The cycle that the call would close.
 fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
     match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
@@ -193,7 +191,7 @@ fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     }
 }
 
-/// When a call that says nothing else stops waiting; of a process, to within a third of a millisecond.
+/// The deadline of a call that sets none; for a process, accurate to a third of a millisecond.
 fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
         Some(timeout) => Moment::about_now().after(timeout),
@@ -201,40 +199,39 @@ fn default_deadline(pid: Pid) -> Moment {
     }
 }
 
-/// Sends `message` to `pid`.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
     crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// The process that a call of `pid` goes to, in one word, if it is one of this program. A PID that points on may point
-/// to another one when the message is sent: see [`as_sent`].
+/// Returns the process that `pid` means now, packed in a word, if it is one of this program. An alias may have another
+/// target when the message is sent: see [`as_sent`].
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
     (pid.node() == this_node()).then(|| pid.life())
 }
 
-/// A call whose message has been sent to `pid`: not known if that points on to another process than before it was sent.
-/// A wait for the wrong one would be taken for part of a cycle.
+/// Returns the called process if it is still the one from before the send; an alias may have changed its target in
+/// between, and a wait for the wrong process could be taken for part of a cycle.
 #[inline]
 fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
     called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
 }
 
-/// Sends `message` with someone who waits for the answer.
+/// Sends `message` with a caller that waits for the answer.
 fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
     crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Turns what came back into what the method returned.
+/// Converts an answer to the method's return value.
 pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
     match answer {
         Ok(payload) => match payload.take::<Result<T, E>>() {
             Ok(result) => result.map_err(CallError::Failed),
-            // A method that cannot fail also answers a caller that expected an error.
+            // A method that cannot fail may answer a caller that expected an error type.
             Err(payload) => match payload.take::<Result<T, Infallible>>() {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(never)) => match never {},
@@ -246,13 +243,13 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
     }
 }
 
-/// A call that waits for its answer. Dropped, it is cancelled.
+/// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
-    /// A future of the call, which has been sent, and whether it has been polled too: that of a process whose own waker
-    /// this is, which looks for the answer anyway when it comes.
+    /// Sends the call. Returns its future, and whether it counts as polled: a process awaiting it with its own waker
+    /// looks for the answer anyway when that arrives.
     pub(crate) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
         begin(call, context).map(|(stage, is_polled)| (Self(stage), is_polled))
     }
@@ -260,9 +257,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
 
 enum CallStage<M, T, E> {
     Ready(Option<Call<M, T, E>>),
-    /// The life whose row it is.
+    /// The incarnation of the process that owns the row.
     Process(WaitKey, Incarnation, Option<Called>),
-    /// With what ends it at its deadline, which is held for its drop.
+    /// With the timer that ends it at its deadline, which is cancelled on drop.
     Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<Limiter>),
     Over,
 }
@@ -307,7 +304,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
                 match polled {
                     Some(Poll::Pending) => return Poll::Pending,
                     Some(Poll::Ready(answer)) => answer,
-                    // Taken out of the process that it belongs to: its answer goes there, not here.
+                    // Moved out of its process: the answer goes there, not here.
                     None => None,
                 }
             }
@@ -322,12 +319,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
     }
 }
 
-/// A call that has been sent, and whether it has been polled too.
+/// A call that was sent, and whether it counts as polled.
 type SentCall<M, T, E> = (CallStage<M, T, E>, bool);
 
-/// Sends the message, from inside a process or from outside (also from an executor that a process's method waits in).
-/// Returns whether the call has been polled: that of a process whose own waker this is, which looks for the answer
-/// anyway when it comes.
+/// Sends the message, from inside a process or from outside (including from an executor that a method waits in).
+/// Returns also whether the call counts as polled: a process awaiting it with its own waker looks for the answer
+/// anyway.
 fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     call: Call<M, T, E>,
     context: &Context<'_>,
@@ -347,7 +344,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         Some((key, life, called, caller, is_polled))
     });
     if let Some((key, life, called, caller, is_polled)) = inside.flatten() {
-        // A refusal answers the caller, hence the row, which is not looked at any more.
+        // A refused message drops its caller, which answers the row; the row is not read any more.
         if let Err(error) = post(call.pid, call.message, caller) {
             let _unseen = current::with(|waits| waits.forget(key));
             return Err(error);
@@ -361,15 +358,15 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
     post(call.pid, call.message, caller)?;
-    // The program's own timekeeper, and not the called host's, which may end before the call does; but for a host that
-    // goes by a time of its own.
+    // The program's timekeeper, not that of the called host, which may end before the call; except for a host with a
+    // virtual clock.
     let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
     let keeper = told.unwrap_or_else(|| timekeeper());
     let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
     Ok((CallStage::Outside(outside, limiter), false))
 }
 
-/// The timer that ends a call awaited outside of processes. Dropping it takes the timer back.
+/// The timer that ends a call awaited outside of processes. Dropping it cancels the timer.
 struct Limiter {
     keeper: &'static dyn TimeKeeper,
     key: TimerKey,

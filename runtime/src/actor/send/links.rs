@@ -1,4 +1,4 @@
-//! What a process calls to bind itself to others.
+//! Links and monitors, from inside a process.
 
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::own::{say, with_own};
@@ -16,11 +16,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Why a process could not be bound to another.
+/// The reason why a process could not be linked or monitored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// It was asked for outside of a process, or by one that is being closed: no process could be told.
+    /// Requested outside of a process, or by one that is being closed: there is no process to notify.
     #[error(
         "only the code of a living process can link with {0} or monitor it; elsewhere wait for its end with \
             `pid.join()`"
@@ -32,17 +32,15 @@ pub enum TopologyError {
 }
 
 impl Pid {
-    /// The calling process will get one [`Down`](crate::Down) when this one ends, however that comes; at once if it has
-    /// ended already. Monitoring it twice gives two. It says nothing to the process that is monitored, which may know
-    /// nothing of it.
+    /// Monitors this process: the caller gets one [`Down`](crate::Down) when it ends for any reason, at once if it has
+    /// already ended. Monitoring twice yields two. The monitored process does not notice.
     ///
-    /// Of a PID that [points on](Pid::is_alias) it is the process that answers for it now which is monitored, and which
-    /// the `Down` names.
+    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it.
     ///
-    /// Await [`join`](Pid::join) instead where the end is to be waited for. Costs one control message to the process.
+    /// To wait for an end, await [`join`](Pid::join) instead. Costs one control message to the process.
     ///
     /// # Errors
-    /// [`TopologyError`], outside of processes and for the process itself.
+    /// [`TopologyError`] outside of processes and for the process itself.
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
         let other = self.meant();
         let bound = with_own(|slot, me, cold_state| {
@@ -57,12 +55,12 @@ impl Pid {
     }
 
     /// Links the calling process with this one: if either fails, so does the other, with
-    /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits: then it gets an [`Exit`](crate::Exit).
-    /// An end as planned ([`ExitReason::Normal`](crate::ExitReason::Normal)) ends the link and nothing else. Linking
-    /// twice is one link. A process that has ended already counts as failed.
+    /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits and gets an [`Exit`](crate::Exit)
+    /// instead. A normal end ([`ExitReason::Normal`](crate::ExitReason::Normal)) only removes the link. Linking twice
+    /// makes one link. A process that has already ended counts as failed.
     ///
     /// # Errors
-    /// [`TopologyError`], outside of processes and for the process itself.
+    /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let other = self.meant();
         let bound = with_own(|slot, me, cold_state| {
@@ -78,10 +76,10 @@ impl Pid {
         Ok(())
     }
 
-    /// Ends the link with this one, if there is one: from here on neither hears of the other's end by it.
+    /// Removes the link with this process, if there is one: from here on neither hears of the other's end through it.
     ///
     /// # Errors
-    /// [`TopologyError`], outside of processes and for the process itself.
+    /// [`TopologyError`] outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
         let other = self.meant();
         let bound = with_own(|slot, me, cold_state| {
@@ -99,16 +97,16 @@ impl Pid {
         Ok(())
     }
 
-    /// The process that a bond is made with: of a PID that points on, the one that answers for it now. If none does,
-    /// the PID is as that of a process which has ended.
+    /// Returns the process to link with: for an alias its current target. An alias without one counts as an ended
+    /// process.
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)
     }
 }
 
 impl Pid {
-    /// What binds the process to others, as of its next step; `None` if it has ended. Await it, or `wait` on a plain
-    /// thread. Costs one control message to the process.
+    /// Returns the process's links and monitors, as of its next step; `None` if it has ended. Await it, or `wait` on a
+    /// plain thread. Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
@@ -120,12 +118,12 @@ impl Pid {
     }
 }
 
-/// What binds a process to others, as it is about to tell.
+/// A pending answer of [`Pid::bindings`].
 #[must_use = "await it, or call `.wait()`"]
 pub struct Inspection(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspection {
-    /// Blocks the thread until the process has told.
+    /// Blocks the thread until the process has answered.
     pub fn wait(self) -> Option<Bindings> {
         while_blocked(|| self.0.wait(None)).flatten()
     }
@@ -146,8 +144,8 @@ impl std::fmt::Debug for Inspection {
 }
 
 impl Monitor {
-    /// Takes the monitor back: its [`Down`](crate::Down) does not come any more, even if it was on its way. Gives
-    /// whether it was still to come; also if another process asks, whose monitor it is not: then it is left alone.
+    /// Removes the monitor: its [`Down`](crate::Down) will not arrive, even if it was on its way. Returns whether it
+    /// was still to come. Called by a process that does not own the monitor, it returns that too but changes nothing.
     pub fn demonitor(self) -> bool {
         let ended = with_own(|slot, me, cold_state| {
             let links = cold_state.links();
@@ -158,23 +156,23 @@ impl Monitor {
             say((slot, me), self.pid(), LinkMessage::Unwatch(self.number()));
             return true;
         }
-        // It may have been heard, and not have been given to the process.
+        // Already received, but not yet delivered to the process.
         let is_its = |signal: &Signal| matches!(signal, Signal::Down(down) if down.monitor == self);
         let unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
         unheard.is_some_and(|unheard| !unheard.is_empty())
     }
 }
 
-/// Takes signals out that the process has not been given. They hold exit reasons, with drops of users' own, which run
-/// when the process's table is not in use.
+/// Removes signals that were not delivered yet. They hold exit reasons with users' drops, which run after the process's
+/// table is released.
 fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -> VecDeque<Signal> {
     let (out, left) = std::mem::take(signals).into_iter().partition(is_such);
     *signals = left;
     out
 }
 
-/// The calling process will get a `Down` for one that it has just spawned: it was spawned so, or is monitored now.
-/// Returns the PID that the `Down` will name.
+/// Monitors a process that the caller has just spawned, unless the spawn did. Returns the PID that the `Down` will
+/// name.
 pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),
@@ -182,8 +180,8 @@ pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     }
 }
 
-/// From here on the failure of a linked process is told to the calling one instead of ending it, or not any more.
+/// Sets whether failures of linked processes arrive as signals instead of ending the calling process.
 pub(crate) fn trap_exits(traps: bool) {
-    // Driven by hand it has no partners.
+    // A machine that is driven by hand has no links.
     let _driven_by_hand = with_own(|_, _, cold_state| cold_state.links().trap(traps));
 }

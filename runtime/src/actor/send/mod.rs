@@ -1,8 +1,8 @@
-//! What can be done with the PID of a process.
+//! Operations on a process through its PID.
 //!
-//! * [`addressed`]: what can be sent to, and what an address can be of;
-//! * [`call`] and [`restart_wait`]: a message with an answer; [`replies`]: one with many answers;
-//! * [`send_modes`]: sends that wait or fail at a full mailbox; [`send_after`]: sends that happen later;
+//! * [`addressed`]: targets of messages, and types of addresses;
+//! * [`call`] and [`restart_wait`]: a message with an answer; [`replies`]: a message with many answers;
+//! * [`send_modes`]: sends that wait or fail at a full mailbox; [`send_after`]: delayed and periodic sends;
 //! * [`pid_ops`]: stopping, killing and joining; [`links`]: links and monitors.
 
 pub(crate) mod addressed;

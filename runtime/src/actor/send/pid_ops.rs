@@ -1,4 +1,4 @@
-//! The life of a process, through its PID.
+//! Stopping, killing and joining processes.
 
 use crate::actor::tasks::outside::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -18,21 +18,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 impl Pid {
-    /// The slot of the process that the PID means, and the PID of that.
+    /// Returns the slot of the process that the PID means, and that process's own PID.
     fn slot_of(self) -> Option<(&'static Slot, Self)> {
         let pid = self.resolve()?;
         TABLE.living(pid).map(|slot| (slot, pid))
     }
 
-    /// Returns whether the process lives, as far as this node knows.
+    /// Returns whether the process is alive, as far as this node knows.
     pub fn is_alive(self) -> bool {
         self.slot_of().is_some()
     }
 
-    /// Asks the process to end when it has seen all that was sent before. Never refused by a full mailbox. Gives
-    /// whether it lived.
+    /// Asks the process to end after it has handled all earlier messages. A full mailbox does not refuse it. Returns
+    /// whether the process was alive.
     ///
-    /// What arrives later is dead letters. A process in an async entry sees the request when it takes messages.
+    /// Later messages become dead letters. A process in an async entry sees the request when it takes messages.
     pub fn stop(self) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
         if slot.is_told_to_stop() {
@@ -42,19 +42,19 @@ impl Pid {
         slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
     }
 
-    /// Tells the process to end, ahead of what waits in its mailbox. One with a `#[signal]` method for [`Cancel`]
-    /// decides itself; any other one ends, with this reason, when its present method is done or awaits. Returns whether
-    /// it lived.
+    /// Tells the process to end, ahead of queued messages. A process with a `#[signal]` method for [`Cancel`] decides
+    /// by itself; any other ends with this reason when its current method returns or awaits. Returns whether the
+    /// process was alive.
     ///
     /// [`Cancel`]: crate::Cancel
     pub fn cancel(self, reason: impl Into<ExitReason>) -> bool {
         self.control(Control::Cancel(reason.into()))
     }
 
-    /// Ends the process before its next message. Its state is dropped and closed as ever; it is not asked. Gives
-    /// whether it lived.
+    /// Ends the process before its next message, without asking it. Its state is dropped and closed as at any end.
+    /// Returns whether the process was alive.
     ///
-    /// A supervisor kills its children, and a pool its members; they have ended when those have.
+    /// A supervisor first kills its children, a pool its members, and ends after them.
     pub fn kill(self) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
         let control = if slot.is_told_to_stop() { Control::Cancel(ExitReason::Killed) } else { Control::Kill };
@@ -69,17 +69,17 @@ impl Pid {
     }
 
     /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
-    /// a plain thread. The result is why it ended: [`ExitReason::Gone`] if it had ended before it was asked.
+    /// a plain thread. Returns the exit reason; [`ExitReason::Gone`] if it had ended before.
     pub fn join(self) -> Ended {
         let ending = Arc::new(ExitWaiter(Oneshot::new()));
         self.join_with(ending.clone());
         Ended { ending, known: None }
     }
 
-    /// Tells `waiter` of the end of the process.
+    /// Notifies `waiter` of the end of the process.
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
-        // Dropped if the process has ended: that tells the waiter. One that is being taken apart still takes it.
+        // Dropped if the process has ended, which tells the waiter. A process that is exiting still accepts it.
         if let Some(pid) = self.resolve()
             && let Some(slot) = TABLE.last(pid)
         {
@@ -88,16 +88,16 @@ impl Pid {
     }
 }
 
-/// The end of a process, to be waited for.
+/// A future of a process's end.
 #[must_use = "await it, or call `.wait()`"]
 pub struct Ended {
     ending: Arc<ExitWaiter>,
-    /// Why it ended, if that was kept.
+    /// The exit reason, if it was kept.
     known: Option<ExitReason>,
 }
 
 impl Ended {
-    /// What is to be told of a process that had ended before.
+    /// Sets the reason to report if the process had already ended.
     pub(crate) fn or_known(self, known: Option<ExitReason>) -> Self {
         Self { known, ..self }
     }
@@ -115,7 +115,7 @@ impl Ended {
         self.told(reason)
     }
 
-    /// The same, for a while. `None`: it has not ended yet.
+    /// Blocks for at most `timeout`. `None`: the process is still alive.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| self.ending.0.wait(deadline)).map(|(reason, _)| self.told(reason))

@@ -1,4 +1,4 @@
-//! Answers that come one after the other.
+//! Streams of answers.
 
 use super::call::send;
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -14,13 +14,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// The answering end of a stream: a message method takes one as `replies: Replies<T>`, and may keep it, clone it and
-/// send it on. The stream ends when the last clone is dropped.
+/// The answering end of a stream: a message method takes it as `replies: Replies<T>`, and may keep, clone and pass it
+/// on. The stream ends when the last clone is dropped.
 pub struct Replies<T> {
     shared: Arc<StreamShared<T>>,
 }
 
-/// The asking end of a stream: await [`ReplyStream::next`], take it as a [`Stream`], or iterate on a plain thread.
+/// The receiving end of a stream: await [`ReplyStream::next`], use it as a [`Stream`], or iterate on a plain thread.
 #[must_use = "a stream that is dropped makes its answers go nowhere"]
 pub struct ReplyStream<T> {
     shared: Arc<StreamShared<T>>,
@@ -42,7 +42,7 @@ impl<T> StreamShared<T> {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            // Its executor's code, which those who answer are no part of.
+            // The waker is code of the receiver's executor; its panic must not reach the sender.
             ignore(Site::StreamWaker, || waker.wake());
         }
     }
@@ -55,10 +55,10 @@ fn channel<T>() -> (Replies<T>, ReplyStream<T>) {
 }
 
 impl<T: Send + 'static> Replies<T> {
-    /// Answers once more.
+    /// Sends one answer.
     ///
     /// # Errors
-    /// The answer, if it is not wanted any more.
+    /// The answer, if the receiver has dropped its end.
     pub fn send(&self, answer: T) -> Result<(), T> {
         if self.is_abandoned() {
             return Err(answer);
@@ -67,14 +67,14 @@ impl<T: Send + 'static> Replies<T> {
         Ok(())
     }
 
-    /// Returns whether the asker has dropped its end.
+    /// Returns whether the receiver has dropped its end.
     pub fn is_abandoned(&self) -> bool {
         !lock(&self.shared.0).wanted
     }
 }
 
 impl<T> Replies<T> {
-    /// Such that no caller listens to. For generated code.
+    /// Makes one without a receiver. For generated code.
     #[doc(hidden)]
     pub fn unheard() -> Self {
         channel().0
@@ -95,7 +95,7 @@ impl<T> Drop for Replies<T> {
 }
 
 impl<T> ReplyStream<T> {
-    /// The next answer; `None` when there will be no more.
+    /// Returns the next answer; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<T> {
         poll_fn(|context| self.poll_answer(context)).await
     }
@@ -116,7 +116,7 @@ impl<T> ReplyStream<T> {
     }
 }
 
-/// As [`ReplyStream::next`].
+/// Like [`ReplyStream::next`].
 impl<T> Stream for ReplyStream<T> {
     type Item = T;
 
@@ -135,7 +135,7 @@ impl<T> IntoIterator for ReplyStream<T> {
     }
 }
 
-/// The answers of a [`ReplyStream`], for a thread that waits for each.
+/// A blocking iterator over the answers of a [`ReplyStream`].
 #[derive(Debug)]
 #[must_use = "a stream that is dropped makes its answers go nowhere"]
 pub struct ReplyIter<T>(ReplyStream<T>);
@@ -159,7 +159,7 @@ impl<T> Drop for ReplyStream<T> {
     }
 }
 
-/// A message that is answered with a stream, ready to go.
+/// A message that is answered with a stream, ready to be sent.
 #[must_use = "nothing is asked until `.open()`"]
 pub struct Streaming<M, T> {
     pid: Pid,
@@ -169,16 +169,16 @@ pub struct Streaming<M, T> {
 }
 
 impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
-    /// A message for `pid`, made with the end that its answers are sent to; `method` is for people.
+    /// Makes a message for `pid` from the end that its answers go to; `method` is shown to people.
     pub fn new(pid: Pid, method: &'static str, message: impl FnOnce(Replies<T>) -> M) -> Self {
         let (replies, stream) = channel();
         Self { pid, method, message: message(replies), stream }
     }
 
-    /// Sends the message and gives the stream of its answers. A process that ends, or drops its end, ends the stream.
+    /// Sends the message and returns the stream of its answers. It ends when the process ends or drops its end.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended.
+    /// The message and the reason if the process has ended.
     pub fn open(self) -> Result<ReplyStream<T>, SendError<M>> {
         send(self.pid, self.message).map(|()| self.stream)
     }

@@ -15,29 +15,29 @@ use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A call that waits for the successor of a child which is being restarted, as long as it has time. Made by
-/// [`Call::wait_for_restart`]; finish it as a call, with `.await` or `.wait()`. From a method that goes on meanwhile:
+/// A call that waits for a child that is being restarted, as long as it has time. Made by [`Call::wait_for_restart`];
+/// finish it with `.await` or `.wait()`. In a method that must not wait:
 /// `ctx.run(call.wait_for_restart().into_future()).then(…)`.
 #[must_use = "a call does nothing until it is awaited, or waited for with `.wait()`"]
 pub struct PatientCall<M, T = (), E = Infallible>(Call<M, T, E>);
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Waits for the successor of a child that is being restarted, as long as the call has time, instead of failing at
-    /// once as [`Restarting`](CallError::Restarting). Of any other process this changes nothing.
+    /// Waits for a child that is being restarted, as long as the call has time, instead of failing with
+    /// [`Restarting`](CallError::Restarting). No effect for other processes.
     ///
-    /// It is for calls that come while no process serves. One that lies in the mailbox of a child when that ends fails
-    /// as [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
+    /// It covers calls made while no process serves. A call that is in a child's mailbox when the child ends fails as
+    /// [`Gone`](CallError::Gone), unless the child [keeps its messages](crate::supervision::Child::keep_messages).
     pub fn wait_for_restart(self) -> PatientCall<M, T, E> {
         PatientCall(self)
     }
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> PatientCall<M, T, E> {
-    /// As [`Call::wait`].
+    /// Blocks the thread until the answer arrives; see [`Call::wait`].
     ///
     /// # Errors
-    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not come back when the call's time is up: then the
-    /// message was not delivered.
+    /// As [`Call::wait`]; [`CallError::Restarting`] if the child has not been restarted before the deadline: the
+    /// message was not delivered then.
     pub fn wait(self) -> Result<T, CallError<E>> {
         let Self(mut call) = self;
         let (pid, method, due) = (call.pid(), call.method(), call.due());
@@ -64,11 +64,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Pat
     }
 }
 
-/// A [`PatientCall`] that waits for its answer. Dropped, it is cancelled.
+/// A [`PatientCall`] that waits for its answer. Dropping it cancels the call.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct PatientCallFuture<M, T = (), E = Infallible> {
     stage: RestartStage<M, T, E>,
-    /// When the call stops waiting, from when it has been polled first.
+    /// The call's deadline, counted from the first poll.
     due: Option<Moment>,
 }
 
@@ -125,9 +125,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for Patient
     }
 }
 
-/// Between two attempts.
+/// The wait between two attempts.
 struct Pause {
-    /// `None` if there may be a process by now.
+    /// `None` if there may be a process now.
     wish: Option<RoomRequest>,
     limit: TimerFuture,
 }
@@ -137,9 +137,9 @@ impl Pause {
         Self { wish: wish(pid), limit: TimerFuture::new(due.unwrap_or(Moment::NEVER)) }
     }
 
-    /// Returns whether there may be a process by now; if not, the time is up.
+    /// Returns true if there may be a process now, false at the deadline.
     fn poll(&mut self, context: &Context<'_>) -> Poll<bool> {
-        // In this order, so that one whose time is up at once has had one attempt, and a loop of attempts has an end.
+        // In this order a call without time still makes one attempt, and a loop of attempts ends.
         if self.limit.poll(context).is_ready() {
             return Poll::Ready(false);
         }

@@ -1,4 +1,4 @@
-//! Messages that are sent later, once or again and again, and the handle to take that back.
+//! Delayed and periodic sends, and the handle that cancels them.
 
 use super::call::{Call, send};
 use crate::actor::tasks::time_source::keeper;
@@ -14,10 +14,10 @@ use std::fmt;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// The shortest period of a message that is sent again and again: less would keep a worker busy with it.
+/// The shortest period: a shorter one would keep a worker busy.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A message that is to be sent later. Dropping the handle changes nothing: the message is sent all the same.
+/// A message that will be sent later. Dropping the handle does not cancel it.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -40,15 +40,15 @@ pub struct Timer(Repetition);
 
 #[derive(Clone)]
 enum Repetition {
-    /// It was sent at once.
+    /// Sent at once.
     Over,
     Once(&'static dyn TimeKeeper, TimerKey),
     Again(Arc<dyn Again>),
 }
 
 impl Timer {
-    /// Takes the message back, also if it is due. Returns whether it was still to be sent: if so, it never will be. Of
-    /// one that is sent again and again, no copy is sent from here on.
+    /// Cancels the message, even if it is due. Returns whether it was pending, in which case it is never sent. A
+    /// periodic message sends no further copy.
     pub fn cancel(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -57,8 +57,8 @@ impl Timer {
         }
     }
 
-    /// Makes the message due after `delay` from now instead; of one that is sent again and again, the next copy. Gives
-    /// whether it was still to be sent: one that has been sent, or cancelled, stays so.
+    /// Moves the send, or the next copy of a periodic message, to `delay` from now. Returns whether the message was
+    /// pending; one that has been sent or cancelled stays so.
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -67,7 +67,7 @@ impl Timer {
         }
     }
 
-    /// Returns whether the message is still to be sent.
+    /// Returns whether a send is pending.
     pub fn is_pending(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
@@ -84,12 +84,12 @@ impl fmt::Debug for Timer {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message later, without an answer: at once for a `delay` of zero, never for `Duration::MAX`. The time
-    /// is that of the runtime whose process gets it. If the process has ended by then, or its mailbox is full, the
-    /// message is a dead letter; until then it is kept, unless it is cancelled, or the runtime shut down.
+    /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is that of
+    /// the receiver's runtime. If by then the process has ended or its mailbox is full, the message is a dead letter;
+    /// until then it is kept, unless it is cancelled or the runtime is shut down.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended already.
+    /// The message and the reason if the process has already ended.
     pub fn send_after(self, delay: Duration) -> Result<Timer, SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         if delay.is_zero() {
@@ -99,12 +99,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return Err(SendError { message, reason: gone(pid) });
         };
         let due = Moment::now_by(keeper.told()).after(delay);
-        // In a cell, so that it comes back if nothing keeps the time there.
+        // In a cell, to get it back if no timer can be set.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
         let send_now = move || {
             let message = lock(&inside).take();
-            // It cannot be given back.
+            // It cannot be returned to the caller.
             if let Some(Err(refused)) = message.map(|message| in_manner(Manner::Late, || send(pid, message))) {
                 bury(pid, refused);
             }
@@ -118,13 +118,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends a copy of the message again and again, the first one after one `period`, until the process has ended. A
-    /// copy that could not be sent when it was due, because all workers were busy, is not made up for, and one that
-    /// finds the mailbox full is a dead letter; the others come when they would have come anyway. A period of less than
-    /// a millisecond is taken as one.
+    /// Sends a copy of the message once every `period`, first after one period, until the process has ended. Copies
+    /// that were due while all workers were busy are skipped, and a copy that finds the mailbox full is a dead letter;
+    /// later ones keep their times. Periods below one millisecond count as one.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended already.
+    /// The message and the reason if the process has already ended.
     pub fn send_every(self, period: Duration) -> Result<Timer, SendError<M>>
     where
         M: Clone,
@@ -145,7 +144,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 }
 
-/// Disposes of a message that cannot be given back.
+/// Disposes of a message that cannot be returned.
 fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>) {
     let reason = match reason {
         SendFailure::Full(_) => DeadLetterReason::Overflow,
@@ -154,7 +153,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter { to, message: Payload::new(message), reason });
 }
 
-/// A message that is sent again and again, of whatever type.
+/// A periodic message with its type erased.
 trait Again: Send + Sync {
     fn cancel(&self) -> bool;
     fn reset(&self, delay: Duration) -> bool;
@@ -169,19 +168,19 @@ struct Every {
 }
 
 enum RepetitionState {
-    /// The next copy is due then.
+    /// The next copy is due at that moment.
     Armed(TimerKey, Moment),
-    /// That thread sends a copy, and then sets the timer for the next.
+    /// That thread is sending a copy, and sets the timer for the next one.
     Sending(ThreadId),
-    /// The process has ended, or it was cancelled.
+    /// The process has ended, or the message was cancelled.
     Over,
 }
 
 impl Every {
-    /// Sets the timer that sends `message`. Returns whether the time is kept there.
+    /// Sets the timer that sends `message`. Returns whether the host keeps timers.
     fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M) -> bool {
         let this = self.clone();
-        // Under the lock, so that the timer does not fire before its key is here.
+        // Under the lock: the timer must not fire before its key is stored.
         let mut state = lock(&self.state);
         if matches!(*state, RepetitionState::Over) {
             drop(state);
@@ -193,7 +192,7 @@ impl Every {
     }
 
     fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M) {
-        /// It is over by a panic too, of the clone or of a drop: those who cancel it would wait for ever otherwise.
+        /// A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
         struct OverUnless<'a>(&'a Every, bool);
         impl Drop for OverUnless<'_> {
             fn drop(&mut self) {
@@ -210,7 +209,7 @@ impl Every {
             *state = RepetitionState::Sending(current_thread().id());
             due
         };
-        // What finds no room is missed, and a dead letter; what finds no process is the last.
+        // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
         let is_sent = match in_manner(Manner::Late, || send(self.pid, message)) {
             Ok(()) => true,
             Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
@@ -219,14 +218,14 @@ impl Every {
             }
             Err(_) => false,
         };
-        // Counted from when it was due, so that the rate holds.
+        // Counted from when it was due, to keep the rate.
         let regular = due.after(self.period);
         let now = Moment::now_by(self.keeper.told());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
         goes_on.1 = is_sent && self.arm(due, next);
     }
 
-    /// The state, when no other thread is sending a copy.
+    /// Waits until no other thread is sending a copy.
     fn settled(&self) -> MutexGuard<'_, RepetitionState> {
         loop {
             let state = lock(&self.state);
@@ -244,13 +243,13 @@ impl Again for Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {
-            // Without the lock: the message is dropped.
+            // Outside the lock: the message is dropped.
             RepetitionState::Armed(key, _) => {
-                // Fails for one that is about to send, and finds the state over.
+                // Fails if the timer has fired; the copy then finds the state over.
                 self.keeper.forget(key);
                 true
             }
-            // From inside its own sending, by a waker: there is no next one.
+            // Cancelled from inside its own send, by a waker: no further copy.
             RepetitionState::Sending(_) => true,
             RepetitionState::Over => false,
         }

@@ -1,4 +1,4 @@
-//! Other ways to send than `send`: those that say what becomes of a message for a full mailbox.
+//! Sends that say what happens at a full mailbox.
 
 use super::call::{Call, send};
 use crate::actor::tasks::time_source::now_for;
@@ -15,21 +15,21 @@ use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Sends the message, expects no answer, and never waits: a process that sends so is not suspended for it.
+    /// Sends the message, expects no answer, and never waits: a sending process is not suspended.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or if its mailbox is full.
+    /// The message and the reason if the process has ended or its mailbox is full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         in_manner(Manner::Try, || send(pid, message))
     }
 
-    /// Sends the message and expects no answer; blocks the thread while the mailbox is full, or while the process is a
-    /// child that is being restarted, until the call's time is up if it was given one with [`timeout`](Call::timeout)
-    /// or [`deadline`](Call::deadline). Inside a process another thread runs the others meanwhile.
+    /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is a
+    /// child that is being restarted, until the deadline set with [`timeout`](Call::timeout) or
+    /// [`deadline`](Call::deadline), if any. Inside a process another thread runs the others meanwhile.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended or if the time is up.
+    /// The message and the reason if the process has ended or the deadline has passed.
     pub fn send_wait(self) -> Result<(), SendError<M>> {
         let until = self.limit().filter(|limit| *limit != Moment::NEVER);
         let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
@@ -45,11 +45,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends the message and expects no answer; waits while the mailbox is full, or while the process is a child that
-    /// is being restarted. Safe to cancel: the message is dropped.
+    /// Sends the message and expects no answer. Waits while the mailbox is full, or while the process is a child that
+    /// is being restarted. Cancel safe: the message is dropped.
     ///
     /// # Errors
-    /// The message, with the reason, if the process has ended.
+    /// The message and the reason if the process has ended.
     pub async fn send_async(self) -> Result<(), SendError<M>> {
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
@@ -68,16 +68,16 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-/// How long to wait where nothing tells when there is room. A guess: long beside a look, short beside what people
+/// The interval for retries where no signal tells of room. A guess: long beside an attempt, short beside what people
 /// notice.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Asks for room in a mailbox; `None` if there is some by now, or if the process has ended.
+/// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
 pub(crate) fn wish(pid: Pid) -> Option<RoomRequest> {
     wish_behind(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
-/// Asks for room where a PID points on to; `None` for one that does not.
+/// Requests a signal for room at an alias; `None` for any other PID.
 fn wish_behind(pid: Pid) -> Option<RoomRequest> {
     if !points_on_here(pid) {
         return None;
@@ -98,10 +98,10 @@ fn wish_behind(pid: Pid) -> Option<RoomRequest> {
         }
         break;
     }
-    // There may be some already, and there is no telling: then it is looked for again soon.
+    // There may be room already, with no signal to come: retry soon.
     let room = RoomSignal::new(Oneshot::new());
     let inside = room.clone();
-    // By the system's time, which that timekeeper goes by whatever a test does to that of a host.
+    // By the system's time, which this timekeeper uses even if a test controls the host's.
     timekeeper().later(Moment::now_by(None).after(LOOK_AGAIN), Box::new(move || _ = inside.put(())))?;
     Some(RoomRequest::of(room))
 }

@@ -1,4 +1,4 @@
-//! How a process is spawned: options, then the entry by its name.
+//! Spawning a `#[process]`: options, then an entry.
 
 use super::get_or_spawn::Wanted;
 use crate::actor::definition::actor::{Actor, Migratable};
@@ -35,16 +35,16 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-/// A process that is about to be spawned: say what it should have, then call one of its entries by name.
+/// A process that is about to be spawned: set its options, then call one of its entries by name.
 ///
-/// A sync entry gives the process's [`Address`], an async one a [`Running`], from which its result can be had.
+/// A sync entry returns the process's [`Address`], an async one a [`Running`], which yields its result.
 #[must_use = "nothing is spawned until an entry is called, such as `.serve(…)`"]
 pub struct Spawn<P: Actor> {
     entries: P::Entries,
 }
 
 impl<P: Actor> Spawn<P> {
-    /// One whose state is here.
+    /// A spawn whose state is at hand.
     pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
     where
         P: Migratable,
@@ -52,7 +52,7 @@ impl<P: Actor> Spawn<P> {
         Self::of(host, place, Source::Here(process, spawn_on_workers))
     }
 
-    /// One whose state is made on a thread of its own.
+    /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
         host: HostLife,
         place: &'static Location<'static>,
@@ -71,33 +71,33 @@ impl<P: Actor> Spawn<P> {
         self
     }
 
-    /// Registers the process under a name on its host. The name is free before anyone hears of the process's end.
+    /// Registers the process under a name on its host. The name is free again before the process's end is reported.
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         self.option(|options| options.name = Some(name.into()))
     }
 
-    /// Links the process with the one that spawns it, before it runs: see [`Pid::link`].
+    /// Links the process with its spawner before it runs: see [`Pid::link`].
     pub fn linked(self) -> Self {
         self.option(|options| options.bound.linked = true)
     }
 
-    /// The process that spawns this one gets a [`Down`](crate::Down) when it ends, however soon: see [`Pid::monitor`].
+    /// Sends the spawner a [`Down`](crate::Down) when the process ends, however soon: see [`Pid::monitor`].
     pub fn monitored(self) -> Self {
         self.option(|options| options.bound.monitored = true)
     }
 
-    /// The process is told to end, with reason [`Shutdown`](ExitReason::Shutdown), when the one that spawns it has
-    /// ended, for whatever reason. The other way nothing is told.
+    /// Tells the process to end, with reason [`Shutdown`](ExitReason::Shutdown), when its spawner has ended for any
+    /// reason. The spawner hears nothing of the process's end.
     pub fn owned(self) -> Self {
         self.option(|options| options.bound.owned = true)
     }
 
-    /// If a process has that name already, takes that one in place of this, which is dropped: of many that do so at the
-    /// same time one spawns. All that is said of the spawn besides, such as `linked`, is of a process that is spawned;
-    /// one that is found may still be in its start.
+    /// Returns the process that already has the name, if there is one, and drops this one: of many concurrent spawns,
+    /// one spawns. The other options, such as `linked`, apply only to a process that is spawned. An existing process
+    /// may still be starting.
     ///
-    /// For entries that are not async. What an async entry gives belongs to its spawner, so there the name
-    /// is taken: the error is [`SpawnError::Name`], with the holder in it.
+    /// For sync entries. The result of an async entry belongs to its spawner, so there a taken name is an error:
+    /// [`SpawnError::Name`], with the holder.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -114,30 +114,29 @@ impl<P: Actor> Spawn<P> {
     /// ```
     ///
     /// # Errors
-    /// The entry gives [`SpawnError::NameType`] if the process that has the name is of another type.
+    /// The entry returns [`SpawnError::NameType`] if the holder of the name has another type.
     pub fn or_existing(self) -> Self {
         self.option(|options| options.or_existing = true)
     }
 
-    /// Gives the process a text that people see in [`info`](Pid::info) and in statistics.
+    /// Labels the process with a text that [`info`](Pid::info) and the statistics show.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         self.option(|options| options.label = Some(label.into()))
     }
 
-    /// Gives the mailbox a bound of its own: see [`Bound`]. A bound of zero, and a soft one above [`Bound::MOST_SOFT`],
-    /// are refused.
+    /// Bounds the mailbox: see [`Bound`]. Zero, and a soft bound above [`Bound::MOST_SOFT`], are refused.
     pub fn mailbox(self, bound: Bound) -> Self {
         self.option(|options| options.mailbox = Some(bound))
     }
 
-    /// Gives the process, and all that it spawns, a value to be had with [`Context::value`].
+    /// Sets a value that this process, and all that it spawns, can read with [`Context::value`].
     pub fn value<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.option(|options| {
             options.values.insert(TypeId::of::<T>(), Arc::new(value));
         })
     }
 
-    /// A supervisor looks after the process.
+    /// Sets the supervisor of the process.
     pub(crate) fn guarded(self, guardian: Option<Arc<dyn Guardian>>) -> Self {
         if guardian.is_none() {
             return self;
@@ -145,7 +144,7 @@ impl<P: Actor> Spawn<P> {
         self.option(|options| options.guardian = guardian)
     }
 
-    /// Starts at an entry that was known by its text only.
+    /// Starts at an entry that was found by its name.
     pub(crate) fn start_at(mut self, start: Start<P>) -> Result<Pid, SpawnError> {
         P::spawn_core(&mut self.entries).start(start)
     }
@@ -170,7 +169,7 @@ impl<P: Actor> SpawnCore<P> {
         self.source.take().ok_or(SpawnError::Used)
     }
 
-    /// Starts at sync entry number `entry`.
+    /// Starts at the sync entry with index `entry`.
     pub fn start_sync(
         &self,
         entry: usize,
@@ -210,7 +209,7 @@ impl<P: Actor> SpawnCore<P> {
         }
     }
 
-    /// Starts at async entry number `entry`.
+    /// Starts at the async entry with index `entry`.
     pub fn start_async<T: Send + 'static, E: Send + 'static>(
         &self,
         entry: usize,
@@ -256,7 +255,7 @@ impl<P: Actor> SpawnCore<P> {
     }
 }
 
-/// Spawns a process that any worker may run.
+/// Spawns a process on the workers.
 fn spawn_on_workers<P: Migratable>(
     host: &'static Scheduler,
     birth: &mut PendingSpawn,
@@ -270,8 +269,8 @@ fn spawn_on_workers<P: Migratable>(
     }
 }
 
-/// A process that will have a result, and the right to it: that of an async entry, or what a hand-written process is
-/// [`done_with`](crate::manual::StepOutput::done_with). Dropping it leaves the process alone.
+/// A process with a result, and the right to that result: what an async entry returns, or the value that a hand-written
+/// process is [`done_with`](crate::manual::StepOutput::done_with). Dropping it does not affect the process.
 pub struct Running<P, T = (), E = Infallible> {
     pid: Pid,
     ending: Arc<ExitWaiter>,
@@ -280,7 +279,7 @@ pub struct Running<P, T = (), E = Infallible> {
 }
 
 impl<P: Actor, T, E> Running<P, T, E> {
-    /// The address of the process.
+    /// Returns the address of the process.
     pub fn address(&self) -> Address<P> {
         Address::new(self.pid)
     }
@@ -291,15 +290,15 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
         Self { pid, ending, process: PhantomData, result: PhantomData }
     }
 
-    /// The PID of the process.
+    /// Returns the PID of the process.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Blocks the thread until the process has ended, and gives the result of the entry.
+    /// Blocks the thread until the process has ended, and returns the result of its entry.
     ///
     /// # Errors
-    /// The entry's own error, or why the process ended without a result.
+    /// The entry's own error, or the reason why the process ended without a result.
     pub fn wait(self) -> Result<T, RunError<E>> {
         match while_blocked(|| self.ending.0.wait(None)) {
             Some((reason, result)) => outcome(reason, result),
@@ -307,7 +306,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
         }
     }
 
-    /// The same, for a while; the running process comes back if it has not ended by then.
+    /// Blocks for at most `timeout`; returns the running process if it has not ended by then.
     ///
     /// # Errors
     /// As [`Running::wait`].
@@ -326,7 +325,7 @@ fn outcome<T: Send + 'static, E: Send + 'static>(
 ) -> Result<T, RunError<E>> {
     match result.map(Payload::take::<Result<T, E>>) {
         Some(Ok(result)) => result.map_err(RunError::Failed),
-        // A hand-written process is done with a value, not with a result.
+        // A hand-written process ends with a value, not with a `Result`.
         Some(Err(value)) => value.take().map_err(|_| RunError::Ended(reason)),
         None => Err(RunError::Ended(reason)),
     }

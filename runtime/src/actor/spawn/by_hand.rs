@@ -1,4 +1,4 @@
-//! How a hand-written process is spawned: options, then an entry, known by its text.
+//! Spawning a hand-written process: options, then an entry.
 
 use super::builder::Running;
 use super::get_or_spawn::Wanted;
@@ -32,17 +32,17 @@ pub struct SpawnProcess<P: Process> {
 
 /// Where the state of a hand-written process comes from.
 enum SourceByHand<P> {
-    /// It is here, and what starts it.
+    /// The state, and the function that starts it.
     Here(P, BeginByHand<P>),
-    /// It is made on a thread of its own.
+    /// Made on the process's own thread.
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
-/// Spawns a hand-written process at an entry, with its inputs.
+/// Spawns a hand-written process at an entry with inputs.
 type BeginByHand<P> = fn(&'static Scheduler, &mut PendingSpawn, P, &str, Payloads) -> Result<Pid, SpawnError>;
 
 impl<P: Process> SpawnProcess<P> {
-    /// One whose state is here.
+    /// A spawn whose state is at hand.
     pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
     where
         P: Send,
@@ -53,7 +53,7 @@ impl<P: Process> SpawnProcess<P> {
         Self { host, place, source: SourceByHand::Here(process, begin), options: None }
     }
 
-    /// One whose state is made on a thread of its own.
+    /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
         host: HostLife,
         place: &'static Location<'static>,
@@ -62,56 +62,56 @@ impl<P: Process> SpawnProcess<P> {
         Self { host, place, source: SourceByHand::Pinned(Box::new(make)), options: None }
     }
 
-    /// As [`Spawn::named`](crate::Spawn::named).
+    /// See [`Spawn::named`](crate::Spawn::named).
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().name = Some(name.into());
         self
     }
 
-    /// As [`Spawn::linked`](crate::Spawn::linked).
+    /// See [`Spawn::linked`](crate::Spawn::linked).
     pub fn linked(mut self) -> Self {
         self.options.get_or_insert_default().bound.linked = true;
         self
     }
 
-    /// As [`Spawn::monitored`](crate::Spawn::monitored).
+    /// See [`Spawn::monitored`](crate::Spawn::monitored).
     pub fn monitored(mut self) -> Self {
         self.options.get_or_insert_default().bound.monitored = true;
         self
     }
 
-    /// As [`Spawn::owned`](crate::Spawn::owned).
+    /// See [`Spawn::owned`](crate::Spawn::owned).
     pub fn owned(mut self) -> Self {
         self.options.get_or_insert_default().bound.owned = true;
         self
     }
 
-    /// As [`Spawn::or_existing`](crate::Spawn::or_existing), for [`start`](Self::start) and
+    /// See [`Spawn::or_existing`](crate::Spawn::or_existing). For [`start`](Self::start) and
     /// [`start_at`](Self::start_at).
     pub fn or_existing(mut self) -> Self {
         self.options.get_or_insert_default().or_existing = true;
         self
     }
 
-    /// As [`Spawn::label`](crate::Spawn::label).
+    /// See [`Spawn::label`](crate::Spawn::label).
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.options.get_or_insert_default().label = Some(label.into());
         self
     }
 
-    /// As [`Spawn::mailbox`](crate::Spawn::mailbox).
+    /// See [`Spawn::mailbox`](crate::Spawn::mailbox).
     pub fn mailbox(mut self, bound: Bound) -> Self {
         self.options.get_or_insert_default().mailbox = Some(bound);
         self
     }
 
-    /// As [`Spawn::value`](crate::Spawn::value).
+    /// See [`Spawn::value`](crate::Spawn::value).
     pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.options.get_or_insert_default().values.insert(TypeId::of::<T>(), Arc::new(value));
         self
     }
 
-    /// A supervisor looks after the process.
+    /// Sets the supervisor of the process.
     pub(crate) fn guarded(mut self, guardian: Option<Arc<dyn Guardian>>) -> Self {
         if guardian.is_some() {
             self.options.get_or_insert_default().guardian = guardian;
@@ -119,13 +119,13 @@ impl<P: Process> SpawnProcess<P> {
         self
     }
 
-    /// A request to stop comes to the process as a cancel with reason `Normal`.
+    /// Delivers a request to stop as a cancel with reason `Normal`.
     pub(crate) fn told_to_stop(mut self) -> Self {
         self.options.get_or_insert_default().told_to_stop = true;
         self
     }
 
-    /// Starts at the first of the process's entries, without inputs.
+    /// Starts at the process's first entry, without inputs.
     ///
     /// # Errors
     /// See [`SpawnError`].
@@ -146,8 +146,7 @@ impl<P: Process> SpawnProcess<P> {
         Wanted::or_spawn(wanted, self.host.scheduler, || self.begin(entry, input, None))
     }
 
-    /// Starts at the first of the process's entries a process that will be
-    /// [`done_with`](crate::manual::StepOutput::done_with) a `T`.
+    /// Starts at the first entry a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
     /// See [`SpawnError`].
@@ -173,7 +172,7 @@ impl<P: Process> SpawnProcess<P> {
         Ok(Running::of(pid, ending))
     }
 
-    /// Starts at `entry`, or at the first one.
+    /// Starts at `entry`, or at the first entry if it is `None`.
     fn begin(
         self,
         entry: Option<&str>,
@@ -201,10 +200,10 @@ impl<P: Process> SpawnProcess<P> {
     }
 }
 
-/// The entry of a hand-written process that knows none of that name.
+/// The entry shown for a process that does not list the requested name.
 const UNKNOWN: &&str = &"?";
 
-/// The name to start at, and the entry that it is.
+/// Returns the name to start at, and the listed entry.
 fn entry_of<'a, P: Process>(process: &P, asked: Option<&'a str>) -> (&'a str, &'static &'static str) {
     let has = process.entries();
     let name = asked.unwrap_or_else(|| has.first().copied().unwrap_or("main"));

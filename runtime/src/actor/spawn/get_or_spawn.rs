@@ -1,4 +1,4 @@
-//! A process that has the name already, in place of one that is to be spawned with it.
+//! Returning the holder of a name instead of spawning a second process.
 
 use crate::engine::host::Scheduler;
 use crate::engine::lifecycle::spawn::Options;
@@ -7,21 +7,21 @@ use crate::pid::Pid;
 use crate::slots::ProcessKind;
 use crate::sync::Arc;
 
-/// Which process does as well as the one that is to be spawned.
+/// The process that may be returned instead of a new one.
 pub(crate) struct Wanted {
     name: Arc<str>,
     kind: &'static ProcessKind,
 }
 
 impl Wanted {
-    /// That of a spawn with these options; `None` if it has to be a new one.
+    /// Returns the name and type to look for; `None` if the spawn must make a new process.
     #[inline]
     pub(crate) fn of(options: Option<&Options>, kind: &'static ProcessKind) -> Option<Self> {
         let options = options.filter(|options| options.or_existing)?;
         Some(Self { name: options.name.clone()?, kind })
     }
 
-    /// The one that is there, or that was faster than `spawn`; else what `spawn` gives.
+    /// Returns the holder of the name, before or after a race, or the result of `spawn`.
     #[inline]
     pub(crate) fn or_spawn(
         wanted: Option<Self>,
@@ -44,7 +44,7 @@ impl Wanted {
                 let (expected, found) = ((self.kind.name)(), (found.name)());
                 Err(SpawnError::NameType { name: self.name.to_string(), pid, expected, found })
             }
-            // One that has ended since it was found was there: of its type nothing is known any more.
+            // It has ended since it was found; its type is unknown now.
             _ => Ok(pid),
         }
     }

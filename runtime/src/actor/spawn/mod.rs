@@ -1,7 +1,7 @@
-//! How a process is spawned.
+//! Spawning processes.
 //!
 //! * [`builder`]: a struct with `#[process]`; [`by_hand`]: a hand-written process;
-//! * [`get_or_spawn`]: the process that already has the name.
+//! * [`get_or_spawn`]: returning the holder of a name.
 
 pub(crate) mod builder;
 pub(crate) mod by_hand;

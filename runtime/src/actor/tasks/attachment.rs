@@ -1,49 +1,49 @@
-//! How far an attached stream is, and the packages that wait outside of the mailbox, some of which came from one. See
+//! The progress of an attached stream, and messages that wait outside of the mailbox. See
 //! [`attach`](crate::actor::machine::attach).
 
 use crate::call::package::Package;
 use crate::sync::{Arc, Mutex, lock};
 use std::task::{Poll, Waker};
 
-/// A package that is in the mailbox no more, or never was, and has not been handled.
+/// A message outside of the mailbox that has not been handled.
 pub(crate) struct Inbound {
     pub(crate) package: Package,
-    /// The stream that it came from.
+    /// The stream that produced it.
     pub(crate) from: Option<Arc<Attachment>>,
 }
 
 impl Inbound {
-    /// One that came from the mailbox.
+    /// Wraps a message that was taken from the mailbox.
     pub(crate) fn of(package: Package) -> Self {
         Self { package, from: None }
     }
 }
 
-/// What the pump of a stream, its handle and the items on their way have in common.
+/// The state shared by a stream's pump, its handle, and its item in flight.
 #[derive(Default)]
 pub(crate) struct Attachment(Mutex<AttachmentState>);
 
 #[derive(Default)]
 struct AttachmentState {
-    /// Whether an item is on its way, or is being handled.
+    /// Whether an item is in flight or being handled.
     outstanding: bool,
     detached: bool,
-    /// Has the pump polled.
+    /// Wakes the pump.
     waker: Option<Waker>,
 }
 
 impl Attachment {
-    /// The process has handled the item that was on its way, or has thrown it away.
+    /// Called when the process has handled or discarded the item in flight.
     pub(crate) fn handled(&self) {
         self.change(|state| state.outstanding = false);
     }
 
-    /// An item goes on its way.
+    /// Marks an item as in flight.
     pub(crate) fn send_off(&self) {
         lock(&self.0).outstanding = true;
     }
 
-    /// Nothing comes any more.
+    /// Stops the stream.
     pub(crate) fn detach(&self) {
         self.change(|state| state.detached = true);
     }
@@ -62,7 +62,8 @@ impl Attachment {
         }
     }
 
-    /// Returns whether the pump may go on, and if not, what to wake when it may; `Ready(false)`: never again.
+    /// Returns `Ready(true)` if the pump may go on, `Ready(false)` if the stream was detached; otherwise stores the
+    /// waker.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<bool> {
         let new = waker.clone();
         let mut state = lock(&self.0);

@@ -1,4 +1,4 @@
-//! What async code can wait for besides calls: time, commands, the wish that the process should end.
+//! Awaiting time, commands, and the request to end.
 
 use super::current;
 use super::pending::{CancelWait, CommandResult, WaitKey, Waits};
@@ -20,7 +20,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-/// Ends here if the process was told to end while it could not.
+/// Ends the process here if it was told to end while it was shielded.
 async fn end_if_cancelled() {
     poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
 }
@@ -50,7 +50,7 @@ impl Drop for Row {
     }
 }
 
-/// A row, filled in by `begin` in the table of the process that polls for the first time.
+/// Adds a row in the table of the process that polls first; `begin` fills it in.
 fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
     let made = current::with(|waits| {
         let owner = waits.owner();
@@ -79,8 +79,7 @@ async fn fired(due: Moment) {
     poll_fn(|context| timer.poll(context)).await;
 }
 
-/// A timer that is set when it is polled for the first time: as a row of the process that polls it, or
-/// outside of processes.
+/// A timer that is set by its first poll: as a row of the polling process, or outside of processes.
 pub(crate) struct TimerFuture {
     due: Moment,
     set: Option<Set>,
@@ -96,7 +95,7 @@ impl TimerFuture {
         Self { due, set: None }
     }
 
-    /// Returns whether it has fired; not to be asked after that.
+    /// Returns whether it has fired. Not to be polled again after that.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
         let set = self.set.get_or_insert_with(|| {
             if current::with(|waits| current::is_polled(waits.life(), context)) == Some(true) {
@@ -112,7 +111,7 @@ impl TimerFuture {
     }
 }
 
-/// A timer of a task of some other executor, or of one that a method waits in.
+/// A timer awaited by a task of another executor, or by one that a method runs.
 struct Elsewhere {
     fired: Arc<Oneshot<()>>,
     key: Option<TimerKey>,
@@ -121,7 +120,7 @@ struct Elsewhere {
 
 impl Elsewhere {
     fn new(due: Moment) -> Self {
-        // By the system's time, but for a thread that goes by another.
+        // By the system's time, except on a thread with a virtual clock.
         let told = current_host().filter(|_| is_told());
         let keeper = told.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
         let fired = Arc::new(Oneshot::new());
@@ -146,7 +145,7 @@ impl fmt::Debug for TimerFuture {
     }
 }
 
-/// `future`, unless it takes longer than that; zero polls it once.
+/// Limits `future` to `duration`; zero polls it once.
 pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     let (mut future, mut limit) = (pin!(future), pin!(sleep(duration)));
     poll_fn(|context| match future.as_mut().poll(context) {
@@ -156,28 +155,28 @@ pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<
     .await
 }
 
-/// When a wait for a message is over: what is in the mailbox by then still counts.
+/// The limit of a wait for a message. Messages that are in the mailbox when it passes still count.
 pub(crate) struct Patience<S>(Option<Pin<S>>);
 
 impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
-    /// With the sleep that it lasts for.
+    /// Starts the limit with its timer.
     pub(crate) fn new(limit: Pin<S>) -> Self {
         Self(Some(limit))
     }
 
-    /// Returns whether it is over; asked after a look for a message that found none.
+    /// Returns whether it has passed; called after a look that found no message.
     pub(crate) fn is_over(&mut self, context: &mut TaskContext<'_>) -> bool {
         if let Some(limit) = &mut self.0 {
             if limit.as_mut().poll(context).is_pending() {
                 return false;
             }
             self.0 = None;
-            // Now, and not before: the machine is to look into the mailbox after this.
+            // Cleared only now: the machine must look into the mailbox after this.
             current::peek(|waits| waits.seen_empty = false);
         } else if current::peek(|waits| waits.seen_empty) == Some(true) {
             return true;
         }
-        // Polled again until the machine has found a message or an empty mailbox.
+        // Polled until the machine finds a message or an empty mailbox.
         context.waker().wake_by_ref();
         false
     }
@@ -190,7 +189,7 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     let Some(caller) = caller else {
         return Err(CommandError::Unregistered { command: name });
     };
-    // Out of the look at the thread's context: a handler may wait, and lend it.
+    // Outside the borrow of the thread's context: a handler may block and lend it.
     if let Some(host) = with_current(|context| context.map(|context| context.host)) {
         host.dispatch(Payload::new(command), caller);
     }
@@ -202,7 +201,7 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     }
 }
 
-/// Waits until the process is told to end. The process's table knows of it as long as it lives, wherever it is dropped.
+/// Waits until the process is told to end. The process's table holds its state, wherever the future is dropped.
 struct Cancelled(Option<Arc<CancelWait>>);
 
 pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
@@ -227,9 +226,9 @@ impl Future for Cancelled {
     }
 }
 
-/// Holds off the end of a process that is told to end, as long as it lives.
+/// Delays the end of a process that is told to end, while it lives.
 struct Shield {
-    /// One of those that the table counts.
+    /// A reference that the table counts.
     held: Option<Arc<()>>,
     owner: TableOwner,
 }
@@ -243,7 +242,7 @@ impl Shield {
 
 impl Drop for Shield {
     fn drop(&mut self) {
-        // Before the wake: who looks then finds it gone.
+        // Before the wake-up: the woken process must find it gone.
         self.held = None;
         waker::wake(self.owner);
     }

@@ -1,7 +1,7 @@
-//! Futures that run beside a process's methods, and which of them want to be polled.
+//! Futures that run beside a process's methods, and the queue of those to poll.
 //!
-//! A wake puts the future's row into a queue, so that a poll costs as much as there are futures that want it, however
-//! many there are or have been.
+//! A wake-up enqueues the future's row, so the cost of polling depends on the number of woken futures, not on how many
+//! there are.
 
 use super::waker::{TableOwner, waker_of};
 use crate::env::clock::Moment;
@@ -14,32 +14,32 @@ use std::task::{Wake, Waker};
 
 pub(crate) type BoxedFuture = Pin<Box<dyn Future<Output = Payload> + Send>>;
 
-/// See the module.
+/// The background futures of one process.
 #[derive(Default)]
 pub(crate) struct Besides {
-    /// `None` while the future is polled.
+    /// `None` while the future is being polled.
     rows: Slab<Option<Beside>>,
-    /// How many of them act for a method.
+    /// How many of them run for a method.
     working: usize,
     wanted: Arc<SegQueue<usize>>,
 }
 
-/// A future that runs beside the process's methods.
+/// A background future.
 pub(crate) struct Beside {
     pub(crate) row: usize,
     pub(crate) future: BoxedFuture,
-    /// Which continuation gets the output.
+    /// The index of the continuation that gets its output.
     pub(crate) continuation: usize,
     pub(crate) acts: Acts,
     wish: Arc<WakeRequest>,
 }
 
-/// For whom a future runs.
+/// The purpose of a background future.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Acts {
-    /// For a method of the process, whose caller stops waiting then.
+    /// Started by a method; carries the deadline of the method's caller.
     Until(Option<Moment>),
-    /// For a stream, whose items come as messages.
+    /// Pumps a stream whose items become messages.
     ForStream,
 }
 
@@ -52,8 +52,8 @@ impl Acts {
     }
 }
 
-/// What wakes one of them. Of a future that is gone it names a row that another may have: that one is polled once too
-/// often, which is harmless.
+/// The waker's half. If the future is gone, its row may belong to another one, which is then polled once too often:
+/// harmless.
 struct WakeRequest {
     row: usize,
     queued: AtomicBool,
@@ -67,7 +67,7 @@ impl Wake for WakeRequest {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Acquire and release: what the waker did before goes before the poll that finds the row.
+        // Acquire and release: the waker's writes happen before the poll that finds the row.
         if !self.queued.swap(true, Ordering::AcqRel) {
             self.wanted.push(self.row);
         }
@@ -76,7 +76,7 @@ impl Wake for WakeRequest {
 }
 
 impl Beside {
-    /// What wakes it.
+    /// Makes a waker for the future.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(self.wish.clone())
     }
@@ -87,12 +87,12 @@ impl Besides {
         self.rows.is_empty()
     }
 
-    /// Returns whether one of them acts for a method.
+    /// Returns whether one of them runs for a method.
     pub(crate) fn works(&self) -> bool {
         self.working > 0
     }
 
-    /// Adds a future, which wants to be polled.
+    /// Adds a future and enqueues it.
     pub(crate) fn add(&mut self, owner: TableOwner, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.working += usize::from(matches!(acts, Acts::Until(_)));
         let place = self.rows.vacant_entry();
@@ -102,15 +102,15 @@ impl Besides {
         self.wanted.push(row);
     }
 
-    /// Returns how many want to be polled. One that wakes itself while it is polled counts again.
+    /// Returns how many are enqueued. A future that wakes itself while it is polled counts again.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Takes out the next one that wants to be polled.
+    /// Dequeues the next future to poll.
     pub(crate) fn take(&mut self) -> Option<Beside> {
         let beside = self.rows.get_mut(self.wanted.pop()?)?.take()?;
-        // Before the poll: a wake from here on is a new wish.
+        // Before the poll: a wake-up from here on enqueues it again.
         beside.wish.queued.swap(false, Ordering::AcqRel);
         Some(beside)
     }
@@ -120,7 +120,7 @@ impl Besides {
         self.rows[row] = Some(beside);
     }
 
-    /// Lets go of the row of one that is ready.
+    /// Frees the row of a completed future.
     pub(crate) fn remove(&mut self, beside: &Beside) {
         self.working -= usize::from(matches!(beside.acts, Acts::Until(_)));
         self.rows.remove(beside.row);

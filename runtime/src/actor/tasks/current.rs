@@ -1,8 +1,7 @@
-//! What a thread knows of the process that it runs: where the table of what it waits for is, for whom it acts, and
-//! whether it has asked to end.
+//! The process that the current thread runs: its table of waits, the deadline it acts under, and its request to end.
 //!
-//! A machine lets the thread look at its table while a step runs ([`enter`]), by a pointer, so that a future finds the
-//! table of the process that polls it without a lock, a reference or a lifetime.
+//! A machine installs its table for the duration of a step ([`enter`]), as a pointer, so that a future finds the table
+//! of the polling process without a lock, a reference or a lifetime.
 
 use super::attachment::Inbound;
 use super::pending::{Waits, host};
@@ -18,44 +17,44 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::task::{Context, Poll};
 
-/// A machine's place for its table.
+/// The machine's storage for its table.
 #[derive(Default)]
 pub(crate) struct TableSeat {
-    /// The life that it belongs to, in one word; see [`waker::life_of`].
+    /// The incarnation that owns it, packed in a word; see [`waker::life_of`].
     pub(crate) life: u64,
-    /// Made when it is needed: many processes never wait for anything but messages.
+    /// Allocated when it is needed: many processes only ever wait for messages.
     pub(crate) waits: Option<Box<Waits>>,
 }
 
-/// What a thread knows of the process that it runs.
+/// The process that a thread runs.
 #[derive(Clone, Copy)]
 struct Active {
-    /// Null, or what the innermost `enter` of this thread borrows.
+    /// Null, or a pointer to the table borrowed by the innermost `enter` on this thread.
     seat: *mut TableSeat,
-    /// When the caller of the method that runs now stops waiting.
+    /// The deadline of the current method's caller.
     deadline: Option<Moment>,
 }
 
 thread_local! {
     static ACTIVE: Cell<Active> = const { Cell::new(Active::NOTHING) };
-    /// Whether the table is borrowed now.
+    /// Whether the table is borrowed.
     static LOOKING: Cell<bool> = const { Cell::new(false) };
-    /// Whether the process has asked to end when the method that runs now is done. Apart from the table, which a
-    /// process that asks for nothing else does not need.
+    /// Whether the process has asked to end after its current method. Outside the table, so that this request alone
+    /// does not allocate one.
     static STOP: Cell<bool> = const { Cell::new(false) };
-    /// The life whose futures are polled now; zero while none are.
+    /// The incarnation whose futures are being polled; zero if none.
     static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl TableSeat {
-    /// The table, which is made if there is none.
+    /// Returns the table, allocating it if needed.
     #[inline]
     fn table(&mut self) -> &mut Waits {
         let life = self.life;
         self.waits.get_or_insert_with(|| Waits::of(life))
     }
 
-    /// Returns whether the table has more to see to than the messages in the mailbox.
+    /// Returns whether the table needs attention besides the mailbox.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())
@@ -74,7 +73,7 @@ impl TableSeat {
         self.waits.as_mut()?.next_upgrade()
     }
 
-    /// The process is to end in its next step.
+    /// Ends the process at its next step.
     pub(crate) fn end(&mut self, reason: ExitReason) {
         self.table().end = Some(reason);
     }
@@ -84,13 +83,13 @@ impl Active {
     const NOTHING: Self = Self { seat: ptr::null_mut(), deadline: None };
 }
 
-/// Puts back what was there before.
+/// Restores the previous values on drop.
 struct Restore(Active, bool, bool);
 
 impl Restore {
     #[inline]
     fn with(active: Active) -> Self {
-        // Also whether the table is borrowed: a value that is dropped inside a look may start a process.
+        // Includes the borrow flag: a value dropped inside a borrow may start a process.
         Self(ACTIVE.replace(active), STOP.replace(false), LOOKING.replace(false))
     }
 }
@@ -104,23 +103,23 @@ impl Drop for Restore {
     }
 }
 
-/// That the calling thread runs a process, with its table in place.
+/// Proof that the calling thread runs a process, with its table installed.
 pub(crate) struct Entered<'a> {
     seat: *mut TableSeat,
     lent: PhantomData<&'a mut TableSeat>,
 }
 
 impl Entered<'_> {
-    /// Returns whether the process has more to see to than the messages in its mailbox.
+    /// Returns whether the process needs attention besides its mailbox.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
-        // SAFETY: what `enter` borrows while this lives, and has left to this pointer and to the same one in ACTIVE.
-        // The table is not borrowed by that one: this is asked between two messages.
+        // SAFETY: `enter` borrows the table while this lives, and accesses it only through this pointer and its copy in
+        // ACTIVE. The copy is not in use: this is called between two messages.
         STOP.get() || unsafe { &*self.seat }.is_busy()
     }
 }
 
-/// Runs `body` with `seat` as the calling thread's table, for someone who stops waiting at `deadline`.
+/// Runs `body` with `seat` as the calling thread's table, under `deadline`.
 #[inline]
 pub(crate) fn enter<R>(seat: &mut TableSeat, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
     let seat: *mut TableSeat = seat;
@@ -134,53 +133,51 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// From here on futures of the process of that life are polled; with zero, none are. After a panic it stays as it was
-/// said last: that life is over then.
+/// Sets the incarnation whose futures are polled from here on; zero for none. Not restored after a panic, which ends
+/// that incarnation.
 #[inline]
 pub(crate) fn set_polled(life: u64) -> u64 {
     POLLED.replace(life)
 }
 
-/// Returns whether a future that is polled with that waker can get what it waits for by way of the process of that
-/// life. It cannot if some other executor polls it, that a method waits in: the process sees nothing before the method
-/// is done.
+/// Returns whether a future polled with that waker can be served through the process of that incarnation. It cannot if
+/// a method polls it in another executor: the process reads no answers before the method returns.
 #[inline]
 pub(crate) fn is_polled(life: u64, context: &Context<'_>) -> bool {
     is_own(context, life) || POLLED.get() == life
 }
 
-/// The process that this thread runs, unless it is borrowed already.
+/// Borrows the current process's table, unless it is borrowed already.
 #[inline]
 fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
-    // Ends the look, also by a panic.
+    // Ends the borrow, also by a panic.
     struct Looked;
     impl Drop for Looked {
         #[inline]
         fn drop(&mut self) {
-            // Not `set`, which may be no more than a call of another function.
+            // Not `set`, which may compile to a call.
             LOOKING.with(|looking| looking.set(false));
         }
     }
     let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
-    // First, so that there is no second reference while the first one is used.
+    // The flag is set first, so that there is never a second reference.
     if active.seat.is_null() || LOOKING.replace(true) {
         return None;
     }
     let _looked = Looked;
-    // SAFETY: not null, so it is what the innermost `enter` borrows and leaves to this pointer until it takes the
-    // pointer back. LOOKING has refused a second look from inside the first, so that there is one reference at a time;
-    // this thread is the only one that has the pointer.
+    // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
+    // pointer. LOOKING refuses a second borrow inside the first, so there is one reference at a time; only this thread
+    // has the pointer.
     look(unsafe { &mut *active.seat })
 }
 
 #[inline]
 pub(crate) fn has_table() -> bool {
-    // SAFETY: as in `active`, which is not at work: this is asked between two messages.
+    // SAFETY: as in `active`, which is not running: this is called between two messages.
     unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
 }
 
-/// The process that this thread runs is to end when the method that runs now is done (in async code: at its next
-/// await).
+/// Ends the current process when its method returns (in async code: at its next await).
 pub(crate) fn stop() {
     STOP.set(!ACTIVE.get().seat.is_null());
 }
@@ -189,38 +186,36 @@ pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
 }
 
-/// Returns whether the process that this thread runs is to end, or to hand its state over, before it takes another
-/// message.
+/// Returns whether the current process will end or hand over its state before it takes another message.
 pub(crate) fn is_leaving() -> bool {
     STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
 }
 
-/// Returns whether the process that this thread runs is to hand its state over.
+/// Returns whether the current process will hand over its state.
 pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
-/// Returns whether there is more to see to than answers and messages before a future is polled: an end, a future that
-/// runs beside, one that has put its own waker there, or that others see the process wait, though it runs.
+/// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker, or
+/// because the process is shown as waiting while it runs.
 pub(crate) fn special() -> bool {
     STOP.get() || peek(|waits| waits.is_special() || waits.is_seen_waiting()) == Some(true)
 }
 
-/// What there is to do after a future was polled that is pending.
+/// The next action after a poll that returned pending.
 pub(crate) enum AfterPending {
-    /// There is more to see to than answers and messages.
+    /// Handle what [`special`] reports.
     Special,
-    /// Something wants the next message.
+    /// Deliver the next message: a future waits for it.
     Wants,
-    /// The process waits.
+    /// Suspend the process.
     Suspended,
-    /// What it would have waited for is there.
+    /// Poll again: an answer has arrived.
     Again,
 }
 
-/// A future was polled, and is pending. `seen_to` says whether what was special about it has been seen to, and
-/// `by_scheduler` whether it is the scheduler that drives its machine, and parks the process with it: else it may
-/// go on by other means.
+/// Decides what follows a pending poll. `seen_to`: whether [`special`] was handled. `by_scheduler`: whether the
+/// scheduler drives the machine and parks the process with it; if not, the process may be resumed by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     if STOP.get() && !seen_to {
@@ -240,23 +235,23 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     pending.unwrap_or(AfterPending::Suspended)
 }
 
-/// Returns whether others come first: the process has used its time slice, and what is left for it is not in its
-/// mailbox, which would give nothing more: messages that it has set aside, items of a stream. Not for a machine that is
-/// driven by hand, which has no turns. The request wakes the process.
+/// Returns whether other processes come first: the time slice is used up, and the remaining input is not in the
+/// mailbox, which would limit it, but in stashed messages or items of a stream. Never for a machine that is driven by
+/// hand. Wakes the process.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_turn_over()
 }
 
-/// Wakes the process that this thread runs: it takes another turn.
+/// Wakes the current process: it gets another turn.
 pub(crate) fn wake_self() {
     waker::wake(peek(|waits| waits.owner()).flatten());
 }
 
-/// Why the process that this thread runs is to end now, if it is.
+/// Takes the reason for which the current process is to end now, if any.
 pub(crate) fn take_end() -> Option<ExitReason> {
     if !has_table() {
-        // Most often, and without a reason that would be copied.
+        // The common case, without copying a reason.
         return STOP.replace(false).then_some(ExitReason::Normal);
     }
     if !is_ending() {
@@ -266,20 +261,20 @@ pub(crate) fn take_end() -> Option<ExitReason> {
     Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
 }
 
-/// Looks at the table of the process that this thread runs, which is made if there is none; `None` outside of
-/// processes. `look` must not run foreign code.
+/// Calls `look` with the current process's table, allocating it if needed; `None` outside of processes. `look` must not
+/// run foreign code.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|seat| Some(look(seat.table())))
 }
 
-/// The same, if the process has a table.
+/// Calls `look` with the table, if the process has one.
 #[inline]
 pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|seat| seat.waits.as_deref_mut().map(look))
 }
 
-/// When the caller of the method that runs now stops waiting.
+/// Returns the deadline of the current method's caller.
 pub(crate) fn deadline() -> Option<Moment> {
     ACTIVE.get().deadline
 }
@@ -289,7 +284,7 @@ pub(crate) fn has_deadline() -> bool {
     ACTIVE.get().deadline.is_some()
 }
 
-/// Sets when the caller of the method that runs now stops waiting. Returns what was set before.
+/// Sets the deadline, and returns the previous one.
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     let active = ACTIVE.get();
@@ -297,11 +292,11 @@ pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     active.deadline
 }
 
-/// The wish for the next message; it ends with this. A wait for messages holds one meanwhile.
+/// The state of waiting for the next message, which ends on drop.
 pub(crate) struct Wanting;
 
 impl Wanting {
-    /// The waker in `context` is woken when there is something to serve. That of the process itself need not be.
+    /// Stores the waker to wake when there is input. The process's own waker is not stored.
     pub(crate) fn keep_waker(&self, context: &Context<'_>) {
         let owner = peek(|waits| waits.owner).flatten();
         let waker = foreign_waker(context, owner);
@@ -320,7 +315,7 @@ impl Drop for Wanting {
     }
 }
 
-/// Wakes the wait for something to serve, if there is something and if the process's own polls do not reach it.
+/// Wakes the wait for input if there is some and the process's own polls do not reach it.
 pub(crate) fn rouse() {
     let waker = peek(|waits| if waits.has_something_to_serve() { waits.serve_waker.take() } else { None });
     if let Some(waker) = waker.flatten() {
@@ -328,14 +323,14 @@ pub(crate) fn rouse() {
     }
 }
 
-/// The process ends: what it waits for is cancelled, and what runs beside it is dropped.
+/// Cancels the waits of an ending process, and drops its background futures.
 pub(crate) fn leave() {
     let beside = peek(|waits| {
         waits.resume();
         waits.disarm();
         std::mem::take(&mut waits.beside)
     });
-    // With the table in place, so that what these futures wait for is cancelled too.
+    // With the table installed, so that the waits of these futures are cancelled too.
     drop(beside);
     if peek(|waits| waits.aside.is_empty() && waits.inbox.is_empty()) == Some(false) {
         leave_unhandled();
@@ -359,15 +354,14 @@ pub(crate) fn leave() {
     drop(rows);
 }
 
-/// Leaves the messages that were taken out of the mailbox and not come to.
+/// Drops the messages outside of the mailbox that were not handled.
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
     leave_to_heir(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
 }
 
-/// The next package that the process has to handle before it looks into its mailbox. What it handled before this is
-/// done.
+/// Takes the next message that comes before the mailbox. The previous one counts as handled.
 pub(crate) fn next_inbound() -> Option<Package> {
     loop {
         let (inbound, handled) = peek(Waits::next_inbound)?;
@@ -381,7 +375,7 @@ pub(crate) fn next_inbound() -> Option<Package> {
     }
 }
 
-/// The package, unless it came from a stream that has been detached since.
+/// Returns the message, unless its stream has been detached.
 pub(crate) fn open_inbound(inbound: Inbound) -> Option<Package> {
     let Inbound { package, from } = inbound;
     let Some(stream) = from else { return Some(package) };
@@ -392,7 +386,7 @@ pub(crate) fn open_inbound(inbound: Inbound) -> Option<Package> {
     Some(package)
 }
 
-/// Polls those futures beside the process's methods that want it now.
+/// Polls the background futures that were woken.
 pub(crate) fn poll_beside() {
     if peek(|waits| waits.beside.is_some()) != Some(true) {
         return;
@@ -403,12 +397,12 @@ pub(crate) fn poll_beside() {
     });
     let (life, wanted) = wanted.unwrap_or_default();
     for _ in 0..wanted {
-        // Taken out while it is polled: its code may look at the table.
+        // Taken out while it is polled: its code may use the table.
         let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
             continue;
         };
         let waker = beside.waker();
-        // It acts for the caller of the method that started it.
+        // It runs under the deadline of the method that started it.
         let outer = set_deadline(beside.acts.deadline());
         let polled = set_polled(life);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));

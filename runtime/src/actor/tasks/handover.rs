@@ -1,18 +1,17 @@
-//! What a process takes along when it hands its state to another definition.
+//! The request of a process to hand over its state.
 
 use super::current::TableSeat;
 use crate::exit::ExitReason;
 use crate::process::handover::{Successor, UpgradeRefusal, UpgradeRequest};
 use std::any::Any;
 
-/// What makes the new state of the old one.
+/// Makes the new state from the old one.
 type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableSeat) -> Successor>, ExitReason> + Send>;
 
-/// A wish that a process of type `P` hands its state over. Dropped, it was heard by none: its parts tell the process
-/// that asked.
+/// A request to a process of type `P` to hand over its state. Dropping it tells the requester that it was not executed.
 pub(crate) struct Handover<P> {
-    /// Makes the new state of the old one, then the new definition of what the process waits for; or says why the
-    /// process is to end.
+    /// Makes the new state from the old one, then the new machine from the pending waits; or returns the reason why the
+    /// process must end.
     pub(crate) make: Make<P>,
     pub(crate) refuse: Box<dyn FnOnce(UpgradeRefusal) + Send>,
 }

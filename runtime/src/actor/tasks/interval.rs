@@ -1,4 +1,4 @@
-//! Ticks.
+//! Periodic ticks.
 
 use super::awaits::{TimerFuture, sleep_until};
 use crate::env::clock::Moment;
@@ -7,26 +7,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What an [`Interval`] does about missed ticks.
+/// How an [`Interval`] treats missed ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
-    /// They are left out; the next tick comes when it would have come anyway.
+    /// Skips them; later ticks keep their times.
     #[default]
     Skip,
-    /// They come at once, one after the other.
+    /// Delivers them at once, one after the other.
     Burst,
-    /// The next tick comes one period after this late one.
+    /// Delays the schedule: the next tick comes one period after the late one.
     Delay,
 }
 
-/// Ticks, to be awaited one by one or taken as a [`Stream`] that never ends. See
+/// Periodic ticks, awaited one by one or taken as an endless [`Stream`]. See
 /// [`Context::interval`](crate::actor::definition::context::Context::interval).
 #[derive(Debug)]
 pub struct Interval {
     next: Moment,
     period: Duration,
     missed: MissedTicks,
-    /// That of the next tick, for a stream of ticks.
+    /// The timer of the next tick, when used as a stream.
     timer: Option<TimerFuture>,
 }
 
@@ -36,20 +36,20 @@ impl Interval {
         Self { next: Moment::now().after(period), period, missed: MissedTicks::default(), timer: None }
     }
 
-    /// What to do about ticks that were missed.
+    /// Sets how missed ticks are treated.
     #[must_use]
     pub fn missed(mut self, missed: MissedTicks) -> Self {
         self.missed = missed;
         self
     }
 
-    /// Waits for the next tick. Safe to cancel: the tick is not lost.
+    /// Waits for the next tick. Cancel safe: no tick is lost.
     pub async fn tick(&mut self) {
         sleep_until(self.next).await;
         self.ticked();
     }
 
-    /// A tick is over: when is the next?
+    /// Computes the time of the next tick.
     fn ticked(&mut self) {
         let now = Moment::now();
         let regular = self.next.after(self.period);
@@ -67,7 +67,7 @@ impl Interval {
     }
 }
 
-/// As [`Interval::tick`].
+/// Like [`Interval::tick`].
 impl Stream for Interval {
     type Item = ();
 

@@ -1,10 +1,9 @@
-//! What a process awaits, and how the answer finds it.
+//! The waits of a process, and how answers find them.
 //!
 //! * [`waker`]: the waker of a process; [`current`]: the process that a thread runs;
-//! * [`pending`]: everything that the process waits for; [`background`]: futures beside its methods; [`attachment`]:
-//!   how far an attached stream is; [`handover`]: what of it survives an upgrade;
-//! * [`awaits`], [`interval`]: awaiting time, commands and cancellation; [`time_source`]: which clock a process goes
-//!   by;
+//! * [`pending`]: the table of waits; [`background`]: futures beside the methods; [`attachment`]: the progress of
+//!   attached streams; [`handover`]: handing the state to another definition;
+//! * [`awaits`], [`interval`]: awaiting time, commands and cancellation; [`time_source`]: the clock of a process;
 //! * [`outside`]: answers to threads and to tasks of other executors.
 
 pub(crate) mod attachment;

@@ -1,4 +1,4 @@
-//! Answers to code outside of processes: threads, tasks of other executors.
+//! Answers to threads and to tasks of other executors.
 
 use super::pending::CommandResult;
 use crate::call::caller::OutsideCaller;
@@ -7,7 +7,7 @@ use crate::mailbox::payload::Payload;
 use crate::process::control::EndWaiter;
 use crate::util::oneshot::Oneshot;
 
-/// Someone outside who called.
+/// A call made outside of processes.
 pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);
 
 impl OutsideCaller for OutsideCall {
@@ -20,7 +20,7 @@ impl OutsideCaller for OutsideCall {
     }
 }
 
-/// Someone who waits for the end of a process.
+/// A wait for the end of a process.
 pub(crate) struct ExitWaiter(pub(crate) Oneshot<(ExitReason, Option<Payload>)>);
 
 impl EndWaiter for ExitWaiter {

@@ -1,10 +1,9 @@
-//! What a process waits for, and how it finds its way back.
+//! The waits of a process, and the rows that their answers return to.
 //!
-//! Every call, timer and command that a process awaits is a row of a table of its own, under a tag that its answer
-//! brings back. The table lies in the process's machine; how a future finds it is in
-//! [`active`](crate::actor::tasks::current).
+//! Every call, timer and command that a process awaits is a row of its table, under a tag that the answer carries. The
+//! table belongs to the process's machine; see [`current`](crate::actor::tasks::current) for how a future finds it.
 //!
-//! Deadlines of calls share one timer, for the earliest of them, which is set anew when it fires: an entry in the wheel
+//! All deadlines of calls share one timer, for the earliest, which is set again when it fires: one entry in the wheel
 //! for each call would cost more than the call.
 
 use super::attachment::{Attachment, Inbound};
@@ -37,7 +36,7 @@ pub(crate) type CommandResult = Result<Payload, CommandError>;
 /// The tag of the timer that all deadlines of a process share.
 const DEADLINES: u64 = u64::MAX;
 
-/// Names a row.
+/// Identifies a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitKey {
     row: u32,
@@ -62,7 +61,7 @@ pub(crate) struct PendingWait {
     pub(crate) timer: Option<TimerKey>,
 }
 
-/// A call of a process of this program, which a future of the process waits for.
+/// A process of this program whose answer a future of this process awaits.
 #[derive(Clone, Copy)]
 pub(crate) struct Called {
     pub(crate) on: Incarnation,
@@ -71,71 +70,71 @@ pub(crate) struct Called {
 }
 
 pub(crate) enum RowState {
-    /// A future waits. Its waker, if that is not the process's own.
+    /// A future waits; holds its waker if that is not the process's own.
     Future(Option<Waker>),
-    /// The answer is there, and the future has not been polled since.
+    /// The answer has arrived; the future has not been polled since.
     Answered(CommandResult),
-    /// A continuation of that number runs with the answer.
+    /// The continuation of that index runs with the answer.
     Continuation(usize),
 }
 
-/// See the module.
+/// The table of a process's waits.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
-    /// The owner in one word.
+    /// The owner, packed in a word.
     life: Incarnation,
     pub(crate) rows: Slab<PendingWait>,
     pub(crate) serial: u32,
-    /// When the shared timer is due.
+    /// The moment and the key of the shared timer.
     pub(crate) armed: Option<(Moment, TimerKey)>,
-    /// Those of `Context<P>`: a `Slab<Continuation<P>>`, if there are any.
+    /// A `Slab<Continuation<P>>`, once there is one.
     pub(crate) continuations: Option<Box<dyn Any + Send>>,
-    /// Continuations that can run.
+    /// Continuations whose answers have arrived.
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
-    /// Made when it is needed, as are the shields.
+    /// Allocated when it is needed, as are the shields.
     pub(crate) beside: Option<Box<Besides>>,
-    /// A message that the process has asked for, and signals that a method wants.
+    /// Messages and signals that were requested by a method or produced by a stream.
     pub(crate) inbox: VecDeque<Inbound>,
     pub(crate) signals: VecDeque<Signal>,
-    /// Whether something in the process wants the next message, and its waker if that is not the process's own.
+    /// Whether a future waits for the next message, and its waker if that is not the process's own.
     pub(crate) wants_message: bool,
     pub(crate) serve_waker: Option<Waker>,
-    /// Whether the mailbox was found empty by the last look into it.
+    /// Whether the last look into the mailbox found it empty.
     pub(crate) seen_empty: bool,
-    /// Whether a future that runs beside has not been polled yet.
+    /// Whether a background future has not been polled yet.
     pub(crate) new_beside: bool,
-    /// Messages that selective receives have set aside.
+    /// Messages stashed by selective receives.
     pub(crate) aside: VecDeque<Inbound>,
     /// The stream whose item is being handled.
     pub(crate) handling: Option<Arc<Attachment>>,
-    /// Whether an async entry waits for an async method, in the middle of a message.
+    /// Whether an async entry awaits an async method in the middle of a message.
     pub(crate) in_method: bool,
-    /// Whether others see that the process works on messages: see [`note_work`](Self::note_work).
+    /// Whether the process is shown as working on messages: see [`note_work`](Self::note_work).
     works: bool,
-    /// That the process was cancelled, and why.
+    /// The reason for which the process was cancelled.
     pub(crate) cancelled: Option<ExitReason>,
     pub(crate) cancel_waits: Vec<Weak<CancelWait>>,
-    /// Held by each future that may not be cut short by the cancellation, besides this table.
+    /// Cloned by each future that the cancellation must not cut short.
     pub(crate) shields: Option<Arc<()>>,
-    /// What the process was asked to upgrade to, and is to next; there is one in it.
+    /// The requested upgrades; never empty.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     upgrades: Option<Box<VecDeque<Upgrade>>>,
     pub(crate) end: Option<ExitReason>,
-    /// The same, once the last of those futures is over.
+    /// The reason to end with after the last shielded future.
     pub(crate) end_after_shield: Option<ExitReason>,
-    /// The call that was polled last, and its row, if it is pending and is polled with the process's own waker.
+    /// The last polled call and its row, if it is pending and was polled with the process's own waker.
     polled: Option<(u32, Called)>,
-    /// While the process waits for the answer to one call and nothing else, that all can see it.
+    /// Published while the process waits for the answer to one call and nothing else.
     waiting: Option<CallWait>,
 }
 
-/// Returns whether the tag is that of the timer that all deadlines of a process share.
+/// Returns whether the tag is that of the shared deadline timer.
 pub(crate) fn is_deadline(tag: u64) -> bool {
     tag == DEADLINES
 }
 
-/// The host that the calling thread runs processes of.
+/// Returns the host whose processes the calling thread runs.
 pub(crate) fn host() -> Option<&'static Scheduler> {
     crate::engine::lifecycle::spawn::current_host()
 }
@@ -150,7 +149,7 @@ impl Waits {
         self.owner
     }
 
-    /// Returns whether this is the table of that life.
+    /// Returns whether this table belongs to that incarnation.
     pub(crate) fn is_of(&self, owner: TableOwner) -> bool {
         match (self.owner, owner) {
             (Some((slot, generation)), Some((other, other_generation))) => {
@@ -161,7 +160,7 @@ impl Waits {
         }
     }
 
-    /// The life that it belongs to, in one word.
+    /// Returns the incarnation that owns the table.
     pub(crate) fn life(&self) -> Incarnation {
         self.life
     }
@@ -175,7 +174,7 @@ impl Waits {
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         if self.serial == u32::MAX {
-            // Its tags could be mistaken for that of the deadlines.
+            // Zero would let its tags be mistaken for that of the deadlines.
             self.serial = 1;
         }
         self.serial
@@ -191,8 +190,8 @@ impl Waits {
         self.add(RowState::Future(None))
     }
 
-    /// A row for the future of a call that waits until `deadline`; `None` if this is the table of a machine that is
-    /// driven by hand, which could not be answered.
+    /// Adds a row for a call that waits until `deadline`; `None` in a machine that is driven by hand, which cannot be
+    /// answered.
     #[inline]
     pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, CallId)> {
         let (slot, generation) = self.owner?;
@@ -221,7 +220,7 @@ impl Waits {
         self.rows.get_mut(key.row as usize).filter(|wait| wait.serial == key.serial)
     }
 
-    /// A caller that answers the row, and must do so before `deadline`.
+    /// Makes the caller that answers the row, and that must do so before `deadline`.
     pub(crate) fn caller(&mut self, key: WaitKey, deadline: Option<Moment>) -> Option<Caller> {
         let (slot, generation) = self.owner?;
         let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
@@ -234,22 +233,21 @@ impl Waits {
         Some(caller)
     }
 
-    /// The process is about to be suspended. If the answer to one call is all that can make it go on, others see that
-    /// from here on. Returns whether that call would wait for itself: then it has failed, and there is something to
-    /// poll for.
+    /// Called when the process is about to be suspended: if only the answer to one call can resume it, publishes that
+    /// wait. Returns whether that call would wait for itself: then it has failed, and must be polled for.
     #[inline]
     pub(crate) fn suspend(&mut self) -> bool {
         let (Some((row, called)), Some((slot, generation))) = (&self.polled, self.owner) else {
             return false;
         };
-        // A machine that is driven by hand may be one of several of the process, on any thread.
+        // Several machines driven by hand may belong to the process, on any thread.
         if !runs(slot, generation) {
             return false;
         }
         if self.has_beside() || (self.rows.len() > 1 && self.has_other_future(*row)) {
             return false;
         }
-        // In this order: see `lent`.
+        // In this order: see `foreign_wakers`.
         if is_lent(self.life) || slot.lanes.has_control() {
             return false;
         }
@@ -265,27 +263,27 @@ impl Waits {
         }
     }
 
-    /// Returns whether a future waits for another row. Continuations do not count: they run when the method that waits
-    /// is done. (Futures beside do, for they run meanwhile.)
+    /// Returns whether a future waits for another row. Continuations do not count: they run after the method that
+    /// waits. Background futures do: they run meanwhile.
     #[cold]
     fn has_other_future(&self, row: u32) -> bool {
         let is_future = |wait: &PendingWait| !matches!(wait.state, RowState::Continuation(_));
         self.rows.iter().any(|(other, wait)| other != row as usize && is_future(wait))
     }
 
-    /// The call of that row would have waited for itself, and has been withdrawn.
+    /// Answers the row of a call that would have waited for itself, and was withdrawn.
     #[cold]
     fn fail(&mut self, row: u32, cycle: Cycle) {
         if let Some(wait) = self.rows.get(row as usize) {
             let key = WaitKey { row, serial: wait.serial };
-            // A row without a waker of its own.
+            // The row has no foreign waker.
             let _no_waker = self.answer_row(key, Err(CommandError::Call(CallError::Cycle(cycle))));
         }
     }
 
-    /// At the end of a step: lets others know whether the process has messages in hand, or is in the middle of one, so
-    /// that a drain waits for it. What it was asked to run beside its methods counts as that; the pump of a stream,
-    /// which is a source of messages, and an entry that waits do not.
+    /// Called at the end of a step: publishes whether the process has messages in hand or is inside one, so that a
+    /// drain waits for it. Background futures of its methods count; pumps of streams, which are sources of messages,
+    /// and waiting entries do not.
     #[inline]
     pub(crate) fn note_work(&mut self, in_method: bool) {
         let has_messages = !(self.inbox.is_empty() && self.aside.is_empty());
@@ -299,31 +297,31 @@ impl Waits {
         }
     }
 
-    /// Returns whether a future runs beside the process's methods.
+    /// Returns whether there are background futures.
     fn has_beside(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| !beside.is_empty())
     }
 
-    /// The process runs.
+    /// Ends the published wait: the process runs.
     #[inline]
     pub(crate) fn resume(&mut self) {
         self.waiting = None;
     }
 
-    /// Returns whether there is more to see to than answers and messages.
+    /// Returns whether a poll needs more than answers and messages.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         let ends = self.end.is_some() || self.end_after_shield.is_some();
         ends || self.wants_beside() || self.serve_waker.is_some()
     }
 
-    /// Returns whether others see the process wait.
+    /// Returns whether the process's wait is published.
     #[inline]
     pub(crate) fn is_seen_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Answers the row when `due`.
+    /// Sets a timer that answers the row at `due`.
     pub(crate) fn set_timer(&mut self, key: WaitKey, due: Moment) {
         let (Some((slot, generation)), Some(host)) = (self.owner, host()) else {
             return;
@@ -335,7 +333,7 @@ impl Waits {
         }
     }
 
-    /// Sees to it that the shared timer fires at `due` or before.
+    /// Ensures that the shared timer fires at `due` or earlier.
     fn arm(&mut self, due: Moment) {
         let Some(host) = host() else { return };
         match self.armed {
@@ -352,14 +350,14 @@ impl Waits {
         self.armed = timer.map(|timer| (due, timer));
     }
 
-    /// Cancels the timer that all deadlines share: the process ends.
+    /// Cancels the shared timer of a process that ends.
     pub(crate) fn disarm(&mut self) {
         if let (Some((_, key)), Some(host)) = (self.armed.take(), host()) {
             host.timers.cancel(key);
         }
     }
 
-    /// An answer has come. Returns a waker that the caller must wake.
+    /// Stores an answer. Returns a waker that the caller must wake.
     #[must_use = "the waker must be woken"]
     pub(crate) fn answer(&mut self, tag: u64, answer: CommandResult) -> Option<Waker> {
         self.answer_row(WaitKey::of(tag), answer)
@@ -375,7 +373,7 @@ impl Waits {
                 wait.state = RowState::Answered(answer);
                 waker
             }
-            // A row is answered once; what comes later is dropped.
+            // A row is answered once; later answers are dropped.
             RowState::Answered(_) => None,
             RowState::Continuation(number) => {
                 let number = *number;
@@ -386,8 +384,7 @@ impl Waits {
         }
     }
 
-    /// Answers what is over its deadline, and arms the timer for what is not. Returns the wakers that the caller must
-    /// wake.
+    /// Answers the rows whose deadline has passed, and arms the timer for the next. Returns the wakers to wake.
     #[must_use = "the wakers must be woken"]
     pub(crate) fn expire(&mut self) -> Vec<Waker> {
         self.armed = None;
@@ -417,8 +414,8 @@ impl Waits {
         wakers
     }
 
-    /// Looks for the answer to a future's row. A waker that is not the process's own is kept until it comes; the one
-    /// before it is given back in its place, to be dropped when the table is not in use.
+    /// Polls a row. A foreign waker is stored until the answer arrives; the previous one is returned in its place, to
+    /// be dropped after the table is released.
     pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<CommandResult>> {
         let Some(wait) = self.get(key) else {
             return Poll::Ready(None);
@@ -433,7 +430,7 @@ impl Waits {
         }
     }
 
-    /// The same for a call.
+    /// Polls the row of a call.
     #[inline]
     pub(crate) fn poll_call(
         &mut self,
@@ -449,14 +446,13 @@ impl Waits {
         poll
     }
 
-    /// A call was polled and is pending; `called` if it was polled with the process's own waker.
+    /// Notes a pending call; `called` if it was polled with the process's own waker.
     #[inline]
     pub(crate) fn polled_call(&mut self, key: WaitKey, called: Option<Called>) {
         self.polled = called.map(|called| (key.row, called));
     }
 
-    /// The future of a row is gone. Returns what is left of it, an answer or a waker, to be dropped when the table is
-    /// not in use.
+    /// Removes the row of a dropped future. Returns its answer or waker, to be dropped after the table is released.
     pub(crate) fn forget(&mut self, key: WaitKey) -> Option<RowState> {
         self.get(key)?;
         self.polled = None;
@@ -470,43 +466,43 @@ impl Waits {
         Some(wait.state)
     }
 
-    /// Keeps `future` to be polled beside the process's methods; its output goes to the continuation of that number.
+    /// Adds a background future; its output goes to the continuation of that index.
     pub(crate) fn run_beside(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.beside.get_or_insert_default().add(self.owner, future, continuation, acts);
         self.new_beside = true;
     }
 
-    /// Returns whether a future that runs beside has not been polled yet.
+    /// Returns whether a background future has not been polled yet.
     pub(crate) fn has_new_beside(&self) -> bool {
         self.new_beside
     }
 
-    /// Adds a future to those that wait for the cancellation.
+    /// Adds a future that waits for the cancellation.
     pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
-        // Those that are gone are let go whenever the list would grow.
+        // Dropped waits are removed whenever the list would grow.
         if self.cancel_waits.len() == self.cancel_waits.capacity() {
             self.cancel_waits.retain(|wait| wait.strong_count() > 0);
         }
         self.cancel_waits.push(Arc::downgrade(wait));
     }
 
-    /// The wakers of the futures that wait for the cancellation; `None` if there is no such future.
+    /// Returns the wakers of the futures that wait for the cancellation; `None` if there are none.
     pub(crate) fn cancel_wakers(&mut self) -> Option<Vec<Waker>> {
         let waits: Vec<_> = self.cancel_waits.drain(..).filter_map(|wait| wait.upgrade()).collect();
         (!waits.is_empty()).then(|| waits.iter().filter_map(|wait| lock(&wait.0).take()).collect())
     }
 
-    /// What a future holds that may not be cut short.
+    /// Returns a guard for a future that must not be cut short.
     pub(crate) fn shield(&mut self) -> Arc<()> {
         self.shields.get_or_insert_default().clone()
     }
 
-    /// Returns whether a future lives that may not be cut short.
+    /// Returns whether such a guard is alive.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
     }
 
-    /// The process is to end. Gives why it was to before, to be dropped when the table is not in use.
+    /// Sets the reason to end with. Returns the previous one, to be dropped after the table is released.
     #[must_use = "dropped when the table is not in use"]
     pub(crate) fn set_end(&mut self, reason: ExitReason) -> Option<ExitReason> {
         self.end.replace(reason)
@@ -516,7 +512,7 @@ impl Waits {
         self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
     }
 
-    /// Why the process is to end now, if it is.
+    /// Takes the reason if the process is to end now.
     pub(crate) fn take_end(&mut self) -> Option<ExitReason> {
         if self.end.is_none() && !self.is_shielded() {
             self.end = self.end_after_shield.take();
@@ -528,11 +524,10 @@ impl Waits {
         !(self.inbox.is_empty() && self.ready.is_empty() && self.signals.is_empty())
     }
 
-    /// The next package that is in the mailbox no more, and the stream whose item has been handled by now.
+    /// Takes the next message outside of the mailbox, and the stream whose previous item has now been handled.
     pub(crate) fn next_inbound(&mut self) -> (Option<Inbound>, Option<Arc<Attachment>>) {
         let handled = self.handling.take();
-        // What was set aside was counted in another turn; what the mailbox gave in this one has been, an item of a
-        // stream has not.
+        // Stashed messages and items of a stream spend the budget here; a message from the mailbox has spent it there.
         let aside = self.aside.pop_front().inspect(|_| node_pool::spend(1));
         let next = aside.or_else(|| {
             let inbound = self.inbox.pop_front();
@@ -545,13 +540,13 @@ impl Waits {
         self.upgrades.is_some()
     }
 
-    /// The process is to upgrade when no method is at work.
+    /// Queues an upgrade for the end of the current method.
     #[cold]
     pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
         self.upgrades.get_or_insert_default().push_back(upgrade);
     }
 
-    /// What the process is to upgrade to next.
+    /// Takes the next requested upgrade.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
         let upgrades = self.upgrades.as_mut()?;
         let next = upgrades.pop_front();
@@ -565,7 +560,7 @@ impl Waits {
         self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
     }
 
-    /// Returns whether there is more to see to than the messages in the mailbox. A row that waits is none of it.
+    /// Returns whether there is work besides the mailbox. Waiting rows are not work.
     pub(crate) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
             || !self.aside.is_empty()
@@ -576,7 +571,7 @@ impl Waits {
             || self.end_after_shield.is_some()
     }
 
-    /// Returns whether the process waits for nothing and has nothing to do.
+    /// Returns whether the process waits for nothing and has no work.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_beside();
         nothing_waits
@@ -588,12 +583,12 @@ impl Waits {
     }
 }
 
-/// A future that waits for the cancellation, with its waker.
+/// A future that waits for the cancellation, and its waker.
 #[derive(Default)]
 pub(crate) struct CancelWait(Mutex<Option<Waker>>);
 
 impl CancelWait {
-    /// The waker to wake from here on.
+    /// Stores the waker to wake.
     pub(crate) fn keep(&self, waker: Waker) {
         let before = lock(&self.0).replace(waker);
         drop(before);

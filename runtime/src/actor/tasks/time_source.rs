@@ -1,4 +1,4 @@
-//! Who keeps the time for a process, and what time that is.
+//! The clock of a process, and the keeper of its timers.
 
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
@@ -8,7 +8,8 @@ use crate::routing::alias::behind;
 use crate::slots::{Slot, TABLE};
 use crate::time::timekeeper::timekeeper;
 
-/// Now, for a call of `pid`: by the time of the process that calls, or outside of processes by that of the one called.
+/// Returns the current time for a call of `pid`: that of the calling process, or outside of processes that of the
+/// called one.
 pub(crate) fn now_for(pid: Pid) -> Moment {
     if is_told() || with_current(|context| context.is_some()) {
         Moment::now()
@@ -17,14 +18,14 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
     }
 }
 
-/// Who does later what is sent later to `pid`; `None` if no such process lives in this program.
+/// Returns the timekeeper for delayed sends to `pid`; `None` if no such process lives in this program.
 pub(crate) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
         Some(home) => home.scheduler.time_keeper(),
-        // No process serves behind it now, and one may then.
+        // The alias has no target now, but may have one later.
         None if behind(pid).is_some() => None,
         None => return None,
     };
-    // Nor does a thread that owns a mailbox keep time.
+    // A stand-alone mailbox keeps no timers.
     Some(own.unwrap_or_else(|| current_host().map_or(timekeeper() as &'static dyn TimeKeeper, |host| host)))
 }

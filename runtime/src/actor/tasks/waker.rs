@@ -1,7 +1,7 @@
 //! The waker of a process.
 //!
-//! Those that others have are counted (see [`lent`](crate::deadlock::foreign_wakers)); the one that a process is polled
-//! with is not.
+//! Wakers that were cloned are counted (see [`foreign_wakers`](crate::deadlock::foreign_wakers)); the one that a
+//! process is polled with is not.
 
 use crate::deadlock::foreign_wakers::{give_back, lend};
 use crate::pid::Pid;
@@ -11,17 +11,17 @@ use std::ops::Deref;
 use std::ptr;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
 
-/// The life that a table belongs to; `None` for a machine that is driven by hand.
+/// The incarnation that owns a table; `None` for a machine that is driven by hand.
 pub(crate) type TableOwner = Option<(&'static Slot, u64)>;
 
-/// The waker of a process, to be given away: its slot and generation, in the place of an address. It owns nothing, so
-/// it may be woken long after the process is gone.
+/// Makes a waker of the process to give away: slot and generation in place of a pointer. It owns nothing and may
+/// outlive the process.
 pub(crate) fn waker_of(owner: TableOwner) -> Waker {
     // The clone is counted.
     own_waker_of(owner).clone()
 }
 
-/// The waker that a process is polled with.
+/// The waker that a process is polled with, uncounted.
 pub(crate) struct OwnWaker(ManuallyDrop<Waker>);
 
 impl Deref for OwnWaker {
@@ -33,17 +33,17 @@ impl Deref for OwnWaker {
     }
 }
 
-/// The waker that a process is polled with.
+/// Makes the waker that the process is polled with.
 #[inline]
 pub(crate) fn own_waker_of(owner: TableOwner) -> OwnWaker {
     let word = life_of(owner);
     let waker = if word == 0 {
         Waker::noop().clone()
     } else {
-        // SAFETY: the functions of the table take any word of a life.
+        // SAFETY: the functions of the vtable accept any incarnation word.
         unsafe { Waker::new(data_of(word), &VTABLE) }
     };
-    // Never dropped, since it was not counted.
+    // Never dropped: it was not counted.
     OwnWaker(ManuallyDrop::new(waker))
 }
 
@@ -79,36 +79,36 @@ fn drop_word(data: *const ()) {
     give_back(data.addr() as u64);
 }
 
-/// An owner in one word: slot and generation, which is never zero.
+/// Packs slot and generation in a word, which is never zero.
 pub(crate) fn life_of(owner: TableOwner) -> u64 {
     owner.map_or(0, |(slot, generation)| u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation)
 }
 
-/// The word for the process that is named so, if there is one.
+/// Returns the word of the process with that PID, if there is one.
 #[inline]
 pub(crate) fn life_of_pid(pid: Option<Pid>) -> u64 {
     pid.map_or(0, |pid| u64::from(pid.slot()) << crate::pid::GENERATION_BITS | pid.generation())
 }
 
-/// The owner that the word stands for.
+/// Unpacks an owner.
 pub(crate) fn owner_of_life(life: u64) -> TableOwner {
     let generation = life & crate::pid::GENERATION_MASK;
     let slot = TABLE.slot((life >> crate::pid::GENERATION_BITS) as u32)?;
     (generation != 0).then_some((slot, generation))
 }
 
-/// The waker in `context`, unless it is that of the process itself, which is polled after every answer anyway.
+/// Returns the waker in `context`, unless it is the process's own, which is polled after every answer anyway.
 pub(crate) fn foreign_waker(context: &Context<'_>, owner: TableOwner) -> Option<Waker> {
     foreign_waker_of(context, life_of(owner))
 }
 
-/// The same for the owner of that word.
+/// Like [`foreign_waker`], for a packed owner.
 #[inline]
 pub(crate) fn foreign_waker_of(context: &Context<'_>, life: u64) -> Option<Waker> {
     (!is_own(context, life)).then(|| context.waker().clone())
 }
 
-/// Returns whether the waker in `context` is that of the process itself. Runs no foreign code.
+/// Returns whether the waker in `context` is the process's own. Runs no foreign code.
 #[inline]
 pub(crate) fn is_own(context: &Context<'_>, life: u64) -> bool {
     let waker = context.waker();

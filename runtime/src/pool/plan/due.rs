@@ -1,4 +1,4 @@
-//! What the passing of time does to a pool.
+//! Time-driven transitions of a pool.
 
 use super::lanes::waits;
 use super::{PoolAction, PoolPlan};
@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::hash::Hash;
 
 impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
-    /// Advances the time to `now`: expires messages, retires idle members, has lanes looked at again, and kills members
-    /// that outlive a pool that gave up.
+    /// Advances time to `now`: expires messages, retires idle members, revisits lanes, and kills members that outlive a
+    /// pool that gave up.
     pub(crate) fn tick(&mut self, now: Moment) {
         while let Some((until, key, serial)) = self.patience.front().cloned()
             && until <= now
@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.kill_late(now);
     }
 
-    /// When [`tick`](Self::tick) will have something to do.
+    /// Returns when [`tick`](Self::tick) will have work.
     pub(crate) fn due(&mut self) -> Option<Moment> {
         while let Some((_, key, serial)) = self.patience.front()
             && !waits(&self.lanes, key, *serial)

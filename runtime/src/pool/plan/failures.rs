@@ -1,15 +1,14 @@
-//! What a pool does when members fail: the lane concerned waits before it starts another, longer after each round of
-//! failures, and a pool whose members fail too often gives up. Both by the rules of supervisors.
+//! Failures of members: backoff of the lane, and giving up, by the rules of supervisors.
 //!
-//! 1. A member fails that ends for another reason than a normal one, ends before it was done with any message, or
-//!    cannot be started. One that the pool has let go does not fail, and neither does any once the pool is ending.
-//! 2. Each failure counts against the pool's intensity; one that is too many, and the pool gives up. (Not a start for
-//!    which the host had no room: that is no fault of the member's.)
-//! 3. A failure has its lane *back off*: nothing is started there until the delay has passed, whatever waits. Failures
-//!    during the delay lengthen it no further: members that fail together are one round. A member that ran for long
-//!    enough begins the rounds anew.
-//! 4. A pool that gives up takes nothing new, fails what waits with the reason, tells its members to end, kills those
-//!    that have not after [`ENDS_WITHIN`], and is over when the last has ended.
+//! 1. A member fails if it does not end normally, ends before it has finished any message, or cannot be started. A
+//!    member that the pool has let go cannot fail, and neither can any once the pool is ending.
+//! 2. Each failure counts against the pool's intensity; one too many, and the pool gives up. (A start for which the
+//!    host had no room does not count: it is not the member's fault.)
+//! 3. A failure makes its lane *back off*: nothing is started there until the delay has passed. Failures during the
+//!    delay do not lengthen it: members that fail together are one round. A long enough run of a member resets the
+//!    rounds.
+//! 4. A pool that gives up accepts nothing new, fails queued messages with the reason, tells its members to end, kills
+//!    those that have not after [`ENDS_WITHIN`], and is over when the last has ended.
 
 use super::lanes::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
@@ -18,22 +17,22 @@ use crate::exit::ExitReason;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// How long the members of a pool that gives up have to end: as long as a supervisor gives its children.
+/// How long members have to end when a pool gives up: as with a supervisor.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why a start that was asked for gave no member.
+/// The reason why a requested start gave no member.
 #[derive(Clone, Debug)]
 pub(crate) enum Unstarted {
-    /// It was not tried, as the pool has drained meanwhile.
+    /// Not tried: the pool has drained meanwhile.
     Unwanted,
-    /// The host had no room for it, or is shutting down.
+    /// The host had no room, or is shutting down.
     NoRoom(ExitReason),
-    /// Its user's closure failed, or the process that it spawned could not start.
+    /// The user's closure failed, or the spawned process could not start.
     Failed(ExitReason),
 }
 
-/// Why a pool ends whose members fail more often than its intensity allows: its exit reason is
-/// [`ExitReason::Error`] with this in it.
+/// The error that ends a pool whose members fail more often than allowed: its exit reason is [`ExitReason::Error`] with
+/// this inside.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a member of the pool failed once more ({reason}); no more than {most} restart{} within {within:?} {} allowed",
@@ -42,16 +41,16 @@ pub(crate) enum Unstarted {
 )]
 #[non_exhaustive]
 pub struct PoolGaveUp {
-    /// How many restarts, of all members together, are allowed within the time below.
+    /// How many restarts of all members are allowed within `within`.
     pub most: u32,
-    /// The time.
+    /// The window for counting restarts.
     pub within: Duration,
-    /// Why the last member ended, or could not start.
+    /// The reason of the last failure.
     pub reason: ExitReason,
 }
 
 impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
-    /// A member of the lane has failed after it had run for so long, or could not be started (`None`).
+    /// Handles the failure of a member that ran for `run`, or could not be started (`None`).
     pub(super) fn fail(&mut self, now: Moment, key: &K, run: Option<Duration>, why: &ExitReason) {
         if self.ending.is_some() {
             return;
@@ -63,7 +62,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// Nothing is started in the lane for a while.
+    /// Starts the backoff of a lane.
     pub(super) fn back_off(&mut self, now: Moment, key: &K, run: Option<Duration>) {
         let Some(lane) = self.lanes.get_mut(key).filter(|lane| !lane.backs_off(now)) else { return };
         let is_stable = run.is_some_and(|run| self.rules.backoff.is_stable(run));
@@ -77,7 +76,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         let reason = ExitReason::error(PoolGaveUp { most, within, reason: why.clone() });
         let waiting = self.end_with(reason.clone());
         self.actions.extend(waiting.into_iter().map(|message| PoolAction::Fail(message, reason.clone())));
-        // Said before anything that may make the pool be over: its keeper ends with it.
+        // Before anything that may end the pool, and its process with it.
         self.actions.push_back(PoolAction::GiveUp(reason));
         let members = self.all();
         self.actions.extend(members.into_iter().map(PoolAction::Cancel));
@@ -85,7 +84,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.drain(now);
     }
 
-    /// No message is taken and no member started from here on. Returns what waited.
+    /// Ends the pool: no message is accepted and no member started. Returns the queued messages.
     pub(super) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
         self.ending.get_or_insert(reason);
         self.draining = true;
@@ -95,7 +94,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         lines.map(|waiting| waiting.message).collect()
     }
 
-    /// Those that have not ended by now although the pool gave up.
+    /// Kills members that have not ended in time after the pool gave up.
     pub(super) fn kill_late(&mut self, now: Moment) {
         if self.kill_at.take_if(|due| *due <= now).is_some() {
             let members = self.all();
@@ -111,7 +110,7 @@ impl<K> MemberRecord<K> {
 }
 
 impl<K, T> Lane<K, T> {
-    /// Returns whether nothing is to be started yet.
+    /// Returns whether the lane backs off.
     pub(super) fn backs_off(&self, now: Moment) -> bool {
         self.backs_off_until.is_some_and(|until| until > now)
     }

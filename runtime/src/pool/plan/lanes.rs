@@ -1,4 +1,4 @@
-//! The lanes of a pool's plan: what is kept of members and of messages that wait, and how the one meet the other.
+//! The lanes of a pool's plan: members, queued messages, and matching the two.
 
 use super::{Balancing, MemberId, PoolAction, PoolPlan, PoolRules};
 use crate::env::clock::Moment;
@@ -9,21 +9,21 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::Duration;
 
-/// How long a member whose mailbox others have filled is left alone, unless it is done with something before.
+/// How long a member with a full mailbox is skipped, unless it finishes a message before.
 pub(super) const CROWDED: Duration = Duration::from_millis(5);
 
-/// A message, and until when it waits.
+/// A message, and the time until which it waits.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage<K, T> {
     pub(crate) message: T,
     pub(super) lane: K,
-    /// Messages of a lane are numbered in the order of their arrival.
+    /// Numbers the messages of a lane in order of arrival.
     pub(super) serial: u64,
     pub(super) until: Option<Moment>,
 }
 
 impl<K, T> QueuedMessage<K, T> {
-    /// The message, and its place in line.
+    /// Splits off the message from its place in the queue.
     pub(crate) fn split(self) -> (T, QueuedMessage<K, ()>) {
         let Self { message, lane, serial, until } = self;
         (message, QueuedMessage { message: (), lane, serial, until })
@@ -31,17 +31,17 @@ impl<K, T> QueuedMessage<K, T> {
 }
 
 impl<K> QueuedMessage<K, ()> {
-    /// A message at that place.
+    /// Puts a message into the place.
     pub(crate) fn with<T>(self, message: T) -> QueuedMessage<K, T> {
         let Self { lane, serial, until, .. } = self;
         QueuedMessage { message, lane, serial, until }
     }
 }
 
-/// Hashes numbers that are given out one after the other, and never by a user.
+/// Hashes consecutive numbers, which users cannot choose.
 pub(super) type Numbered = BuildHasherDefault<NumberHasher>;
 
-/// See [`Numbered`].
+/// The hasher of [`Numbered`].
 #[derive(Default)]
 pub(super) struct NumberHasher(u64);
 
@@ -51,7 +51,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Knuth's multiplicative hashing: spreads neighbours over the upper bits too, which the map looks at.
+        // Knuth's multiplicative hashing: spreads neighbours over the upper bits, which the map uses too.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
@@ -60,37 +60,37 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// Members that share a line.
+/// Members that share a queue.
 pub(super) struct Lane<K, T> {
     pub(super) line: VecDeque<QueuedMessage<K, T>>,
-    /// In the order of their start, until their end is told.
+    /// In the order of their start, until their end is reported.
     pub(super) members: Vec<u64>,
     pub(super) starting: usize,
-    /// Where round robin goes on.
+    /// The position of round robin.
     pub(super) turn: usize,
     /// Rounds of failures since the last stable run of a member.
     pub(super) in_a_row: u32,
-    /// Until when nothing is started, if a member has failed.
+    /// Nothing is started before this moment, after a failure.
     pub(super) backs_off_until: Option<Moment>,
-    /// Whether it is there without members too.
+    /// Whether it exists without members.
     pub(super) lasting: bool,
 }
 
-/// What is kept of a member.
+/// The record of a member.
 pub(super) struct MemberRecord<K> {
     pub(super) pid: Pid,
     pub(super) lane: K,
     pub(super) in_hand: usize,
-    /// Whether it was done with any message, be it by dying of it.
+    /// Whether it has finished any message, be it by dying of it.
     pub(super) served: bool,
     /// When it was started.
     pub(super) since: Moment,
     pub(super) idle_since: Moment,
-    /// Whether `idlers` has it.
+    /// Whether it is in `idlers`.
     pub(super) listed: bool,
-    /// It has been let go: it gets nothing more.
+    /// Let go: it gets no further messages.
     pub(super) let_go: bool,
-    /// It was found gone, and its end will be told.
+    /// Found ended; its end will be reported.
     pub(super) lost: bool,
     /// Its mailbox was found full.
     pub(super) crowded: bool,
@@ -116,14 +116,14 @@ impl<K, T> Lane<K, T> {
         Self { line, members, starting: 0, turn: 0, in_a_row: 0, backs_off_until: None, lasting }
     }
 
-    /// Returns how many there are, or will be.
+    /// Returns the number of members, including those being started.
     pub(super) fn count(&self) -> usize {
         self.members.len() + self.starting
     }
 }
 
 impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
-    /// The member of a lane that is to get the next message, if one has room; `is_new`: unless others wait.
+    /// Chooses the member of a lane that gets the next message, if one has room; `is_new`: only if no message waits.
     pub(super) fn choose(&mut self, key: &K, is_new: bool) -> Option<u64> {
         let Self { lanes, members, rules, .. } = self;
         let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.line.is_empty())?;
@@ -152,12 +152,12 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.actions.push_back(PoolAction::Give(MemberId { number, pid: member.pid }, waiting));
     }
 
-    /// Puts a message into its lane's line, behind those that came before it.
+    /// Queues a message in its lane, in order of arrival.
     pub(super) fn wait(&mut self, waiting: QueuedMessage<K, T>) {
         let Some(lane) = self.lanes.get_mut(&waiting.lane) else { return };
         self.waiting += 1;
         if let Some(until) = waiting.until {
-            // All wait equally long, so this is the order of `until` too.
+            // All wait equally long, so this is also the order of `until`.
             let place = self.patience.partition_point(|(_, _, serial)| *serial < waiting.serial);
             self.patience.insert(place, (until, waiting.lane.clone(), waiting.serial));
         }
@@ -177,7 +177,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// Hands what waits in a lane to those that have room.
+    /// Gives the queued messages of a lane to members with room.
     pub(super) fn feed(&mut self, key: &K) {
         self.freed = true;
         while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
@@ -195,7 +195,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         lane.members.iter().filter(is_present).count()
     }
 
-    /// Lets a member go that has nothing to do, or sees to it that this is considered again when it is time.
+    /// Retires a member that is idle for long enough, or schedules another look.
     pub(super) fn consider(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get(&number).filter(|member| member.is_idle()) else { return };
         let Some(lane) = self.lanes.get(&member.lane) else { return };
@@ -212,7 +212,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// Starts members where a lane is to have more, or where messages wait; when the lane has backed off, if it does.
+    /// Starts members where the lane needs more, or where messages wait; after the backoff, if there is one.
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
         let (PoolRules { least, most, concurrency, .. }, count) = (&self.rules, lane.count());
@@ -228,7 +228,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.tidy(now, key);
     }
 
-    /// Has a lane looked at again then, or sooner.
+    /// Schedules another look at a lane at `due` or earlier.
     pub(super) fn retry(&mut self, due: Moment, key: &K) {
         match self.retries.iter_mut().find(|(_, other)| other == key) {
             Some((set, _)) => *set = due.min(*set),
@@ -236,7 +236,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// Where no member is left in a lane, or coming, the messages that wait fail, with the reason.
+    /// Fails the queued messages of a lane that has no member and expects none.
     pub(super) fn abandon_lane(&mut self, key: &K, why: &ExitReason) {
         let Some(lane) = self.lanes.get(key) else { return };
         if lane.starting > 0 || self.present(lane) > 0 {
@@ -248,8 +248,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.actions.extend(line.into_iter().map(|waiting| PoolAction::Fail(waiting.message, why.clone())));
     }
 
-    /// Forgets a lane that is there for its messages only, and has none. One that backs off is remembered: a message
-    /// for it is not to start another member before that is over.
+    /// Removes a lane that exists only for its messages, and has none. One that backs off is kept, so that a message
+    /// does not start a member too early.
     pub(super) fn tidy(&mut self, now: Moment, key: &K) {
         let is_over =
             |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.line.is_empty() && !lane.backs_off(now);
@@ -267,7 +267,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     }
 }
 
-/// Returns whether the message of that number is still in its line.
+/// Returns whether the message with that number is still queued.
 pub(super) fn waits<K: Eq + Hash, T>(lanes: &HashMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
     lanes.get(key).is_some_and(|lane| lane.line.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
 }

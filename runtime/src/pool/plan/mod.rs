@@ -1,20 +1,21 @@
-//! Which member of a pool gets which message, and when members come and go: decided here, without a clock, a thread or
-//! a process. What happens is told to the [`PoolPlan`], with the time, and what is to be done comes out as
-//! [`PoolAction`]s, in order.
+//! The decisions of a pool: which member gets which message, and when members are started and retired. No clock,
+//! threads or processes: events are passed to the [`PoolPlan`] with their time, and come out as [`PoolAction`]s, in
+//! order.
 //!
-//! A pool is one or more *lanes*: members that share one line of waiting messages. Where any member will do there is
-//! one lane; where the message decides, there is one for each key, with one member at most.
+//! A pool has one or more *lanes*: members that share a queue of messages. If any member will do, there is one lane; if
+//! the message decides, there is one for each key, with at most one member.
 //!
-//! 1. A message goes to a member of its lane that has room, if none waits before it. Else it waits, if the pool's lines
-//!    have room, and if its lane may grow a member is started for it.
-//! 2. A member that is done with a message gets the next of its lane.
-//! 3. A member that ends is replaced if its lane is to have it, or if messages wait. Where no member is left after a
-//!    start that failed, or after a member that ended before it was done with any message, those that wait are told
-//!    why. A lane whose members fail backs off before it starts another, and a pool whose members fail too often gives
-//!    up: see [`failures`].
-//! 4. A member that has been idle for long enough is let go, if its lane has more than it is to have. It counts until
-//!    it has ended, so that there are never two for one key.
-//! 5. A pool that drains takes nothing new, and lets each member go that is done when nothing waits in its lane.
+//! 1. A message goes to a member of its lane that has room, unless others wait before it. Otherwise it is queued, if
+//!    there is room, and a member is started for it if its lane may grow.
+//! 2. A member that finishes a message gets the next of its lane.
+//! 3. A member that ends is replaced if its lane needs it, or if messages wait. If no member is left after a failed
+//!    start, or after a member that ended before it had finished any message, the queued messages fail with the reason.
+//!    A lane whose members fail backs off before it starts another, and a pool whose members fail too often gives up:
+//!    see [`failures`].
+//! 4. A member that has been idle for long enough is let go, if its lane has more than it needs. It counts until it has
+//!    ended, so that there are never two for one key.
+//! 5. A pool that drains accepts nothing new, and lets each member go when it has finished and nothing waits in its
+//!    lane.
 
 pub(crate) mod due;
 pub(crate) mod failures;
@@ -36,55 +37,55 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Which of several members that have room gets a message.
+/// Which of several members with room gets a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Balancing {
     /// The one after the last that got one.
     RoundRobin,
-    /// The one with the fewest messages; of several, the one that has been there longest.
+    /// The one with the fewest messages; among equals, the oldest.
     LeastLoaded,
 }
 
-/// What a pool keeps to.
+/// The configuration of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolRules {
     pub(crate) choice: Balancing,
     /// How many messages a member has at a time.
     pub(crate) concurrency: usize,
-    /// How many may wait in all lines together.
+    /// The limit of queued messages in all lanes.
     pub(crate) queue: usize,
-    /// How long a message may wait.
+    /// How long a message may be queued.
     pub(crate) patience: Option<Duration>,
     /// How long a member may be idle.
     pub(crate) idle: Option<Duration>,
-    /// How many members a lane has at least, and at most.
+    /// The least and the largest number of members in a lane.
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// How long a lane waits before it starts a member again.
+    /// The delays before a lane starts a member again.
     pub(crate) backoff: Backoff,
-    /// How many failures there may be within how long.
+    /// The limit of failures and its window.
     pub(crate) intensity: (u32, Duration),
 }
 
-/// What is to be done, in this order.
+/// An action, to be executed in order.
 #[derive(Debug)]
 pub(crate) enum PoolAction<K, T> {
-    /// Give the message to the member; tell [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`] if it
-    /// is gone.
+    /// Give the message to the member; then call [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`]
+    /// if the member was gone or full.
     Give(MemberId, QueuedMessage<K, T>),
-    /// Give the message to the member, past those that wait; its outcome is not asked for.
+    /// Give the message to the member ahead of queued ones; its outcome is not reported.
     Copy(Pid, T),
-    /// Start a member for the lane; tell [`PoolPlan::started`] or [`PoolPlan::unstarted`].
+    /// Start a member for the lane; then call [`PoolPlan::started`] or [`PoolPlan::unstarted`].
     Start(K),
-    /// Let the member go, when it is done with what it has.
+    /// Let the member end when it has finished its messages.
     Stop(Pid),
-    /// Tell the member that it is to end, whatever it has.
+    /// Tell the member to end now.
     Cancel(Pid),
     /// End the member.
     Kill(Pid),
-    /// The message has waited for as long as it may.
+    /// The message has waited too long.
     Expire(T),
-    /// No member will take the message, and why.
+    /// No member will take the message, for this reason.
     Fail(T, ExitReason),
     /// Members fail too often. The pool ends with this reason when it is over.
     GiveUp(ExitReason),
@@ -92,63 +93,63 @@ pub(crate) enum PoolAction<K, T> {
     Over,
 }
 
-/// Names a member.
+/// Identifies a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberId {
     pub(crate) number: u64,
     pub(crate) pid: Pid,
 }
 
-/// Why a message is not taken.
+/// The reason why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolRefusal {
     Full,
     Draining,
 }
 
-/// How a pool stands.
+/// The state of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) members: usize,
     pub(crate) starting: usize,
     pub(crate) waiting: usize,
     pub(crate) in_hand: usize,
-    /// How many failures of members and of starts there were.
+    /// Failures of members and of starts.
     pub(crate) failed: u64,
 }
 
-/// See the module.
+/// The state machine of a pool.
 pub(crate) struct PoolPlan<K, T> {
     rules: PoolRules,
     lanes: HashMap<K, Lane<K, T>>,
     members: HashMap<u64, MemberRecord<K>, Numbered>,
     numbers: HashMap<Pid, u64>,
     actions: VecDeque<PoolAction<K, T>>,
-    /// Until when those wait that do, in that order; some have been taken out of their lines since.
+    /// When queued messages expire, in order; some have left their queues since.
     patience: VecDeque<(Moment, K, u64)>,
-    /// When members will have been idle for long enough, if they are idle until then.
+    /// When idle members will have been idle for long enough.
     idlers: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// When to look again at lanes that back off, or where a member's mailbox was full.
+    /// When to look again at lanes that back off, or whose members' mailboxes were full.
     retries: Vec<(Moment, K)>,
     intensity: Intensity,
-    /// Shortens delays.
+    /// Jitter of the delays.
     random: Random,
     failed: u64,
     serial: u64,
     waiting: usize,
     starting: usize,
     draining: bool,
-    /// Why the pool ends without what waits, if it does.
+    /// The reason of a pool that ends without handling its queue.
     ending: Option<ExitReason>,
     /// When members are killed that outlive a pool that has given up.
     kill_at: Option<Moment>,
     over: bool,
-    /// Whether there may be room since that was asked last.
+    /// Whether room may have become free since the last look.
     freed: bool,
 }
 
 impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
-    /// A plan with lanes that are always there.
+    /// Makes a plan with permanent lanes.
     pub(crate) fn new(rules: PoolRules, lasting: impl IntoIterator<Item = K>, random: Random) -> Self {
         let (most, within) = rules.intensity;
         Self {
@@ -174,12 +175,12 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     pub(crate) fn action(&mut self) -> Option<PoolAction<K, T>> {
         self.actions.pop_front()
     }
 
-    /// The pool begins: those start that are always there.
+    /// Starts the members of the permanent lanes.
     pub(crate) fn open(&mut self) {
         let keys: Vec<K> = self.lanes.keys().cloned().collect();
         for key in keys {
@@ -187,7 +188,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// A message comes for a lane.
+    /// Handles a message for a lane.
     pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, PoolRefusal)> {
         if self.draining {
             return Err((message, PoolRefusal::Draining));
@@ -205,8 +206,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
             let is_short = lane.line.len() >= lane.starting.saturating_mul(concurrency);
             lane.count() < most && is_short && !lane.backs_off(now)
         });
-        // Those that are being started will take some at once, and so will one that follows when all there are have
-        // been let go, or when the lane has backed off.
+        // Members that are being started will take some at once, and so will one that follows when all present ones
+        // were let go, or after the backoff.
         let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
         let coming = (self.starting + usize::from(comes)).saturating_mul(concurrency);
@@ -221,12 +222,12 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         Ok(())
     }
 
-    /// A message goes to a member past those that wait, in order with what was given before.
+    /// Gives a message to a member ahead of queued ones, in order with earlier actions.
     pub(crate) fn spread(&mut self, member: Pid, message: T) {
         self.actions.push_back(PoolAction::Copy(member, message));
     }
 
-    /// A member has handled a message.
+    /// Handles the completion of a message by a member.
     pub(crate) fn done(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.in_hand = member.in_hand.saturating_sub(1);
@@ -243,8 +244,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// A member was gone when it was to get a message, or `lives` and others have filled its mailbox: the message takes
-    /// its place in line again.
+    /// Handles the return of a message: the member was gone, or `lives` and others filled its mailbox. The message
+    /// takes its place in the queue again.
     pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: QueuedMessage<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
             (member.lost, member.crowded) = (!lives, lives);
@@ -264,7 +265,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
     }
 
-    /// A member has started.
+    /// Handles the start of a member.
     pub(crate) fn started(&mut self, now: Moment, key: &K, pid: Pid) {
         self.serial += 1;
         let number = self.serial;
@@ -288,12 +289,12 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         lane.members.push(number);
         let members = lane.members.clone();
         self.feed(key);
-        // Those that were as few as there are to be may be too many now.
+        // Members that were just enough may be too many now.
         members.into_iter().for_each(|number| self.consider(now, number));
         self.refill(now, key);
     }
 
-    /// No member was started.
+    /// Handles a start that gave no member.
     pub(crate) fn unstarted(&mut self, now: Moment, key: &K, why: &Unstarted) {
         self.starting -= 1;
         if let Some(lane) = self.lanes.get_mut(key) {
@@ -315,7 +316,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    /// A member has ended. What it had in hand its callers have been told of. Returns whether that is a failure.
+    /// Handles the end of a member, whose callers have been told. Returns whether it is a failure.
     pub(crate) fn down(&mut self, now: Moment, pid: Pid, why: &ExitReason) -> bool {
         let Some(member) = self.numbers.remove(&pid).and_then(|number| Some((number, self.members.remove(&number)?)))
         else {
@@ -337,7 +338,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         has_failed
     }
 
-    /// From here on nothing new is taken, and the pool is over when what it has taken is done.
+    /// Accepts nothing new; the pool is over when everything accepted is done.
     pub(crate) fn drain(&mut self, now: Moment) {
         (self.draining, self.freed) = (true, true);
         let keys: Vec<K> = self.lanes.keys().cloned().collect();
@@ -347,14 +348,14 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.settle();
     }
 
-    /// The same, for this reason, without what waits, which comes back.
+    /// Ends the pool for this reason. Returns the queued messages.
     pub(crate) fn abandon(&mut self, now: Moment, reason: ExitReason) -> Vec<T> {
         let left = self.end_with(reason);
         self.drain(now);
         left
     }
 
-    /// The actions that are left are not carried out, and there is nothing to wait for.
+    /// Discards the remaining actions.
     pub(crate) fn close(&mut self) {
         (self.draining, self.over) = (true, true);
         self.idlers.clear();
@@ -362,17 +363,17 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.kill_at = None;
     }
 
-    /// All whose end has not been told, in the order of their starts.
+    /// Returns all members whose end has not been reported, in the order of their starts.
     pub(crate) fn all(&self) -> Vec<Pid> {
         self.in_order(|_| true)
     }
 
-    /// Returns whether a member that was to be started still is: not where the pool has drained meanwhile.
+    /// Returns whether a requested member is still needed: not if the pool has drained meanwhile.
     pub(crate) fn wants(&self, key: &K) -> bool {
         !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
     }
 
-    /// Returns whether a message that was refused may find room since this was asked last.
+    /// Returns whether room may have become free since the last call.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
@@ -386,7 +387,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.draining
     }
 
-    /// Those that get messages.
+    /// Returns the members that get messages.
     pub(crate) fn members(&self) -> Vec<Pid> {
         self.in_order(MemberRecord::is_present)
     }

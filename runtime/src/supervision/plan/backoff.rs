@@ -1,12 +1,12 @@
-//! How long a supervisor waits before it starts a child again.
+//! Delays before restarts.
 
 use std::time::Duration;
 
-/// How long a supervisor waits before it starts a child again: longer with each failure in a row, up to a cap.
+/// The delay before a restart: longer with each failure in a row, up to a cap.
 ///
-/// The delays are `min`, 2 × `min`, 4 × `min` and so on, never more than `max`. Each is shortened by chance, by up to
-/// half unless [`jitter`](Self::jitter) says otherwise, so that children that failed together do not come back
-/// together. A child that has run for [`reset_after`](Self::reset_after) begins anew with `min`.
+/// The delays are `min`, 2 × `min`, 4 × `min` and so on, at most `max`. Each is shortened at random, by up to half
+/// unless [`jitter`](Self::jitter) says otherwise, so that children that failed together do not return together. After
+/// a run of [`reset_after`](Self::reset_after) the delays start at `min` again.
 ///
 /// ```
 /// use postroom::supervision::Backoff;
@@ -20,19 +20,19 @@ use std::time::Duration;
 pub struct Backoff {
     min: Duration,
     max: Duration,
-    /// Of 1,024 parts of a delay, how many chance may take away.
+    /// The largest random reduction of a delay, in 1,024ths.
     jitter: u16,
     reset_after: Duration,
 }
 
-/// What [`Backoff::jitter`] of one is.
+/// The value of a [`Backoff::jitter`] of one.
 const WHOLE: u16 = 1_024;
 
 impl Backoff {
-    /// Delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` is taken for `min`.
+    /// Delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` counts as `min`.
     ///
-    /// A run that lasts as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the
-    /// child then stays down until it is restarted by hand.
+    /// A run as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the child stays
+    /// down until it is restarted by request.
     pub fn exponential(min: Duration, max: Duration) -> Self {
         let max = max.max(min);
         Self { min, max, jitter: WHOLE / 2, reset_after: max }
@@ -48,15 +48,15 @@ impl Backoff {
         Self::constant(Duration::ZERO)
     }
 
-    /// Sets how much of a delay chance may take away: nothing for 0.0, up to all of it for 1.0. What is beyond those
-    /// counts as the nearest of them, and what is no number as 0.0.
+    /// Sets the largest random reduction of a delay: from 0.0 for none to 1.0 for all of it. Values outside are
+    /// clamped, and NaN counts as 0.0.
     pub fn jitter(mut self, share: f64) -> Self {
-        // A float that is no number becomes zero here.
+        // NaN becomes zero here.
         self.jitter = (share.clamp(0.0, 1.0) * f64::from(WHOLE)) as u16;
         self
     }
 
-    /// Sets how long a child must run before its next failure counts as the first in a row again.
+    /// Sets how long a child must run for its next failure to count as the first in a row.
     pub fn reset_after(mut self, run: Duration) -> Self {
         self.reset_after = run;
         self
@@ -66,24 +66,24 @@ impl Backoff {
         run >= self.reset_after
     }
 
-    /// The delay after failure number `failures` in a row, the first being number one. `chance` is any number, each as
-    /// likely as all others.
+    /// Returns the delay after the `failures`th failure in a row, counted from one. `chance` is a uniformly random
+    /// number.
     pub(crate) fn delay(&self, failures: u32, chance: u64) -> Duration {
         let doublings = failures.saturating_sub(1).min(64);
         let full = (self.min.as_nanos() << doublings).min(self.max.as_nanos());
         if full >= Duration::MAX.as_nanos() {
-            // Not by chance a day some centuries off.
+            // Without this, jitter would turn it into a delay of centuries.
             return Duration::MAX;
         }
-        // 20 bits of chance: finer than a millionth of the delay. The product stays below 2^94 + 30 bits.
+        // 20 random bits: finer than a millionth of the delay. The product stays below 2^94 + 30 bits.
         let taken = full * u128::from(self.jitter) * u128::from(chance >> 44) / (u128::from(WHOLE) << 20);
         let left = full - taken;
         Duration::new((left / 1_000_000_000) as u64, (left % 1_000_000_000) as u32)
     }
 }
 
-/// From ten milliseconds to ten seconds: the first restart is at once for people, and a child that cannot live does not
-/// keep a worker busy.
+/// From ten milliseconds to ten seconds: people see no delay at the first restart, and a child that always fails does
+/// not keep a worker busy.
 impl Default for Backoff {
     fn default() -> Self {
         Self::exponential(Duration::from_millis(10), Duration::from_secs(10))

@@ -1,18 +1,18 @@
-//! What is known of one child, and the phases of its life.
+//! The plan's record of a child, and its phases.
 
 use super::Restart;
 use crate::env::clock::Moment;
 use std::time::Duration;
 
-/// What was said of a child when it was added.
+/// The rules of a child, set when it is added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildRules {
     pub(crate) restart: Restart,
-    /// How long it has to end when it is told to. Zero: it is killed at once; [`Duration::MAX`]: it is never killed.
+    /// How long it has to end when it is told to. Zero kills it at once; [`Duration::MAX`] never kills it.
     pub(crate) stop_within: Duration,
 }
 
-/// Where a child is in its life.
+/// The phase of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// To be started: at once, or when all before it run.
@@ -24,15 +24,15 @@ pub(crate) enum Phase {
     Running,
     /// Told to end.
     Asked,
-    /// It did not end in time, and was killed.
+    /// Killed, because it did not end in time.
     Killed,
-    /// It has not ended of that either. It may still; meanwhile only its own successor waits for it.
+    /// Has not ended although killed. It still may; meanwhile only its own successor waits for it.
     Stuck,
     /// Down until its delay has passed.
     Delayed,
     /// Down until its group starts again.
     Parked,
-    /// Down until someone wants it.
+    /// Down until a restart is requested.
     Over,
 }
 
@@ -45,35 +45,35 @@ impl Phase {
         matches!(self, Self::Waiting { .. })
     }
 
-    /// Returns whether the child is on its way down, and the one before it is to wait for that.
+    /// Returns whether the child is going down, and the one before it must wait for that.
     pub(super) fn is_going(self) -> bool {
         matches!(self, Self::Asked | Self::Killed)
     }
 }
 
-/// What becomes of a child when its process has ended.
+/// What follows when a child's process has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AfterExit {
-    /// What its rules say.
+    /// Its rules decide.
     #[default]
     Rules,
-    /// It stays down: someone wants it so.
+    /// It stays down, by request.
     Stay,
-    /// It is started at once: someone wants it so.
+    /// It is started at once, by request.
     Again,
     /// It starts with its group.
     Group,
 }
 
-/// See the module.
+/// The plan's record of a child.
 #[derive(Debug)]
 pub(super) struct PlannedChild {
     pub(super) rules: ChildRules,
     pub(super) phase: Phase,
     pub(super) after: AfterExit,
-    /// Whether it is down because someone wants it so.
+    /// Whether it is down by request.
     pub(super) stopped: bool,
-    /// When it was started, while it lives.
+    /// When it was started, while it is alive.
     pub(super) since: Option<Moment>,
     pub(super) restarts: u64,
     /// Failures since the last stable run.

@@ -1,38 +1,38 @@
-//! How many restarts a supervisor may make within how long.
+//! The limit of restarts within a window of time.
 
 use crate::env::clock::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many restarts there may be within how long, unless it is said otherwise.
+/// The default limit and window.
 pub(crate) const DEFAULT: (u32, Duration) = (5, Duration::from_secs(10));
 
-/// The restarts of a supervisor within a window of time that ends now.
+/// The restarts of a supervisor within the window that ends now.
 #[derive(Debug)]
 pub(crate) struct Intensity {
     most: u32,
     within: Duration,
-    /// When the restarts in the window were, the oldest first; never more than `most`.
+    /// The moments of the restarts in the window, oldest first; at most `most`.
     moments: VecDeque<Moment>,
 }
 
 impl Intensity {
-    /// So many within so long. `u32::MAX` is no limit, and keeps nothing.
+    /// Makes a limit. `u32::MAX` is no limit and stores nothing.
     pub(crate) fn new(most: u32, within: Duration) -> Self {
         Self { most, within, moments: VecDeque::new() }
     }
 
-    /// Returns whether such limits count any restart at all: within a window without length none is.
+    /// Returns whether such a limit ever counts a restart: a window of length zero counts none.
     pub(crate) fn counts(most: u32, within: Duration) -> bool {
         !within.is_zero() || most == 0 || most == u32::MAX
     }
 
-    /// Returns how many restarts are allowed, and within how long.
+    /// Returns the limit and the window.
     pub(crate) fn limits(&self) -> (u32, Duration) {
         (self.most, self.within)
     }
 
-    /// Returns whether another restart is allowed now; if so it is counted.
+    /// Returns whether another restart is allowed now, and counts it if so.
     pub(crate) fn allow(&mut self, now: Moment) -> bool {
         if self.most == u32::MAX {
             return true;

@@ -1,34 +1,32 @@
-//! What a supervisor does, as a pure state machine: what has happened goes in, what is to be done comes out. No clock
-//! (moments are passed in), no threads, no chance (the jitter is drawn from a number that is passed in).
+//! The decisions of a supervisor, as a pure state machine: events in, actions out. No clock (moments are passed in), no
+//! threads, no randomness (the jitter is drawn from a number that is passed in).
 //!
-//! * this file: what goes in and comes out, and what becomes of a child that fails;
-//! * [`child`]: what is known of one child, and the phases of its life; [`settle`]: what is to be done next, whatever
-//!   has happened: stopping in reverse order, starting in order; [`wishes`]: what someone wants of one child.
+//! * this file: events and actions, and the response to a failure;
+//! * [`child`]: the record of one child, and its phases; [`settle`]: the next actions in any state: stopping in reverse
+//!   order, starting in order; [`requests`]: requests for one child.
 //!
 //! The rules:
 //!
-//! 1. *Starting.* Children start in the order in which they were added. One is started for the first time only when all
-//!    before it run or are over; so is each child of a group that starts anew. (Dynamic children do not wait for each
-//!    other.)
-//! 2. *Failing.* A child that ends, or cannot start, is a failure if its kind says that it must not ([`Restart`]): a
-//!    first start as any other. Each failure counts against the intensity; one that is too many, and the supervisor
-//!    gives up. Else the child is started again after a delay that grows with its failures in a row.
-//! 3. *Groups.* With one-for-all a failure stops all others, with rest-for-one those after it, in reverse order; what
-//!    was stopped so is no failure. When all of them are down and the delay has passed, they start again, in order. A
-//!    transient child of the group that had finished starts too; a temporary one, or one that was stopped by request,
-//!    does not.
+//! 1. *Starting.* Children start in the order in which they were added. A child is started for the first time only when
+//!    all before it run or are over; the same holds for each child of a restarting group. (Dynamic children do not wait
+//!    for each other.)
+//! 2. *Failing.* Whether an end or a failed start is a failure depends on the child's [`Restart`]. Each failure counts
+//!    against the intensity; one too many, and the supervisor gives up. Otherwise the child is restarted after a delay
+//!    that grows with its failures in a row.
+//! 3. *Groups.* With one-for-all a failure stops all others, with rest-for-one those after it, in reverse order; these
+//!    stops are no failures. When all are down and the delay has passed, they start again, in order. A transient child
+//!    of the group that had finished starts too; a temporary one, or one that was stopped by request, does not.
 //! 4. *Stopping.* A child is asked, then killed at its deadline, and counts as down only when it has ended: two lives
 //!    of a child never overlap. Each is asked when the one after it is down. (Dynamic children are asked all at once.)
-//!    One that does not end of the kill, because its step does not return, holds the others up no longer than
-//!    [`PATIENCE`].
+//!    A child that survives the kill, because its step does not return, delays the others for at most [`PATIENCE`].
 //! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children; it has finished when the last is
 //!    down.
 
 pub(crate) mod backoff;
 pub(crate) mod child;
 pub(crate) mod intensity;
+pub(crate) mod requests;
 pub(crate) mod settle;
-pub(crate) mod wishes;
 
 #[cfg(test)]
 mod tests;
@@ -43,10 +41,10 @@ use intensity::Intensity;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the others wait for a child that has been killed: what ends of a kill at all needs one look of a worker.
+/// How long the others wait for a killed child: one that ends at all ends at the next look of a worker.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Which children a failure concerns.
+/// The children that a failure affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
     /// The one that failed.
@@ -55,12 +53,13 @@ pub(crate) enum Strategy {
     OneForAll,
     /// The one that failed, and those after it.
     RestForOne,
-    /// As one-for-one; children come and go while the supervisor runs, and do not wait for each other.
+    /// Like one-for-one, for children that are added and removed while the supervisor runs and do not wait for each
+    /// other.
     Dynamic,
 }
 
 impl Strategy {
-    /// What people call it: the name of the method that makes a supervisor of it.
+    /// Returns the name of the method that makes such a supervisor.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::OneForOne => "one_for_one",
@@ -71,30 +70,30 @@ impl Strategy {
     }
 }
 
-/// Which ends of a child are failures, and so make its supervisor start it again.
+/// The ends of a child after which its supervisor restarts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Restart {
     /// All.
     #[default]
     Permanent,
-    /// Those that are not normal; a start that fails among them.
+    /// Those that are not normal, and failed starts.
     Transient,
     /// None.
     Temporary,
 }
 
-/// Names a child of one supervisor. Greater is later in the order of starting.
+/// Identifies a child of one supervisor. Ordered like the starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(pub(crate) u64);
 
-/// What a timer is for. Each has one at a time.
+/// The purpose of a timer. There is one timer at a time for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TimerOf {
     Child(Id),
     Group,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub(crate) enum SupervisorEvent {
     /// The supervisor has been started.
@@ -102,59 +101,59 @@ pub(crate) enum SupervisorEvent {
     Started(Id),
     StartFailed(Id, ExitReason),
     Ended(Id, ExitReason),
-    /// The timer of that number, which was set last for this, is due.
+    /// The latest timer for this purpose, with that number, is due.
     Due(TimerOf, u64),
-    /// Someone wants this child to be down, and to stay so.
+    /// A request to stop the child and keep it down.
     StopChild(Id),
-    /// Someone wants this child to be started: anew if it runs, at once if it is down.
+    /// A request to start the child: anew if it runs, at once if it is down.
     RestartChild(Id),
-    /// Someone wants the supervisor to end, with this reason.
+    /// A request to end the supervisor with this reason.
     StopAll(ExitReason),
 }
 
-/// What is to be done.
+/// An action.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SupervisorAction {
-    /// Answered by `Started` or `StartFailed`.
+    /// Start the child; answered by `Started` or `StartFailed`.
     Start(Id),
     /// Tell it to end.
     Ask(Id),
     Kill(Id),
-    /// In the place of the one that was set for this before.
+    /// Set the timer for a purpose, replacing the previous one.
     Set {
         of: TimerOf,
         number: u64,
         after: Duration,
     },
-    /// It is not needed any more.
+    /// Cancel the timer for a purpose.
     Unset(TimerOf),
-    /// The child will not start again by itself.
+    /// The child will not be restarted by itself.
     Over(Id),
-    /// The child will not start again, and is known no more. Said instead of the above of a dynamic one.
+    /// The dynamic child will not be restarted, and is removed.
     Forgotten(Id),
     /// All children are down; the supervisor ends.
     Finished(SupervisorEnd),
 }
 
-/// Why a supervisor ends.
+/// The reason why a supervisor ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SupervisorEnd {
     /// It was asked to.
     Asked(ExitReason),
-    /// A child failed more often than is allowed.
+    /// A child failed more often than allowed.
     GaveUp { child: Id, restarts: u64, reason: ExitReason },
 }
 
-/// Children that are being stopped, to be started again together.
+/// A group of children that is being stopped, to be restarted together.
 #[derive(Debug)]
 struct RestartGroup {
     /// The first of them.
     from: Id,
-    /// The number of the timer that is still to come.
+    /// The number of the timer that is still running.
     delay: Option<u64>,
 }
 
-/// See the module.
+/// The state machine of a supervisor.
 #[derive(Debug)]
 pub(crate) struct SupervisorPlan {
     strategy: Strategy,
@@ -164,7 +163,7 @@ pub(crate) struct SupervisorPlan {
     next: u64,
     numbers: u64,
     group: Option<RestartGroup>,
-    /// Dynamic children that wait to be started. (Others are few, and looked for in their order.)
+    /// Dynamic children waiting to be started. (Others are few, and searched in order.)
     waiting: Vec<Id>,
     end: Option<SupervisorEnd>,
     /// Whether dynamic children have been told to end.
@@ -191,7 +190,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// A child after all others. It is started at the next event.
+    /// Adds a child after all others. It is started at the next event.
     pub(crate) fn add(&mut self, rules: ChildRules) -> Id {
         debug_assert!(self.end.is_none(), "a supervisor that ends takes no children");
         let id = Id(self.next);
@@ -201,17 +200,17 @@ impl SupervisorPlan {
         id
     }
 
-    /// In which phase of its life the child is; `None` if it is not known any more.
+    /// Returns the phase of the child; `None` if it was removed.
     pub(crate) fn phase(&self, id: Id) -> Option<Phase> {
         self.children.get(&id).map(|child| child.phase)
     }
 
-    /// How often the child has been started again after a failure.
+    /// Returns how often the child has been restarted after a failure.
     pub(crate) fn restarts(&self, id: Id) -> u64 {
         self.children.get(&id).map_or(0, |child| child.restarts)
     }
 
-    /// Returns how many restarts are allowed within how long.
+    /// Returns the limit of restarts and its window.
     pub(crate) fn limits(&self) -> (u32, Duration) {
         self.intensity.limits()
     }
@@ -220,7 +219,7 @@ impl SupervisorPlan {
         self.strategy != Strategy::Dynamic
     }
 
-    /// The child that failed more often than is allowed, if one did.
+    /// Returns the child that failed more often than allowed, if there is one.
     pub(crate) fn gave_up_on(&self) -> Option<Id> {
         match &self.end {
             Some(SupervisorEnd::GaveUp { child, .. }) => Some(*child),
@@ -232,8 +231,7 @@ impl SupervisorPlan {
         self.end.is_some()
     }
 
-    /// Takes an event that happened `now`, and gives what is to be done, in this order. `chance` is any number, each as
-    /// likely as all others.
+    /// Takes an event of moment `now` and returns the actions, in order. `chance` is a uniformly random number.
     pub(crate) fn on(&mut self, now: Moment, event: SupervisorEvent, chance: u64) -> Vec<SupervisorAction> {
         match event {
             SupervisorEvent::Begin => {}
@@ -255,14 +253,14 @@ impl SupervisorPlan {
     fn started(&mut self, now: Moment, id: Id) {
         if let Some(child) = self.children.get_mut(&id).filter(|child| child.phase == Phase::Starting) {
             (child.phase, child.since) = (Phase::Running, Some(now));
-            // A wish that came while it started.
+            // A request that came during the start.
             if child.after != AfterExit::Rules {
                 self.ask(id);
             }
         }
     }
 
-    /// A child has ended, or has not started.
+    /// Handles the end, or the failed start, of a child.
     fn ended(&mut self, now: Moment, id: Id, reason: ExitReason, unborn: bool, chance: u64) {
         let Some(child) = self.children.get_mut(&id) else { return };
         let lived = if unborn { child.phase == Phase::Starting } else { child.phase.is_alive() };
@@ -287,7 +285,7 @@ impl SupervisorPlan {
                 self.over(id);
             }
             AfterExit::Again => self.wait(id, true),
-            // Of a group that was to be stopped anyway, it is no failure that one ended by itself.
+            // In a group that was being stopped anyway, an end is no failure.
             AfterExit::Group | AfterExit::Rules if in_group => match restart {
                 Restart::Temporary => self.over(id),
                 _ => self.child(id).phase = Phase::Parked,
@@ -297,13 +295,13 @@ impl SupervisorPlan {
         }
     }
 
-    /// A child has failed, and is to be started again.
+    /// Handles a failure: schedules a restart, or gives up.
     fn failed(&mut self, now: Moment, id: Id, reason: ExitReason, run: Option<Duration>, chance: u64) {
         let stable = run.is_some_and(|run| self.backoff.is_stable(run));
         let allowed = self.intensity.allow(now);
         let child = self.child(id);
         if !allowed {
-            // Known to the end, also a dynamic one: it is what the supervisor ends of.
+            // Kept to the end even if dynamic: the supervisor's exit reason names it.
             child.phase = Phase::Over;
             let restarts = child.restarts;
             self.end = Some(SupervisorEnd::GaveUp { child: id, restarts, reason });
@@ -333,7 +331,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// All children from this one on are to be stopped, and started again when that and the delay are over.
+    /// Stops the children from this one on; they restart when all are down and the delay has passed.
     fn group_from(&mut self, from: Id, delay: Duration) {
         let from = self.group.as_ref().map_or(from, |group| group.from.min(from));
         let delay = if delay.is_zero() {
@@ -371,7 +369,7 @@ impl SupervisorPlan {
         self.children.get_mut(&id).unwrap_or_else(|| unreachable!("the child of the event that is handled"))
     }
 
-    /// The child is to be started: at once, or when all before it run.
+    /// Schedules the start of the child: at once, or when all before it run.
     fn wait(&mut self, id: Id, at_once: bool) {
         self.child(id).phase = Phase::Waiting { at_once };
         if self.strategy == Strategy::Dynamic {
@@ -379,7 +377,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// The child will not start again by itself.
+    /// Marks the child as not to be restarted by itself.
     fn over(&mut self, id: Id) {
         self.child(id).phase = Phase::Over;
         if self.strategy == Strategy::Dynamic {

@@ -1,4 +1,4 @@
-//! What is to be done next, whatever has happened: who is to be stopped, and who can be started.
+//! The next actions in any state: whom to stop, and whom to start.
 
 use super::child::{AfterExit, Phase};
 use super::{Id, PATIENCE, Restart, RestartGroup, Strategy, SupervisorAction, SupervisorPlan, TimerOf};
@@ -11,7 +11,7 @@ impl SupervisorPlan {
         }
         if let Some(RestartGroup { from, delay }) = self.group {
             self.stop_next(from, AfterExit::Group);
-            // Also one that someone wants to be started: it is of the group.
+            // Also one with a requested restart: it belongs to the group.
             let group = self.children.range_mut(from..).map(|(_, child)| child);
             group.filter(|child| child.phase.is_waiting()).for_each(|child| child.phase = Phase::Parked);
             let mut group = self.children.range(from..).map(|(_, child)| child.phase);
@@ -30,7 +30,7 @@ impl SupervisorPlan {
         if self.strategy == Strategy::Dynamic { self.start_waiting() } else { self.start_before(None) }
     }
 
-    /// Stops what still runs, and finishes when nothing does.
+    /// Stops the children that run, and finishes when there are none.
     fn settle_end(&mut self) {
         if self.group.is_some() {
             self.unset(TimerOf::Group);
@@ -50,7 +50,7 @@ impl SupervisorPlan {
             self.stop_next(Id(0), AfterExit::Stay);
         }
         self.told = true;
-        // The first that is not down answers for all.
+        // One that is not down is enough.
         let is_down = self.children.values().all(|child| child.phase == Phase::Over);
         if is_down
             && !self.finished
@@ -61,7 +61,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Asks those from `from` on that run, the last first, and each when the one after it is down.
+    /// Asks the running children from `from` on, the last first, each when the one after it is down.
     fn stop_next(&mut self, from: Id, after: AfterExit) {
         let together = self.strategy == Strategy::Dynamic;
         let ids: Vec<Id> = self.children.range(from..).map(|(id, _)| *id).rev().collect();
@@ -72,9 +72,9 @@ impl SupervisorPlan {
                     child.after = after;
                     self.ask(id);
                 }
-                // It will be asked when it has started.
+                // Asked as soon as it has started.
                 Phase::Starting => child.after = after,
-                // Someone wanted it to be started again by itself.
+                // The group's restart replaces the requested one.
                 _ if child.phase.is_alive() && child.after == AfterExit::Again => child.after = after,
                 _ => {}
             }
@@ -85,7 +85,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Starts those that wait and may, in order.
+    /// Starts waiting children, in order.
     fn start_before(&mut self, end: Option<Id>) {
         let mut held_up = false;
         for (id, child) in &mut self.children {
@@ -104,7 +104,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Starts all dynamic children that wait.
+    /// Starts all waiting dynamic children.
     fn start_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
             // It may have been stopped meanwhile.
@@ -115,7 +115,7 @@ impl SupervisorPlan {
         }
     }
 
-    /// Tells a child that runs to end; one that has no time for it is killed.
+    /// Tells a running child to end, or kills it if it has no time to end.
     pub(super) fn ask(&mut self, id: Id) {
         let within = self.child(id).rules.stop_within;
         if within.is_zero() {

@@ -34,7 +34,7 @@ fn a_restart_by_request_is_no_failure_and_waits_for_no_delay() {
 }
 
 #[test]
-fn the_last_of_several_wishes_holds() {
+fn the_last_of_several_requests_holds() {
     let mut bench = Bench::running(Strategy::OneForOne, 1);
     bench.on(SupervisorEvent::StopChild(Id(0)));
     bench.on(SupervisorEvent::RestartChild(Id(0)));

@@ -1,4 +1,4 @@
-//! What someone wants of one child: that it be down, or that it be started.
+//! Requests for one child: to be down, or to be started.
 
 use super::child::{AfterExit, Phase};
 use super::{Id, SupervisorPlan, TimerOf};
@@ -29,7 +29,7 @@ impl SupervisorPlan {
                 self.unset(TimerOf::Child(id));
                 self.wait(id, true);
             }
-            // It is going to be started, in its order.
+            // It will be started in its order.
             Phase::Waiting { .. } | Phase::Parked | Phase::Starting => child.after = AfterExit::Rules,
             Phase::Asked | Phase::Killed | Phase::Stuck => child.after = AfterExit::Again,
             Phase::Running => {
